@@ -1,0 +1,51 @@
+"""Everything Weft raises on purpose.
+
+WeftError                 what every caller may catch
+├── InputError            a file, flag or value is wrong: what, where, what to do (exit code 2)
+│   └── UnknownName       a policy, placement or option that does not exist; lists the right ones, nearest first
+├── Infeasible            a job that no node of this cluster can ever hold
+├── JournalError          a journal that cannot be read or written
+└── PlanError             a policy or placement broke its contract; names it and says how
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WeftError(Exception):
+    """Something went wrong that the message explains."""
+
+
+class InputError(WeftError):
+    """A file, flag or value is wrong."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        text = f"{where}: {what}" if where else what
+        super().__init__(f"{text}\n  {hint}" if hint else text)
+
+
+class UnknownName(InputError):
+    """A name that does not exist."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
+        super().__init__(f"unknown {kind} {name!r}", where=where, hint=f"known: {', '.join(nearest(name, known))}")
+
+
+class Infeasible(InputError):
+    """A job that no node of this cluster can ever hold."""
+
+
+class JournalError(WeftError):
+    """A journal that cannot be read or written."""
+
+
+class PlanError(WeftError):
+    """A policy or placement broke its contract."""
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names, those most like `name` first."""
+    return sorted(known, key=lambda k: (-difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))
