@@ -1,0 +1,1 @@
+"""The pure scheduling core: facts in, decisions out. No clock, no I/O, no randomness, no logging."""

@@ -1,0 +1,217 @@
+"""Why a job waits, who is ahead of it, and what would let it run. Codes are Slurm's words where the meaning is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from weft.core.floor import Floor
+from weft.core.plan import Scratch, Walk, pinned_slots
+from weft.core.scheduler import Scheduler
+from weft.core.shapes import Shape, memory_needed
+from weft.core.state import JobState
+from weft.errors import UnknownName
+from weft.model import Decision, JobId, Seconds
+
+SHOWN = 10
+"""How many of the jobs ahead are named."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Ahead:
+    job: JobId
+    user: str
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Unblock:
+    """Whose end would make room, and when that is expected; None where nobody can tell."""
+
+    jobs: tuple[JobId, ...]
+    nodes: tuple[str, ...]
+    in_s: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    job: JobId
+    at: Seconds
+    status: str
+    reasons: tuple[Reason, ...]
+    position: int | None = None
+    """1: next. None where it does not wait."""
+    waiting: int = 0
+    ahead: tuple[Ahead, ...] = ()
+    """The first of those ahead of it."""
+    unblock: Unblock | None = None
+
+    def lines(self) -> list[str]:
+        lines = [f"job {self.job} is {self.status} at {self.at:.0f} s"]
+        lines += [f"  {reason.code}: {reason.text}" for reason in self.reasons]
+        if self.position is not None:
+            lines.append(f"  position {self.position} of {self.waiting} waiting")
+        if self.ahead:
+            named = ", ".join(f"{a.job} ({f'{a.user}, ' if a.user else ''}{_gpus(a.gpus)})" for a in self.ahead)
+            more = (self.position or 1) - 1 - len(self.ahead)
+            lines.append(f"  ahead: {named}" + (f" and {more} more" if more > 0 else ""))
+        if self.unblock is not None:
+            lines.append(f"  would fit on {', '.join(self.unblock.nodes)} {_when(self.unblock)}")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "at": self.at}
+
+
+def explain(scheduler: Scheduler, job_id: JobId) -> Explanation:
+    """What is known about a job at the scheduler's present instant."""
+    state = scheduler.state
+    job = state.jobs.get(job_id)
+    if job is None:
+        raise UnknownName("job", job_id, list(state.jobs)[:2000])
+    if job.status == "held":
+        return Explanation(job.id, state.now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
+    if job.status != "waiting":
+        return Explanation(job.id, state.now, job.status, (_whereabouts(job),))
+    ahead = _ahead(scheduler, job)
+    reasons = tuple(_reasons(scheduler, job, ahead))
+    hopeful = not any(reason.code in ("ReqNodeNotAvail", "GpuMemory", "NodeLost") for reason in reasons)
+    return Explanation(
+        job.id,
+        state.now,
+        job.status,
+        reasons,
+        position=len(ahead) + 1,
+        waiting=len(state.waiting),
+        ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
+        unblock=_unblock(scheduler, job) if hopeful else None,
+    )
+
+
+def _whereabouts(job: JobState) -> Reason:
+    if job.active:
+        where = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in job.slots)
+        woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
+        return Reason("None", f"run {job.run} on {where} since {job.started_at:.0f} s{woven}")
+    ended = "" if job.ended_at is None else f" at {job.ended_at:.0f} s"
+    return Reason("None", f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")
+
+
+def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
+    """Those who wait and go first, in order."""
+    ranked = scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now) if scheduler.keyed else []
+    order = [entry[2] for entry in ranked] or sorted(scheduler.state.waiting.values(), key=lambda other: other.seq)
+    return order[: order.index(job)]
+
+
+def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iterator[Reason]:
+    state, shape = scheduler.state, job.shape
+    impossible = _impossible(scheduler, shape)
+    if impossible is not None:
+        yield impossible
+        return
+    fits = _fits_now(scheduler, shape)
+    if not fits:
+        yield Reason("Resources", _shortage(state.floor, shape, job))
+    if ahead and (not scheduler.policy.backfill or not fits):
+        yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it")
+    due = scheduler.next_plan_at()
+    if fits and not ahead and due is not None:
+        yield Reason("PolicyHold", f"the policy plans next at {due:.0f} s")
+    elif fits and not ahead:
+        yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
+
+
+def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
+    """Why no living node could ever hold it, were it empty."""
+    floor = scheduler.state.floor
+    if _fits_empty(scheduler, shape):
+        return None
+    living = [room for room in floor.rooms if room.alive]
+    if len(living) < len(floor.rooms):
+        lost = ", ".join(room.node.id for room in floor.rooms if not room.alive)
+        return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
+    memory, where = memory_needed(shape), shape.family.where
+    suited = [g for room in living for g in room.node.gpus if where.gpu_model in ("", g.model)]
+    if len(suited) >= shape.gpus and sum(g.memory_mb >= memory for g in suited) < shape.gpus:
+        largest = max((g.memory_mb for g in suited), default=0)
+        return Reason(
+            "GpuMemory", f"needs {memory} MB on each of {_gpus(shape.gpus)}; the largest GPU has {largest} MB"
+        )
+    kind = f" of model {where.gpu_model}" if where.gpu_model else ""
+    return Reason(
+        "ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)} such, or not together"
+    )
+
+
+def _fits_empty(scheduler: Scheduler, shape: Shape) -> bool:
+    scratch = Scratch(scheduler.state, scheduler.placement)
+    if shape.family.where.pinned:
+        return pinned_slots(scratch.floor, shape) is not None
+    if not shape.gpus:
+        return any(room.alive and scratch.floor.seats_cpus(room, shape) for room in scratch.floor.rooms)
+    return scratch.seat(shape) is not None
+
+
+def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:
+    return Walk(scheduler.state, scheduler.placement, _nothing).fits(shape)
+
+
+def _shortage(floor: Floor, shape: Shape, job: JobState) -> str:
+    if shape.family.where.pinned:
+        return f"the GPUs it is pinned to are taken: {_pinned(shape)}"
+    free = floor.free_for(shape, soon=False)
+    most = max(free.count, default=0)
+    kept = sum(len(gpus) for _, gpus in job.reserved)
+    reserved = f"; {kept} are kept for it" if kept else ""
+    if shape.gpus > free.largest():
+        return f"needs {_gpus(shape.gpus)} on several nodes; {free.total()} are free in all{reserved}"
+    return f"needs {_gpus(shape.gpus)} on one node; the roomiest can give {most}{reserved}"
+
+
+def _unblock(scheduler: Scheduler, job: JobState) -> Unblock | None:
+    """The runs whose end would make room soonest."""
+    state, shape = scheduler.state, job.shape
+    if not shape.gpus or shape.family.where.pinned:
+        return None
+    soonest = sorted(
+        (run for run in state.active.values() if not run.leaving), key=lambda run: _ends_in(run, state.now)
+    )
+    walk = Walk(state, scheduler.placement, _nothing)
+    clearing = walk.clear(shape, iter(soonest))
+    if clearing.parts is None:
+        return None
+    runs = walk.spare(shape, clearing)
+    in_s = max((_ends_in(run, state.now) for run in runs), default=0.0)
+    nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
+    return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s)
+
+
+def _ends_in(run: JobState, now: Seconds) -> float:
+    return run.remaining(now) / (run.rate or 1.0)
+
+
+def _when(unblock: Unblock) -> str:
+    if not unblock.jobs:
+        return "now"
+    ends = f"once {', '.join(unblock.jobs[:SHOWN])} {'has' if len(unblock.jobs) == 1 else 'have'} ended"
+    return ends if unblock.in_s is None else f"{ends}, in about {unblock.in_s:.0f} s"
+
+
+def _pinned(shape: Shape) -> str:
+    return ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in shape.family.where.pinned)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _nothing(_decision: Decision) -> None:
+    """An explanation decides nothing."""

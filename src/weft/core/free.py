@@ -1,0 +1,110 @@
+"""How many GPUs each node can give, indexed so that finding a node is a few integer operations.
+
+A set of nodes is an int with one bit per node, in the order in which the nodes joined: `levels[k]` is the set of nodes
+that can give exactly k GPUs. The lowest bit is the first node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class Free:
+    __slots__ = ("count", "levels", "mask", "size", "switch")
+
+    def __init__(self) -> None:
+        self.count: list[int] = []
+        """GPUs that each node can give."""
+        self.size: list[int] = []
+        """GPUs that each node has."""
+        self.switch: list[str] = []
+        self.levels: list[int] = [0]
+        self.mask: int = -1
+        """The nodes that count at all."""
+
+    # ---- what a placement asks
+
+    def at_least(self, gpus: int) -> int:
+        """The set of nodes that can give this many GPUs."""
+        nodes = 0
+        for level in self.levels[gpus:]:
+            nodes |= level
+        return nodes & self.mask
+
+    def first(self, gpus: int) -> int | None:
+        """The first node that can give this many GPUs."""
+        nodes = self.at_least(gpus)
+        return (nodes & -nodes).bit_length() - 1 if nodes else None
+
+    def tightest(self, gpus: int) -> int | None:
+        """The node that can give this many GPUs and has the fewest to give; the first of those."""
+        for level in self.levels[gpus:]:
+            nodes = level & self.mask
+            if nodes:
+                return (nodes & -nodes).bit_length() - 1
+        return None
+
+    def roomiest(self) -> Iterator[int]:
+        """Nodes with any GPU to give, those with the most first."""
+        for gpus in range(len(self.levels) - 1, 0, -1):
+            yield from members(self.levels[gpus] & self.mask)
+
+    def idle_nodes(self) -> Iterator[int]:
+        """Nodes whose every GPU can be given, in order."""
+        return (node for node in members(self.at_least(1)) if self.count[node] == self.size[node])
+
+    def largest(self) -> int:
+        """The size of the largest node that counts."""
+        if self.mask == -1:
+            return len(self.levels) - 1
+        return max((self.size[node] for node in members(self.mask)), default=0)
+
+    def total(self) -> int:
+        return sum(gpus * (level & self.mask).bit_count() for gpus, level in enumerate(self.levels))
+
+    # ---- what the core does
+
+    def add_node(self, gpus: int, switch: str) -> None:
+        self.count.append(0)
+        self.size.append(gpus)
+        self.switch.append(switch)
+        while len(self.levels) <= gpus:
+            self.levels.append(0)
+        self.levels[0] |= 1 << (len(self.count) - 1)
+
+    def change(self, node: int, by: int) -> None:
+        before = self.count[node]
+        bit = 1 << node
+        self.count[node] = before + by
+        self.levels[before] ^= bit
+        self.levels[before + by] |= bit
+
+    def masked(self, mask: int) -> Free:
+        """The same index, seen through a set of nodes."""
+        view = Free.__new__(Free)
+        view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
+        view.mask = mask
+        return view
+
+    def copy(self) -> Free:
+        twin = Free.__new__(Free)
+        twin.count, twin.levels = self.count.copy(), self.levels.copy()
+        twin.size, twin.switch, twin.mask = self.size, self.switch, self.mask
+        return twin
+
+    def recounted(self, counts: list[int]) -> Free:
+        """An index of the same nodes with other counts."""
+        twin = Free.__new__(Free)
+        twin.size, twin.switch, twin.mask, twin.count = self.size, self.switch, -1, counts
+        twin.levels = [0] * len(self.levels)
+        for node, gpus in enumerate(counts):
+            twin.levels[gpus] |= 1 << node
+        return twin
+
+
+def members(nodes: int) -> Iterator[int]:
+    """The nodes of a set, in order."""
+    while nodes:
+        bit = nodes & -nodes
+        yield bit.bit_length() - 1
+        nodes ^= bit

@@ -1,0 +1,284 @@
+"""Who is next, kept sorted as facts come in.
+
+A key is a line: its value now, plus a slope while the job holds GPUs. Waiting jobs have a constant key: one sorted list
+per shape. Jobs that run with the same slope never overtake each other: one sorted list of intercepts per slope, of
+which only the ends are ever compared.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace, merge
+
+from weft.core.floor import Holder
+from weft.core.ports import Policy
+from weft.core.shapes import Family, Shape
+from weft.core.state import JobState, State
+from weft.model import Seconds
+
+Entry = tuple[float, int, JobState]
+"""(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
+Line = tuple[float, int, JobState]
+"""(intercept, stamp, job): ascending, so that the worst is last."""
+ROUNDING_S = 1e-6
+"""The same step computed at two instants may differ by this much."""
+
+
+class Order:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.waiting: dict[Shape, list[Entry]] = {}
+        self.fresh: dict[Shape, None] = {}
+        """Shapes with somebody new at their head; whoever walks the heads clears it."""
+        self._lines: dict[float, list[Line]] = {}
+        self._at: dict[str, tuple[list[Entry], Entry]] = {}
+        """Where each job stands."""
+        self._due: list[tuple[Seconds, int, JobState]] = []
+        self._due_of: dict[str, Seconds] = {}
+        """When each running job's key steps next; what the heap says otherwise is out of date."""
+        self._line_of: dict[Holder, tuple[float, float, int]] = {}
+        """(slope, intercept, stamp) of those that hold GPUs."""
+        self.rising = False
+        """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
+        self._steps = type(policy).until is not Policy.until
+
+    def key(self, job: JobState, now: Seconds) -> float:
+        """The policy's key; one that steps is what the facts say, 0 at first."""
+        if self._steps:
+            return job.key or 0.0
+        return self.policy.key(job, now)
+
+    def drain(self, state: State) -> None:
+        """Takes up what changed since the last time."""
+        touched = state.touched
+        if not touched:
+            return
+        if len(touched) > 64 and len(touched) * 8 > len(self._at):
+            self._take_up_many(touched.values(), state.now)
+        else:
+            for job in touched.values():
+                self._take_up(job, state.now)
+        touched.clear()
+
+    def _take_up(self, job: JobState, now: Seconds) -> None:
+        at = self._at.pop(job.id, None)
+        if at is not None:
+            _remove(*at)
+            self._line_of.pop(job, None)
+        status = job.status
+        if status == "waiting":
+            entries = self.waiting.get(job.shape)
+            if entries is None:
+                entries = self.waiting[job.shape] = []
+            entry = (-self.key(job, now), -job.stamp, job)
+            insort(entries, entry)
+            if entries[-1] is entry:
+                self.fresh[job.shape] = None
+            self._at[job.id] = (entries, entry)
+        elif status == "starting" or status == "running":
+            if self.policy.preempts:
+                slope = self.policy.slope(job)
+                lines = self._lines.get(slope)
+                if lines is None:
+                    lines = self._lines[slope] = []
+                    self.rising = self.rising or slope > 0
+                line = (self.key(job, now) - slope * now, job.stamp, job)
+                insort(lines, line)
+                self._at[job.id] = (lines, line)
+                self._line_of[job] = (slope, line[0], job.stamp)
+            if self._steps:
+                self._note_due(job, now)
+
+    def _note_due(self, job: JobState, now: Seconds) -> None:
+        due, known = self.policy.until(job, now), self._due_of.get(job.id)
+        if due is None:
+            self._due_of.pop(job.id, None)
+        elif known is None or abs(due - known) > ROUNDING_S:
+            self._due_of[job.id] = due
+            heappush(self._due, (due, job.seq, job))
+
+    def _take_up_many(self, jobs: Iterable[JobState], now: Seconds) -> None:
+        """A burst: extend and sort once, instead of one insertion each."""
+        changed: dict[Shape, list[Entry]] = {}
+        for job in jobs:
+            if job.status == "waiting" and job.id not in self._at:
+                changed.setdefault(job.shape, []).append((-self.key(job, now), -job.stamp, job))
+            else:
+                self._take_up(job, now)
+        for shape, fresh in changed.items():
+            entries = self.waiting.setdefault(shape, [])
+            entries.extend(fresh)
+            entries.sort()
+            self.fresh[shape] = None
+            for entry in fresh:
+                self._at[entry[2].id] = (entries, entry)
+
+    def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
+        """Jobs that are not in the lists, best first."""
+        return sorted(((self.key(job, now), job.stamp, job) for job in jobs), key=lambda e: e[:2])
+
+    # ---- who is best
+
+    def heads(self, *, fresh: bool = False) -> Heads:
+        """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
+        lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
+        self.fresh.clear()
+        return Heads([entries for entries in lists if entries])
+
+    def wants_no_gpu(self) -> bool:
+        """Whether somebody waits who needs no GPU at all."""
+        return any(shape.gpus == 0 and entries for shape, entries in self.waiting.items())
+
+    def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
+        """Waiting jobs of a shape merged with the given active ones, best first."""
+        waiting = _from_best(self.waiting.get(shape, []))
+        return merge(waiting, active) if active else waiting
+
+    # ---- who is worst
+
+    def worse(self, holder: Holder, key: float, stamp: int, now: Seconds) -> bool:
+        """Whether a run may be stopped for a waiting job with this key and stamp."""
+        line = self._line_of.get(holder)
+        if line is None:
+            return False
+        own = line[1] + line[0] * now
+        return own > key or (own == key and line[2] > stamp)
+
+    def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
+        """Runs that may be stopped for a waiting job with this (key, stamp), the worst first."""
+        floor_key, floor_stamp = worse_than
+        heap = []
+        for slope, lines in self._lines.items():
+            if lines:
+                intercept, stamp, _ = lines[-1]
+                key = intercept + slope * now
+                if key > floor_key or (key == floor_key and stamp > floor_stamp):
+                    heap.append((-key, -stamp, slope, len(lines) - 1))
+        if len(heap) > 1:
+            heapify(heap)
+        while heap:
+            key, stamp, slope, index = heap[0]
+            if -key < floor_key or (-key == floor_key and -stamp < floor_stamp):
+                return
+            lines = self._lines[slope]
+            yield lines[index][2]
+            if index:
+                heapreplace(heap, self._tail(slope, lines, index - 1, now))
+            else:
+                heappop(heap)
+
+    @staticmethod
+    def _tail(slope: float, lines: list[Line], index: int, now: Seconds) -> tuple[float, int, float, int]:
+        intercept, stamp, _ = lines[index]
+        return -(intercept + slope * now), -stamp, slope, index
+
+    # ---- keys that step
+
+    def stepping(self, now: Seconds) -> list[JobState]:
+        """Running jobs whose key may have stepped by now, in order of submission."""
+        found = []
+        while (following := self._next_due()) is not None and following[0] <= now:
+            heappop(self._due)
+            del self._due_of[following[1].id]
+            found.append(following[1])
+        return sorted(found, key=lambda job: job.seq)
+
+    def next_step(self) -> Seconds | None:
+        """When the next key steps."""
+        following = self._next_due()
+        return None if following is None else following[0]
+
+    def _next_due(self) -> tuple[Seconds, JobState] | None:
+        while self._due:
+            due, _, job = self._due[0]
+            if self._due_of.get(job.id) == due and job.active and not job.leaving:
+                return due, job
+            heappop(self._due)
+            if self._due_of.get(job.id) == due:
+                del self._due_of[job.id]
+        return None
+
+
+class Resorted(Order):
+    """The same order, sorted anew each time: slow and obvious, to check the other against."""
+
+    def heads(self, *, fresh: bool = False) -> Heads:  # noqa: ARG002
+        return super().heads()
+
+    def drain(self, state: State) -> None:
+        state.touched.clear()
+        self.waiting, self._lines, self._at, self._line_of = {}, {}, {}, {}
+        for job in state.jobs.values():
+            self._take_up(job, state.now)
+
+
+class Walked:
+    """Jobs best first; a shape that fails drops all larger ones of its family."""
+
+    def __init__(self) -> None:
+        self._failed: dict[Family, int] = {}
+
+    def fail(self, shape: Shape) -> None:
+        self._failed[shape.family] = shape.gpus
+
+
+class Heads(Walked):
+    """Walks the lists of waiting jobs, whether or not each job leaves its list once seen."""
+
+    def __init__(self, lists: list[list[Entry]]) -> None:
+        super().__init__()
+        self._heap = [(-entries[-1][0], -entries[-1][1], entries[-1][2], entries, 1) for entries in lists]
+        heapify(self._heap)
+
+    def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
+        heap, failed = self._heap, self._failed
+        while heap:
+            key, stamp, job, entries, skip = heap[0]
+            if failed and job.shape.gpus >= failed.get(job.shape.family, 1 << 60):
+                heappop(heap)
+                continue
+            size = len(entries)
+            yield key, stamp, job
+            if len(entries) == size:
+                skip += 1
+            if len(entries) >= skip:
+                entry = entries[-skip]
+                heapreplace(heap, (-entry[0], -entry[1], entry[2], entries, skip))
+            else:
+                heappop(heap)
+
+
+class Streams(Walked):
+    """Walks several sorted streams at once."""
+
+    def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]]) -> None:
+        super().__init__()
+        self._heap = [(*first, stream) for stream in streams if (first := next(stream, None)) is not None]
+        heapify(self._heap)
+
+    def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
+        heap, failed = self._heap, self._failed
+        while heap:
+            key, stamp, job, stream = heap[0]
+            if failed and job.shape.gpus >= failed.get(job.shape.family, 1 << 60):
+                heappop(heap)
+                continue
+            yield key, stamp, job
+            following = next(stream, None)
+            if following is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, (*following, stream))
+
+
+def _from_best(entries: list[Entry]) -> Iterator[tuple[float, int, JobState]]:
+    for key, stamp, job in reversed(entries):
+        yield -key, -stamp, job
+
+
+def _remove(entries: list[Entry], entry: Entry) -> None:
+    if entries[-1] is entry:
+        entries.pop()
+    else:
+        del entries[bisect_left(entries, entry)]

@@ -1,0 +1,395 @@
+"""Plans: what to start and what to stop.
+
+`walk_keys` serves key policies: one walk over the waiting, best first; each is placed, or room is made for it, or it is
+skipped. `walk_asks` does the same for a replanner's asks, keeping what already runs as asked. `repack` empties the
+cluster in thought and places everything anew, as Muri does; `towards` turns such a target into decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from weft.core.floor import Floor, Holder, Room
+from weft.core.free import Free
+from weft.core.order import Order, Streams
+from weft.core.ports import Ask, Placement
+from weft.core.reach import Reach
+from weft.core.shapes import Shape, pinned_shape, plain_shape, shape_of_weave
+from weft.core.state import JobState, State
+from weft.errors import PlanError
+from weft.model import Decision, JobId, Reserve, Share, Slots, Start, Stop, StopReason
+
+Decide = Callable[[Decision], None]
+Parts = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Clearing:
+    """Room that could be made: where, and who would have to go."""
+
+    parts: Parts | None
+    """None: not even with all of them gone."""
+    gone: dict[Holder, None]
+    free: Free
+    forced: tuple[JobState, ...]
+    """Those who go in any case, because they are to run otherwise."""
+
+
+class Walk:
+    """One pass over what is wanted, with the GPUs promised on the way."""
+
+    def __init__(self, state: State, placement: Placement, decide: Decide) -> None:
+        self.state, self.floor, self.placement, self.decide = state, state.floor, placement, decide
+        self.promised: dict[int, int] = {}
+        self.anywhere: bool = getattr(placement, "anywhere", False)
+
+    def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
+        """Starts them together if idle GPUs suffice."""
+        slots = self._idle_slots(shape)
+        if slots is None:
+            return False
+        weave = tuple(sorted(job.id for job in jobs)) if len(jobs) > 1 else ()
+        for job in jobs:
+            self.decide(Start(self.state.now, job.id, job.run + 1, slots, share, weave))
+        return True
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether idle GPUs suffice."""
+        return self._idle_slots(shape) is not None
+
+    def promise(self, shape: Shape) -> bool:
+        """Promises GPUs that are being vacated, so that nobody behind takes them."""
+        if not self.floor.leaving or not shape.gpus:
+            return False
+        parts = self.placement.place(shape, self._soon(shape))
+        return self._promise(parts)
+
+    def clear(self, shape: Shape, victims: Iterator[JobState], forced: tuple[JobState, ...] = ()) -> Clearing:
+        """Finds the worst of the runs that may be stopped whose GPUs would suffice."""
+        gone: dict[Holder, None] = {}
+        free = self._soon(shape)
+        first = None if forced else next(victims, None)
+        if first is None and not forced:
+            return Clearing(None, gone, free, forced)
+        free = free if self.promised else free.copy()
+        for victim in chain(forced, () if first is None else (first,), victims):
+            gone[victim] = None
+            enough = self._vacate(free, shape, victim, gone)
+            if enough and len(gone) >= len(forced):
+                parts = self.placement.place(shape, free)
+                if parts is not None:
+                    return Clearing(parts, gone, free, forced)
+        return Clearing(None, gone, free, forced)
+
+    def make_room(self, shape: Shape, clearing: Clearing) -> bool:
+        """Stops those of the found that must go, and promises their GPUs; False where none were found."""
+        if clearing.parts is None:
+            return False
+        for victim in self.spare(shape, clearing):
+            why: StopReason = "moved" if victim in clearing.forced else "preempted"
+            self.decide(Stop(self.state.now, victim.id, victim.run, why))
+        return self._promise(clearing.parts)
+
+    # ---- inside
+
+    def _vacate(self, free: Free, shape: Shape, victim: JobState, gone: Collection[Holder]) -> bool:
+        """Counts a victim's GPUs as free; whether they may now be enough."""
+        need, enough = shape.gpus, False
+        for node_id, gpus in victim.slots:
+            room = self.floor.by_id[node_id]
+            if shape.plain:
+                freed = sum(len(room.holders[gpu]) == 1 or goes(room.holders[gpu], gone) for gpu in gpus)
+                free.change(room.index, freed)
+            else:
+                self._recount(free, room, shape, gone)
+            enough = enough or free.count[room.index] >= need
+        splits = self.anywhere or need > free.largest()
+        return enough or (splits and free.total() >= need)
+
+    def _recount(self, free: Free, room: Room, shape: Shape, gone: Collection[Holder]) -> None:
+        if shape.plain:
+            count = sum(goes(holders, gone) for holders in room.holders)
+        else:
+            count = self.floor.count_for(room, shape, soon=True, gone=gone)
+        count = max(count - self.promised.get(room.index, 0), 0)
+        free.change(room.index, count - free.count[room.index])
+
+    def spare(self, shape: Shape, clearing: Clearing) -> list[JobState]:
+        """The victims that must really go, worst first: the best are let off while the rest suffices."""
+        nodes, gone, free = dict(clearing.parts or ()), clearing.gone, clearing.free
+        if len(gone) == 1:
+            return [job for job in gone if isinstance(job, JobState)]
+        for victim in reversed(list(gone)):
+            if victim in clearing.forced:
+                continue
+            rooms = [self.floor.by_id[node] for node, _ in victim.slots]
+            rooms = [room for room in rooms if room.index in nodes]
+            del gone[victim]
+            for room in rooms:
+                self._recount(free, room, shape, gone)
+            if any(free.count[room.index] < nodes[room.index] for room in rooms):
+                gone[victim] = None
+                for room in rooms:
+                    self._recount(free, room, shape, gone)
+        return sorted((job for job in gone if isinstance(job, JobState)), key=lambda job: job.stamp, reverse=True)
+
+    def _promise(self, parts: Parts | None) -> bool:
+        for node, count in parts or ():
+            self.promised[node] = self.promised.get(node, 0) + count
+        return parts is not None
+
+    def _soon(self, shape: Shape) -> Free:
+        free = self.floor.free_for(shape, soon=True)
+        if self.promised:
+            free = free.copy()
+            for node, count in self.promised.items():
+                free.change(node, -min(count, free.count[node]))
+        return free
+
+    def _idle(self, shape: Shape) -> Free:
+        """What is idle and not promised to somebody who waits for more."""
+        free = self.floor.free_for(shape, soon=False)
+        if self.promised:
+            free, soon = free.copy(), self.floor.soon.count
+            for node, count in self.promised.items():
+                left = min(free.count[node], max(soon[node] - count, 0))
+                free.change(node, left - free.count[node])
+        return free
+
+    def _idle_slots(self, shape: Shape) -> Slots | None:
+        if shape.family.where.pinned:
+            return pinned_slots(self.floor, shape)
+        if not shape.gpus:
+            return node_for_cpus(self.floor, shape)
+        parts = self.placement.place(shape, self._idle(shape))
+        return None if parts is None else slots_of(self.floor, shape, parts, self.placement)
+
+
+def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, decide: Decide) -> None:
+    """One walk for key policies: place, make room or skip, best first."""
+    policy, floor = order.policy, state.floor
+    if not policy.preempts and not any(floor.soon.levels[1:]) and not order.wants_no_gpu():
+        return
+    nothing_new = reach.settled_at == floor.version and not order.rising and not floor.leaving
+    walk, heads = Walk(state, placement, decide), order.heads(fresh=nothing_new and policy.backfill)
+    known = policy.preempts and not walk.anywhere
+    for key, stamp, job in heads:
+        shape = job.shape
+        if not (known and reach.hopeless(shape, key, stamp)):
+            if walk.start((job,), shape, job.job.share):
+                continue
+            if floor.leaving and walk.promise(shape):
+                continue
+            if policy.preempts and shape.gpus and _make_room(walk, order, reach, shape, key, stamp):
+                continue
+        if not policy.backfill:
+            return
+        heads.fail(shape)
+    reach.settled_at = floor.version
+
+
+def fill(state: State, order: Order, placement: Placement, decide: Decide) -> None:
+    """Between two plans of a replanner: idle GPUs go to whoever waits, nobody is stopped."""
+    walk, heads = Walk(state, placement, decide), order.heads()
+    for _, _, job in heads:
+        if not walk.start((job,), job.shape, job.job.share):
+            heads.fail(job.shape)
+
+
+def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float, stamp: int) -> bool:
+    clearing = walk.clear(shape, order.worst(walk.state.now, (key, stamp)))
+    if clearing.parts is None:
+        reach.learn(shape, key, stamp, clearing.free, walk.promised)
+    return walk.make_room(shape, clearing)
+
+
+def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: Decide) -> None:
+    """For replanners that never stop anybody: each ask starts, or keeps what it reserves, before the next is made."""
+    walk = Walk(state, placement, decide)
+    for ask in asks:
+        if ask.reserve:
+            decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
+        else:
+            jobs = tuple(state.jobs[job] for job in ask.jobs)
+            walk.start(jobs, _shape(ask, jobs), ask.share)
+
+
+def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> None:
+    """The walk for a replanner's asks: what runs as asked stays where it is."""
+    walk = Walk(state, placement, decide)
+    rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
+    for place, ask in enumerate(asks):
+        jobs = tuple(state.jobs[job] for job in ask.jobs)
+        if any(job.leaving or not (job.active or job.status == "waiting") for job in jobs):
+            continue
+        running = tuple(job for job in jobs if job.active)
+        if running and _as_asked(ask, jobs):
+            continue
+        shape = _shape(ask, jobs)
+        if not running and (walk.start(jobs, shape, ask.share) or walk.promise(shape)):
+            continue
+        if shape.gpus:
+            walk.make_room(shape, walk.clear(shape, _later(state, rank, place, ask), forced=running))
+
+
+def _shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
+    if ask.where.pinned:
+        return pinned_shape(jobs[0].shape, ask.share, ask.where)
+    return shape_of_weave([job.shape for job in jobs], ask.share, jobs[0].job.where)
+
+
+def _as_asked(ask: Ask, jobs: tuple[JobState, ...]) -> bool:
+    weave = tuple(sorted(ask.jobs)) if len(ask.jobs) > 1 else ()
+    return all(job.active and job.weave == weave and job.slots == jobs[0].slots for job in jobs)
+
+
+def _later(state: State, rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:
+    """Runs that are wanted less than this ask, the least wanted first."""
+    last = len(rank) + 1
+    worse = [
+        job
+        for job in state.active.values()
+        if not job.leaving and rank.get(job.id, last) > place and job.id not in ask.jobs
+    ]
+    worse.sort(key=lambda job: (rank.get(job.id, last), job.stamp), reverse=True)
+    return iter(worse)
+
+
+def goes(holders: Collection[Holder], gone: Collection[Holder]) -> bool:
+    """Whether all who hold a GPU leave or would have to."""
+    return all(holder.leaving or holder in gone for holder in holders)
+
+
+# ---- planning from an empty cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A place in a target: these jobs on these GPUs."""
+
+    jobs: tuple[JobState, ...]
+    slots: Slots
+    share: Share
+    weave: tuple[JobId, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Sitter:
+    """Holds GPUs of a scratch floor."""
+
+    seat: Shape
+    slots: Slots
+    leaving: bool = False
+    weave: tuple[JobId, ...] = ()
+
+
+class Scratch:
+    """An empty copy of the floor to place on tentatively."""
+
+    def __init__(self, state: State, placement: Placement) -> None:
+        self.floor, self.placement = state.floor.empty_copy(), placement
+
+    def fits(self, gpus: int) -> bool:
+        return self.seat(plain_shape(gpus)) is not None
+
+    def seat(self, shape: Shape) -> Slots | None:
+        parts = self.placement.place(shape, self.floor.free_for(shape, soon=False))
+        if parts is None:
+            return None
+        slots = slots_of(self.floor, shape, parts, self.placement)
+        if slots is not None:
+            self.floor.hold(Sitter(shape, slots), slots)
+        return slots
+
+    def keep(self, shape: Shape, slots: Slots) -> None:
+        self.floor.hold(Sitter(shape, slots), slots)
+
+
+Wanted = Iterable[tuple[Ask, tuple[JobState, ...]]]
+
+
+def repack(state: State, wanted: Wanted, placement: Placement, fail: Callable[[Shape], None]) -> list[Seat]:
+    """The target in which everything wanted, in that order, sits on an emptied cluster where it fits."""
+    scratch, chosen = Scratch(state, placement), []
+    for ask, jobs in wanted:
+        shape = _shape(ask, jobs)
+        slots = scratch.seat(shape)
+        if slots is None:
+            fail(shape)
+            continue
+        weave = tuple(sorted(ask.jobs)) if len(jobs) > 1 else ()
+        chosen.append((shape, Seat(jobs, slots, ask.share, weave)))
+    if getattr(placement, "anywhere", False):
+        return _stay(Scratch(state, placement), chosen)
+    return [seat for _, seat in chosen]
+
+
+def _stay(scratch: Scratch, chosen: list[tuple[Shape, Seat]]) -> list[Seat]:
+    """The same choice where any GPUs will do: what runs stays on those it has."""
+    for shape, seat in chosen:
+        if seat.jobs[0].active:
+            scratch.keep(shape, seat.jobs[0].slots)
+    return [
+        replace(seat, slots=seat.jobs[0].slots if seat.jobs[0].active else scratch.seat(shape) or seat.slots)
+        for shape, seat in chosen
+    ]
+
+
+def solo_asks(heads: Streams) -> Iterator[tuple[Ask, tuple[JobState, ...]]]:
+    for _, _, job in heads:
+        yield Ask((job.id,), job.gpus, job.job.share, job.job.where), (job,)
+
+
+def towards(state: State, target: list[Seat], decide: Decide) -> None:
+    """Stops what is not in the target, then, once all that has left, starts the rest."""
+    seats = {job.id: seat for seat in target for job in seat.jobs}
+    stops: list[tuple[JobState, StopReason]] = []
+    for job in state.active.values():
+        seat = seats.get(job.id)
+        if job.leaving or (seat is not None and (seat.slots, seat.weave) == (job.slots, job.weave)):
+            continue
+        stops.append((job, "preempted" if seat is None else "moved"))
+    for job, why in sorted(stops, key=lambda stop: stop[0].stamp, reverse=True):
+        decide(Stop(state.now, job.id, job.run, why))
+    if state.floor.leaving:
+        return
+    starts = [(job, seat) for seat in target for job in seat.jobs if job.status == "waiting"]
+    for job, seat in sorted(starts, key=lambda start: start[0].stamp):
+        decide(Start(state.now, job.id, job.run + 1, seat.slots, seat.share, seat.weave))
+
+
+# ---- from counts to GPUs
+
+
+def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
+    """The GPUs for so many on each node; None where they cannot be had after all."""
+    if sum(count for _, count in parts) != shape.gpus:
+        raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
+    slots = []
+    for node, count in parts:
+        room = floor.rooms[node]
+        gpus = floor.pick(room, count, shape)
+        if gpus is None:
+            return None
+        slots.append((room.node.id, gpus))
+    return tuple(slots)
+
+
+def pinned_slots(floor: Floor, shape: Shape) -> Slots | None:
+    """The pinned GPUs, if the shape fits on every one of them now."""
+    pinned = shape.family.where.pinned
+    for node, gpus in pinned:
+        room = floor.by_id.get(node)
+        if room is None or not room.alive or not set(gpus) <= set(floor.fitting(room, shape, soon=False)):
+            return None
+    return pinned
+
+
+def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
+    """The first node with CPUs and RAM enough for a job without GPUs."""
+    for room in floor.rooms:
+        if room.alive and floor.seats_cpus(room, shape):
+            return ((room.node.id, ()),)
+    return None

@@ -1,0 +1,161 @@
+"""All that the author of a policy or a placement reads.
+
+A *policy* says who goes first. Most are a key: smaller first, equals in the order that `core.state` explains. A
+*replanner* plans the whole cluster: it returns asks, earlier ones win. A *placement* says on which nodes.
+They are frozen dataclasses; their fields are their options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from weft.core.free import Free
+from weft.core.shapes import Shape
+from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots, Where
+
+
+class JobView(Protocol):
+    """What a scheduler knows of a job."""
+
+    @property
+    def id(self) -> JobId: ...
+    @property
+    def job(self) -> Job: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def gpus(self) -> int: ...
+    @property
+    def seq(self) -> int:
+        """Rises with each submission."""
+
+    @property
+    def stamp(self) -> int:
+        """Tells equal keys apart, smaller first: `core.state` says how."""
+
+    @property
+    def run(self) -> int:
+        """The number of the latest run; 0: it has never run."""
+
+    @property
+    def active(self) -> bool:
+        """It holds GPUs: starting, running or stopping."""
+
+    @property
+    def submitted_at(self) -> Seconds: ...
+    @property
+    def rate(self) -> float:
+        """Solo seconds of work done per second; 0 while it does not work."""
+
+    @property
+    def slots(self) -> Slots: ...
+    @property
+    def reserved(self) -> Slots: ...
+    def attained(self, now: Seconds) -> float:
+        """Seconds it has held GPUs for, over all its runs."""
+
+    def remaining(self, now: Seconds) -> float:
+        """Solo seconds of work still to do; infinite where nobody knows."""
+
+
+class Policy:
+    """Who goes first, as a key."""
+
+    preempts: ClassVar[bool] = False
+    """Whether a waiting job may take the GPUs of a running one with a larger key."""
+    backfill: ClassVar[bool] = False
+    """Whether those behind a job that does not fit may go ahead of it."""
+    oversubscription: ClassVar[float] = 1.0
+    """The sum of limits that one GPU may carry."""
+    placement: ClassVar[str] = "packed"
+    """The placement it brings along."""
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        """Smaller goes first. It must not change while the job waits."""
+        raise TypeError(f"{type(self).__name__} has no key")
+
+    def slope(self, job: JobView) -> float:
+        """How much the key grows per second while the job holds its GPUs, given its present rate."""
+        return 0.0
+
+    def until(self, job: JobView, now: Seconds) -> Seconds | None:
+        """When the key of a running job next steps, for keys that stand still, at 0 first, and then jump."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A wish: these jobs on these many GPUs. More than one job is a weave."""
+
+    jobs: tuple[JobId, ...]
+    gpus: int
+    share: Share = WHOLE
+    where: Where = ANYWHERE
+    reserve: bool = False
+    """Do not start it: only promise it the pinned GPUs."""
+
+
+class Trial(Protocol):
+    """A scratch copy of the living nodes, empty, to place on tentatively."""
+
+    def fits(self, gpus: int) -> bool:
+        """Takes this many GPUs as the placement would; False, and nothing taken, where they do not fit."""
+
+
+class View(Protocol):
+    """The cluster as a replanner sees it."""
+
+    @property
+    def now(self) -> Seconds: ...
+    @property
+    def gpus(self) -> int:
+        """GPUs of the living nodes."""
+
+    @property
+    def memo(self) -> Any:
+        """What `observe` has gathered."""
+
+    @property
+    def node_gpus(self) -> Mapping[str, int]:
+        """The living nodes in order, and how many GPUs each has."""
+
+    @property
+    def waiting(self) -> Iterable[JobView]: ...
+    @property
+    def active(self) -> Iterable[JobView]: ...
+    def job(self, job: JobId) -> JobView: ...
+    def shapes(self) -> Iterable[Shape]:
+        """The shapes of all that wait or hold GPUs."""
+
+    def ordered(self, shape: Shape) -> Iterator[tuple[float, JobView]]:
+        """Jobs of a shape with their keys, smallest first; lazy."""
+
+    def trial(self) -> Trial: ...
+
+
+class Replanner(Policy):
+    """Who runs with what, planned anew for the whole cluster each time."""
+
+    interval_s: ClassVar[float] = 0.0
+    """Plan at most this often; 0: whenever something happens."""
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        """The asks, most wanted first."""
+        raise TypeError(f"{type(self).__name__} has no rank")
+
+    def memo(self) -> Any:
+        """What `observe` starts from."""
+        return None
+
+    def observe(self, memo: Any, fact: Fact) -> Any:
+        """Folds a fact into the policy's memory; a replay of the journal restores it."""
+        return memo
+
+
+class Placement(Protocol):
+    """On which nodes."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        """How many GPUs on which node (its place in `free`), or None. If n GPUs do not fit, n + 1 must not either."""

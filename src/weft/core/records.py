@@ -1,0 +1,42 @@
+"""What is left of a journal once it is counted: a line per job, a line per instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.model import JobId, Seconds
+
+Status = Literal["waiting", "held", "running", "done", "failed", "cancelled"]
+ClusterRow = tuple[Seconds, int, int, int, int, float]
+"""Time, busy GPUs, GPUs, pending, running, blocking index: as they are from this instant to the next row's."""
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What became of a job. None: not yet, or unknown."""
+
+    id: JobId
+    user: str
+    gpus: int
+    status: Status
+    submit: Seconds
+    first_start: Seconds | None
+    end: Seconds | None
+    runs: int
+    preemptions: int
+    gpu_seconds: float
+    solo_s: float | None
+    rho: float | None
+
+    @property
+    def jct_s(self) -> float | None:
+        return None if self.end is None else self.end - self.submit
+
+    @property
+    def queue_s(self) -> float | None:
+        return None if self.first_start is None else self.first_start - self.submit
+
+    @property
+    def restarts(self) -> int:
+        return max(self.runs - 1, 0)

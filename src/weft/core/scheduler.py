@@ -1,0 +1,161 @@
+"""The scheduler: events in, decisions out. The same object drives the simulator, one machine and a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.core.order import Order, Resorted
+from weft.core.plan import Seat, fill, repack, solo_asks, start_asks, towards, walk_asks, walk_keys
+from weft.core.ports import Ask, Placement, Policy, Replanner
+from weft.core.reach import Reach
+from weft.core.state import State
+from weft.core.view import Snapshot
+from weft.model import Alarm, Decision, Event, Fact, Seconds, Stepped, Stop
+
+
+class Scheduler:
+    """`step(*events)` takes all events of one instant and returns what to do about them.
+
+    With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
+    without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        placement: Placement,
+        *,
+        repack: bool = False,
+        resort: bool = False,
+        interval_s: float | None = None,
+    ) -> None:
+        self.policy, self.placement = policy, placement
+        self.state = State(policy.oversubscription)
+        self.order = Resorted(policy) if resort else Order(policy)
+        self._reach = Reach(self.state, self.order)
+        self._replanner = policy if isinstance(policy, Replanner) else None
+        self.memo = self._replanner.memo() if self._replanner else None
+        self._observes = self._replanner is not None and type(self._replanner).observe is not Replanner.observe
+        self._repack = repack and policy.preempts
+        self._steps = type(policy).until is not Policy.until
+        self.keyed = type(policy).key is not Policy.key
+        """Whether the policy has a key, so that there is an order to look at."""
+        if interval_s is None:
+            interval_s = self._replanner.interval_s if self._replanner else 0.0
+        self._interval_s = interval_s
+        self._planned_at: Seconds = float("-inf")
+        self._asks: list[Ask] = []
+        self._target: list[Seat] = []
+        self._alarm: Seconds | None = None
+        self._decisions: list[Decision] = []
+
+    def step(self, *events: Event) -> list[Decision]:
+        """Takes what happened at one instant; returns the decisions, already applied to the state."""
+        self._decisions = []
+        for event in events:
+            self.fold(event)
+        if self.state.orphans:
+            self._stop_orphans()
+        if self._steps:
+            self._step_keys()
+        self._plan()
+        if self._steps or self._interval_s:
+            self._set_alarm()
+        return self._decisions
+
+    def replay(self, facts: Iterable[Fact]) -> None:
+        """Takes up a journal: the decisions in it are history, nothing is decided anew."""
+        for fact in facts:
+            self.fold(fact)
+            if type(fact) is Alarm:
+                self._alarm = fact.due
+        self.order.drain(self.state) if self.keyed else self.state.touched.clear()
+
+    def fold(self, fact: Fact) -> None:
+        """Applies one fact to the state and to the policy's memory."""
+        if self.state.apply(fact) and self._observes and self._replanner is not None:
+            self.memo = self._replanner.observe(self.memo, fact)
+
+    def _decide(self, decision: Decision) -> None:
+        self.fold(decision)
+        self._decisions.append(decision)
+        if self.keyed:
+            self.order.drain(self.state)
+        else:
+            self.state.touched.clear()
+
+    def _stop_orphans(self) -> None:
+        """Runs that must go whatever the policy says."""
+        for job in self.state.orphans:
+            if job.active and not job.leaving:
+                self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
+        self.state.orphans.clear()
+
+    def _step_keys(self) -> None:
+        """Journals the keys that have stepped: those who wait at the new key go first."""
+        state, now = self.state, self.state.now
+        jobs = self.order.stepping(now)
+        if self._repack:  # the original looks at every running job at every event
+            jobs = sorted((job for job in state.active.values() if not job.leaving), key=lambda job: job.seq)
+        for job in jobs:
+            key = self.policy.key(job, now)
+            if key != (0.0 if job.key is None else job.key):
+                self._decide(Stepped(now, job.id, key))
+
+    def _plan(self) -> None:
+        state = self.state
+        if self.keyed:
+            self.order.drain(state)
+        else:
+            state.touched.clear()
+        if not state.news and not state.vacated:
+            return
+        if self._replanner is None and not self._repack:
+            state.news = state.vacated = False
+            walk_keys(state, self.order, self._reach, self.placement, self._decide)
+            return
+        if state.news and state.now >= self._planned_at + self._interval_s:
+            state.news = False
+            if state.waiting or state.active:
+                self._planned_at = state.now
+            self._plan_anew()
+        elif state.news and self.keyed:
+            fill(state, self.order, self.placement, self._decide)
+        state.vacated = False
+        if self._repack:
+            towards(state, self._target, self._decide)
+        elif self.policy.preempts:
+            walk_asks(state, self._asks, self.placement, self._decide)
+
+    def _plan_anew(self) -> None:
+        """A new target, or new asks; until the next, what is vacated goes to these."""
+        state = self.state
+        view = Snapshot(state, self.order, self.placement, self.memo)
+        if self._replanner is None:
+            heads = view.heads()
+            self._target = repack(state, solo_asks(heads), self.placement, heads.fail)
+            return
+        if not self.policy.preempts:
+            start_asks(state, self._replanner.rank(view), self.placement, self._decide)
+            return
+        asks = list(self._replanner.rank(view))
+        if self._repack:
+            wanted = ((ask, tuple(state.jobs[job] for job in ask.jobs)) for ask in asks)
+            self._target = repack(state, wanted, self.placement, lambda _: None)
+        else:
+            self._asks = asks
+
+    def next_plan_at(self) -> Seconds | None:
+        """When it plans next, where it waits for that."""
+        return self._planned_at + self._interval_s if self._interval_s and self.state.news else None
+
+    def _set_alarm(self) -> None:
+        """One alarm: when the next key steps, or the next plan is due."""
+        due: Seconds | None = None
+        if self._steps:
+            due = self.order.next_step()
+        if self._interval_s and self.state.news:
+            due = self.next_plan_at()
+        if due != self._alarm:
+            self._alarm = due
+            self._decide(Alarm(self.state.now, due))

@@ -1,0 +1,94 @@
+"""Shapes: what a run needs of the cluster. Jobs of one shape are interchangeable to a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from weft.model import ANYWHERE, WHOLE, Job, Share, Where
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """All of a shape but its size. If a shape does not fit, no larger one of its family does."""
+
+    memory_mb: int | tuple[int, ...]
+    cpus: int
+    ram_mb: int
+    share: Share
+    where: Where
+
+    @property
+    def plain(self) -> bool:
+        """Whole GPUs, wherever they are: counting them is enough."""
+        return not (self.memory_mb or self.cpus or self.ram_mb) and self.share == WHOLE and self.where == ANYWHERE
+
+    @property
+    def counted(self) -> bool:
+        """Whole GPUs of certain nodes: which nodes does not change with who runs there."""
+        return (
+            not isinstance(self.memory_mb, tuple)
+            and not (self.cpus or self.ram_mb or self.where.pinned)
+            and self.share.request >= 1
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """One object per distinct need, made by `shape_of`, so that identity is equality and hashing is free."""
+
+    gpus: int
+    family: Family
+    plain: bool
+
+    @property
+    def memory_mb(self) -> int | tuple[int, ...]:
+        return self.family.memory_mb
+
+    def memory_of(self, rank: int) -> int:
+        memory = self.family.memory_mb
+        return memory[rank] if isinstance(memory, tuple) else memory
+
+
+@cache
+def _family(memory_mb: int | tuple[int, ...], cpus: int, ram_mb: int, share: Share, where: Where) -> Family:
+    return Family(memory_mb, cpus, ram_mb, share, where)
+
+
+@cache
+def _shape(gpus: int, family: Family) -> Shape:
+    return Shape(gpus, family, family.plain and gpus > 0)
+
+
+def shape_of(job: Job) -> Shape:
+    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where))
+
+
+def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:
+    """The need of several jobs on the same GPUs: one share, and the memory, CPUs and RAM of all."""
+    if len(shapes) == 1 and (share, where) == (shapes[0].family.share, shapes[0].family.where):
+        return shapes[0]
+    gpus = shapes[0].gpus
+    ranks = tuple(sum(s.memory_of(rank) for s in shapes) for rank in range(gpus))
+    memory = ranks if len(set(ranks)) > 1 else ranks[0] if ranks else 0
+    cpus, ram_mb = sum(s.family.cpus for s in shapes), sum(s.family.ram_mb for s in shapes)
+    return _shape(gpus, _family(memory, cpus, ram_mb, share, where))
+
+
+@cache
+def plain_shape(gpus: int) -> Shape:
+    """So many whole GPUs, anywhere."""
+    return _shape(gpus, _family(0, 0, 0, WHOLE, ANYWHERE))
+
+
+def pinned_shape(shape: Shape, share: Share, where: Where) -> Shape:
+    """The same need on certain GPUs. Not remembered: there are as many as there are sets of GPUs."""
+    family = shape.family
+    return Shape(shape.gpus, Family(family.memory_mb, family.cpus, family.ram_mb, share, where), plain=False)
+
+
+def memory_needed(shape: Shape) -> int:
+    """What its neediest rank needs."""
+    memory = shape.family.memory_mb
+    return max(memory) if isinstance(memory, tuple) else memory
