@@ -1,0 +1,29 @@
+"""How a job slows down that lives on what another leaves over of the same GPUs (AntMan's opportunistic jobs)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from weft.model import Profile
+
+
+@cache
+def cycles_beside(guest: Profile, host: Profile) -> float:
+    """Iterations of the host that pass during one of the guest, which may use a stage only while the host does not."""
+    data, gpu, network = guest.data_s, guest.gpu_s, guest.network_s
+    host_data, host_gpu, host_network = host.data_s, host.gpu_s, host.network_s
+    cycles, rest = divmod(data, host_gpu + host_network)
+    if rest > 0:
+        cycles += 1
+        gpu -= min(gpu, host_network, host_gpu + host_network - rest)
+    more, rest = divmod(gpu, host_data + host_network)
+    cycles += more
+    if rest > 0:
+        cycles += 1
+        if rest < host_data:
+            network -= min(network, host_data + host_gpu - rest)
+    more, rest = divmod(network, host_data + host_gpu)
+    cycles += more
+    if rest > host_data:
+        cycles += 1
+    return cycles

@@ -1,0 +1,109 @@
+"""Muri's grouping: pair the most complementary jobs, then the pairs, until all that were taken fit the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from weft.model import Profile
+from weft.weaving.matching import match
+from weft.weaving.pace import Pace
+
+Member = TypeVar("Member")
+Kind = tuple[int, ...]
+"""The numbers of the members' profiles, sorted. Empty: not to be woven."""
+
+
+@dataclass(slots=True)
+class Group(Generic[Member]):
+    """Members woven together, or one alone."""
+
+    members: tuple[Member, ...]
+    kind: Kind
+
+
+@dataclass
+class Weaver:
+    """Groups of up to `packing`, and what each pair of kinds is worth."""
+
+    pace: Pace
+    packing: int
+    _numbers: dict[Profile, int] = field(default_factory=dict)
+    _profiles: list[Profile] = field(default_factory=list)
+    _worth: dict[tuple[Kind, Kind], float | None] = field(default_factory=dict)
+    _matched: dict[tuple[Kind, ...], list[tuple[int, int]]] = field(default_factory=dict)
+
+    def single(self, member: Member, profile: Profile | None) -> Group[Member]:
+        if profile is None:
+            return Group((member,), ())
+        number = self._numbers.get(profile)
+        if number is None:
+            number = self._numbers[profile] = len(self._profiles)
+            self._profiles.append(profile)
+        return Group((member,), (number,))
+
+    def profiles(self, kind: Kind) -> list[Profile]:
+        return [self._profiles[number] for number in kind]
+
+    def match(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
+        """Rounds of matching within each bucket (GPUs per group, groups) while all need more than `gpus`."""
+        need = sum(size * len(groups) for size, groups in buckets)
+        lists = [groups for _, groups in buckets]
+        for _ in range(self.packing):
+            if need <= gpus:
+                break
+            for place, (size, _) in enumerate(buckets):
+                if need > gpus:
+                    lists[place], need = self._round(lists[place], size, need, gpus)
+        return [group for groups in lists for group in groups]
+
+    def cut(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
+        """Without matching: neighbours are woven, in order, while all need more than `gpus`."""
+        need = sum(size * len(groups) for size, groups in buckets)
+        result: list[Group[Member]] = []
+        for size, groups in buckets:
+            open_group: Group[Member] | None = None
+            for group in groups:
+                joins = open_group is not None and open_group.kind and group.kind
+                if open_group is not None and joins and need > gpus and len(open_group.members) < self.packing:
+                    open_group.members += group.members
+                    open_group.kind = tuple(sorted(open_group.kind + group.kind))
+                    need -= size
+                else:
+                    open_group = Group(group.members, group.kind)
+                    result.append(open_group)
+        return result
+
+    def _round(self, groups: list[Group[Member]], size: int, need: int, gpus: int) -> tuple[list[Group[Member]], int]:
+        """Merges matched pairs, each standing where the later of the two stood, while there is need."""
+        partner = {later: earlier for earlier, later in self._pairs(tuple(group.kind for group in groups))}
+        earlier_ones, merged = set(partner.values()), []
+        for place, group in enumerate(groups):
+            if place in partner:
+                other = groups[partner[place]]
+                if need > gpus:
+                    merged.append(Group(other.members + group.members, tuple(sorted(other.kind + group.kind))))
+                    need -= size
+                else:
+                    merged += [other, group]
+            elif place not in earlier_ones:
+                merged.append(group)
+        return merged, need
+
+    def _pairs(self, kinds: tuple[Kind, ...]) -> list[tuple[int, int]]:
+        pairs = self._matched.get(kinds)
+        if pairs is None:
+            if len(self._matched) > 10_000:
+                self._matched.clear()
+            worth: Callable[[Hashable, Hashable], float | None] = self._value  # type: ignore[assignment]
+            pairs = self._matched[kinds] = match(kinds, worth)
+        return pairs
+
+    def _value(self, left: Kind, right: Kind) -> float | None:
+        """The efficiency of two groups woven into one."""
+        key = (left, right)
+        if key not in self._worth:
+            fits = left and right and len(left) + len(right) <= self.packing
+            self._worth[key] = self.pace.efficiency(self.profiles(left + right)) if fits else None
+        return self._worth[key]

@@ -1,0 +1,92 @@
+"""How long one iteration takes when jobs are woven: every member does one iteration per cycle.
+
+A cycle has four slots. A member's data stage (storage and CPU) spans two, its GPU and its network stage one each, and
+the members are one slot apart. The rules and the contention factors are Muri's simulator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import permutations
+from math import inf, isclose
+from typing import Literal
+
+from weft.model import Profile
+
+SLOTS = 4
+SOLO_FACTOR = 1.015
+"""Contention that a solo iteration time already has in it."""
+FACTORS = {2: 1.33 / SOLO_FACTOR, 3: 1.5 / SOLO_FACTOR, 4: 1.37 / SOLO_FACTOR}
+GREEDY_FACTORS = {**FACTORS, 4: 1.30 / SOLO_FACTOR}
+"""What the original uses where groups are cut by priority instead of matched."""
+
+Stages = tuple[float, float, float]
+"""Data, GPU and network time."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Weave iteration times, remembered per multiset of profiles."""
+
+    ordering: Literal["best", "worst"] = "best"
+    factors: dict[int, float] = field(default_factory=lambda: FACTORS)
+    _known: dict[tuple[Profile, ...], float] = field(default_factory=dict, compare=False, repr=False)
+
+    def iteration_s(self, members: Sequence[Profile]) -> float:
+        """Seconds per iteration of every member."""
+        if len(members) == 1:
+            return members[0].iteration_s
+        key = tuple(sorted(members, key=_by_value))
+        seconds = self._known.get(key)
+        if seconds is None:
+            stages = tuple((p.data_s, p.gpu_s, p.network_s) for p in key)
+            seconds = self._known[key] = cycle_s(stages, self.ordering) * self.factors[len(key)]
+        return seconds
+
+    def efficiency(self, members: Sequence[Profile]) -> float:
+        """The part of the four slots' time that the members' stages fill."""
+        work = sum(p.data_s + p.gpu_s + p.network_s for p in members)
+        return work / (SLOTS * self.iteration_s(members))
+
+    def worse_than_in_turn(self, members: Sequence[Profile]) -> bool:
+        """Whether the members would do as well one after the other, even in the best ordering."""
+        if len(members) == 1:
+            return False
+        best = self if self.ordering == "best" else Pace("best", self.factors)
+        return best.iteration_s(members) > sum(p.iteration_s for p in members)
+
+
+def _by_value(profile: Profile) -> tuple[str, float, float, float, float]:
+    return profile.model, profile.iteration_s, profile.data_s, profile.gpu_s, profile.network_s
+
+
+@cache
+def cycle_s(members: tuple[Stages, ...], ordering: str) -> float:
+    """The cycle of the best or the worst ordering of the members, without contention."""
+    times = [_ordered_cycle_s(order) for order in permutations(members)]
+    if len(members) == 2:
+        (d0, g0, n0), (d1, g1, n1) = members
+        times.append(max(d0, g1 + n1) + max(d1, g0 + n0))
+    return min(times) if ordering == "best" else max(times)
+
+
+def _ordered_cycle_s(order: tuple[Stages, ...]) -> float:
+    """The steady cycle of one ordering, from the ends of the first eight slots."""
+    ends = [0.0]
+    for slot in range(2 * SLOTS):
+        end = -inf
+        for start, position, stage in (
+            (slot, (slot + 1) % SLOTS, 2),
+            (slot, (slot + 2) % SLOTS, 1),
+            (slot - 1, (slot + 3) % SLOTS, 0),
+        ):
+            if start >= 0 and position < len(order):
+                end = max(end, ends[start] + order[position][stage])
+        ends.append(0.0 if end == -inf else end)
+        if slot >= SLOTS:
+            cycle, before = ends[slot + 1] - ends[slot - 3], ends[slot] - ends[slot - 4]
+            if isclose(cycle, before, rel_tol=1e-3):
+                return cycle
+    return ends[2 * SLOTS] - ends[SLOTS]
