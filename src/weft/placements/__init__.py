@@ -1,0 +1,1 @@
+"""On which nodes: one file per placement."""

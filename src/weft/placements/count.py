@@ -1,0 +1,27 @@
+"""Count: any GPUs will do, as many as are free, wherever they are (Tiresias in Muri's simulator)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from weft.core.free import Free, members
+from weft.core.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Count:
+    """Counts GPUs only; gangs may be split anyhow."""
+
+    anywhere: ClassVar[bool] = True
+    """All GPUs are alike to it: nobody need ever move."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        parts, need = [], shape.gpus
+        for node in members(free.at_least(1)):
+            take = min(need, free.count[node])
+            parts.append((node, take))
+            need -= take
+            if not need:
+                return tuple(parts)
+        return None

@@ -1,0 +1,42 @@
+"""Packed: best fit. The node with the least room that suffices; larger gangs on as few nodes and switches as can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.free import Free
+from weft.core.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Best fit, gangs kept together."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        node = free.tightest(shape.gpus)
+        if node is not None:
+            return ((node, shape.gpus),)
+        if shape.gpus <= free.largest():
+            return None
+        switches: dict[str, int] = {}
+        for node in free.idle_nodes():
+            switches[free.switch[node]] = switches.get(free.switch[node], 0) | 1 << node
+        everywhere = sum(switches.values())
+        candidates = (_whole_nodes(shape.gpus, free, nodes) for nodes in (*switches.values(), everywhere))
+        return next((parts for parts in candidates if parts is not None), None)
+
+
+def _whole_nodes(need: int, free: Free, idle: int) -> tuple[tuple[int, int], ...] | None:
+    """Idle nodes of a set while they are filled, then the tightest node for the rest."""
+    parts = []
+    for node in free.masked(free.mask & idle).roomiest():
+        if free.size[node] <= need:
+            parts.append((node, free.size[node]))
+            need -= free.size[node]
+        if not need:
+            return tuple(parts)
+    if not parts:
+        return None
+    taken = sum(1 << node for node, _ in parts)
+    rest = free.masked(free.mask & ~taken).tightest(need)
+    return None if rest is None else (*parts, (rest, need))

@@ -1,0 +1,30 @@
+"""Spread: worst fit. The node with the most room, so that jobs keep out of each other's way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.free import Free
+from weft.core.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Worst fit; a gang is split only where no node could hold it."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        node = next(free.roomiest(), None)
+        if node is None:
+            return None
+        if free.count[node] >= shape.gpus:
+            return ((node, shape.gpus),)
+        if shape.gpus <= free.largest():
+            return None
+        parts, need = [], shape.gpus
+        for node in free.roomiest():
+            take = min(need, free.count[node])
+            parts.append((node, take))
+            need -= take
+            if not need:
+                return tuple(parts)
+        return None

@@ -1,0 +1,31 @@
+"""Yarn: Muri's first fit. A gang that a node could hold is never split; a larger one takes whole nodes plus a rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.free import Free
+from weft.core.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """First fit, gangs kept together."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        need = shape.gpus
+        node = free.first(need)
+        if node is not None:
+            return ((node, need),)
+        if need <= free.largest():
+            return None
+        parts = []
+        for node in free.idle_nodes():
+            if free.size[node] <= need:
+                parts.append((node, free.size[node]))
+                need -= free.size[node]
+            if not need:
+                return tuple(parts)
+        taken = sum(1 << node for node, _ in parts)
+        rest = free.masked(free.mask & ~taken).first(need)
+        return None if rest is None else (*parts, (rest, need))

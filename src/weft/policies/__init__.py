@@ -1,0 +1,1 @@
+"""Who goes first: one file per policy, one page each."""

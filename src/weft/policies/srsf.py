@@ -1,0 +1,22 @@
+"""SRSF: shortest remaining service first, service being time x GPUs, preemptive (Muri's `shortest-gpu`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.ports import JobView, Policy
+from weft.model import Seconds
+
+
+@dataclass(frozen=True)
+class Srsf(Policy):
+    """Shortest remaining service (time x GPUs) first."""
+
+    preempts = True
+    backfill = True
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return job.remaining(now) * job.gpus
+
+    def slope(self, job: JobView) -> float:
+        return -job.rate * job.gpus

@@ -1,0 +1,160 @@
+"""Policies and placements by name.
+
+A spec is `NAME[:option=value...]`, or `path/file.py:ClassName[:option=value...]` for one of your own. Names come from
+entry points (groups `weft.policies`, `weft.placements`), so that an installed package can bring more; options are the
+fields of the dataclass. List values are joined with `+`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import Field, fields, is_dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from weft.core.ports import Placement, Policy
+from weft.errors import InputError, UnknownName
+
+ALIASES = {
+    "shortest": "srtf",
+    "shortest-gpu": "srsf",
+    "dlas-gpu": "tiresias",
+    "multi-resource-blossom-same-gpu": "muri-s",
+    "multi-resource-blossom-same-gpu-unaware": "muri-l",
+    "multi-resource-gpu-unaware": "muri-l:blossom=off",
+    "multi-resource-blossom-same-gpu-unaware-worstordering": "muri-l:ordering=worst",
+}
+"""What the field calls them."""
+
+
+def policy(spec: str) -> Policy:
+    return cast(Policy, _make("policy", "weft.policies", spec))
+
+
+def placement(spec: str) -> Placement:
+    return cast(Placement, _make("placement", "weft.placements", spec))
+
+
+def names(group: str) -> dict[str, EntryPoint]:
+    """The registered names of a group; a clash is an error."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise InputError(f"two packages bring {point.name!r} in {group}: {other.value} and {point.value}",
+                             hint="uninstall one, or rename its entry point")  # fmt: skip
+    return dict(sorted(found.items()))
+
+
+def canonical(spec: str) -> str:
+    """The spec with a field name replaced by ours."""
+    name, _, options = spec.partition(":")
+    ours = ALIASES.get(name, name)
+    return f"{ours}:{options}" if options else ours
+
+
+def options_of(cls: type) -> list[Field[Any]]:
+    return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
+
+
+def _make(kind: str, group: str, spec: str) -> object:
+    head, *rest = canonical(spec).split(":")
+    if head.endswith(".py") or "/" in head:
+        if not rest:
+            raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
+        cls, rest = _from_file(kind, Path(head), rest[0]), rest[1:]
+    else:
+        known = names(group)
+        if head not in known:
+            aliases = [alias for alias in ALIASES if kind == "policy"]
+            raise UnknownName(kind, head, [*known, *aliases])
+        cls = known[head].load()
+    if not is_dataclass(cls):
+        raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
+    return _build(cls, head, dict(_option(spec, text) for text in rest))
+
+
+def _from_file(kind: str, path: Path, name: str) -> type:
+    if not path.is_file():
+        raise InputError(f"no such file: {path}", hint=f"a {kind} of your own is given as path/file.py:ClassName")
+    module_name = f"weft_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"cannot load {path}: {type(error).__name__}: {error}") from error
+    classes = [n for n, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name]
+    if name not in classes:
+        raise UnknownName(f"class in {path}", name, classes)
+    return cast(type, getattr(module, name))
+
+
+def _option(spec: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"option {text!r} of {spec!r} has no value", hint="options are written name=value")
+    return name, value
+
+
+def _build(cls: type, name: str, given: dict[str, str]) -> object:
+    known = {field.name: field for field in options_of(cls)}
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for option, text in given.items():
+        if option not in known:
+            raise UnknownName(f"option of {name}", option, known or ["(it has none)"])
+        values[option] = _parse(f"{name}:{option}", text, hints[option])
+    try:
+        return cls(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _parse(what: str, text: str, wanted: Any) -> Any:
+    """The text as a value of the field's type."""
+    origin, args = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        if type(None) in args and text in ("none", "off"):
+            return None
+        return _parse(what, text, next(arg for arg in args if arg is not type(None)))
+    if origin is Literal:
+        allowed = {str(arg): arg for arg in args}
+        if text not in allowed:
+            raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(allowed)}")
+        return allowed[text]
+    if origin is tuple:
+        return tuple(_parse(what, part, args[0]) for part in text.split("+"))
+    if wanted is bool:
+        return _one_of(what, text, {"on": True, "off": False, "true": True, "false": False})
+    if wanted in (int, float):
+        return _number(what, text, wanted)
+    return text
+
+
+def _one_of(what: str, text: str, allowed: dict[str, bool]) -> bool:
+    if text.lower() not in allowed:
+        raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(_without_doubles(allowed))}")
+    return allowed[text.lower()]
+
+
+def _number(what: str, text: str, wanted: type) -> Any:
+    try:
+        value = wanted(text)
+    except ValueError:
+        noun = "a whole number" if wanted is int else "a number"
+        raise InputError(f"{what} must be {noun}, not {text!r}") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise InputError(f"{what} must be finite, not {text!r}")
+    return value
+
+
+def _without_doubles(allowed: Iterable[str]) -> list[str]:
+    return list(allowed)[:2]
