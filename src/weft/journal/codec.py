@@ -1,0 +1,207 @@
+"""Facts as JSON, by tables built once from the dataclass fields of `weft.model.FACTS`.
+
+A fact is one object, `{"fact":"Started","at":3.0,"job":"a","run":1}`: fields in declared order, those equal to
+their default left out, all of it ASCII. The same fact always makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from math import isfinite
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from weft.errors import JournalError, nearest
+from weft.model import FACTS, Fact
+
+FORMAT: Final = 1
+"""Goes up when an older Weft could no longer read what this one writes."""
+
+Pack = Callable[[Any], Any]
+Readings = dict[type, Callable[[Any], Any] | None]
+"""How to read a value of a field, by the JSON type that was found; None: as it is. Other types are wrong there."""
+
+
+def encode_line(fact: Fact) -> str:
+    """The fact as one line of JSON, without the newline."""
+    try:
+        line = _to_json({"fact": type(fact).__name__, **_PACK[type(fact)](fact)})
+    except KeyError:
+        raise JournalError(f"{fact!r} is not a fact: journal only the classes in weft.model.FACTS") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JournalError(
+            f"{fact!r} cannot be journalled: {error}; numbers must be finite, everything else a plain value"
+        ) from None
+    if "\\ud" in line and decode_line(line) != fact:
+        raise JournalError(f"{fact!r} cannot be journalled: its text holds a surrogate pair, which JSON would join")
+    return line
+
+
+def decode_line(line: str) -> Fact:
+    """The fact of one line, as `encode_line` wrote it."""
+    try:
+        body, end = _from_json(line)
+    except (ValueError, RecursionError) as error:
+        raise JournalError(f"not JSON: {error}") from None
+    if end != len(line) and line[end:].strip():
+        raise JournalError(f"not JSON: more than one value in the line, from column {end + 1}")
+    return _take(body)
+
+
+def encode(fact: Fact) -> dict[str, Any]:
+    """The fact as a dict of plain JSON values: what a reader of its line would see."""
+    return cast(dict[str, Any], json.loads(encode_line(fact)))
+
+
+def decode(body: Mapping[str, Any]) -> Fact:
+    """The fact that `encode` made this of."""
+    return _take(dict(body))
+
+
+def _take(body: Any) -> Fact:
+    """The fact of a dict that nobody else needs."""
+    try:
+        name = body.pop("fact")
+    except (KeyError, TypeError, AttributeError):
+        raise JournalError(f"a fact is an object with its type under 'fact', not {_short(body)}") from None
+    try:
+        read = _READ[name]
+    except (KeyError, TypeError):
+        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _READ)}") from None
+    return cast(Fact, read(body))
+
+
+def is_garbled(line: bytes) -> bool:
+    """Whether a line is no JSON object at all, as a write that was cut short leaves it."""
+    try:
+        return not isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return True
+
+
+def check_format(found: object, where: str) -> None:
+    """Refuse a journal that this Weft cannot read."""
+    if type(found) is not int or found < 1:
+        raise JournalError(f"{where}: {found!r} is no journal format; is this file a Weft journal?")
+    if found > FORMAT:
+        raise JournalError(
+            f"{where}: written in journal format {found}, and this Weft reads up to {FORMAT}\n  upgrade Weft to read it"
+        )
+
+
+_to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_from_json = json.JSONDecoder().raw_decode
+
+
+# ---- writing
+
+
+def _packer(cls: type[Any]) -> Pack:
+    hints = get_type_hints(cls)
+    defaults = [(f.name, f.default) for f in fields(cls)]
+    nested = [(name, inner) for name, _ in defaults if (inner := _pack_of(hints[name]))]
+
+    def pack(value: Any) -> dict[str, Any]:
+        # `is` before `==`: comparing dataclasses is the dear part, and most fields hold the very default
+        body = {n: v for n, d in defaults if (v := getattr(value, n)) is not d and (d is MISSING or v != d)}
+        for name, plain in nested:
+            if name in body:
+                body[name] = plain(body[name])
+        return body
+
+    return pack
+
+
+def _pack_of(hint: Any) -> Pack | None:
+    """What turns a value of this type into plain JSON; None where json does so by itself."""
+    if is_dataclass(hint):
+        return _packer(cast(type[Any], hint))
+    inner = next((pack for arg in get_args(hint) if (pack := _pack_of(arg))), None)
+    if inner is None:
+        return None
+    if get_origin(hint) is tuple:
+        return lambda values: [inner(value) for value in values]
+    return lambda value: None if value is None else inner(value)
+
+
+# ---- reading
+
+
+def _reader(cls: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
+    hints = get_type_hints(cls)
+    readings = {f.name: _readings(hints[f.name]) for f in fields(cls)}
+
+    def read(body: Mapping[str, Any]) -> Any:
+        found = {}
+        name, value = "", None
+        try:
+            for name, value in body.items():
+                convert = readings[name][type(value)]
+                found[name] = value if convert is None else convert(value)
+            return cls(**found)
+        except (KeyError, ValueError):
+            raise JournalError(_wrong_field(cls, name, value)) from None
+        except TypeError:
+            lacking = [f.name for f in fields(cls) if f.default is MISSING and f.name not in found]
+            raise JournalError(f"{cls.__name__} lacks {', '.join(lacking)}") from None
+
+    return read
+
+
+def _readings(hint: Any) -> Readings:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is float:
+        return {float: _finite, int: None}
+    if hint in (str, int, bool, type(None)):
+        return {hint: None}
+    if is_dataclass(hint):
+        return {dict: _reader(cast(type[Any], hint))}
+    if origin is Literal:
+        return {str: {arg: arg for arg in args}.__getitem__}
+    if origin is tuple:
+        return {list: _many(_readings(args[0])) if args[1:] == (...,) else _row([_readings(arg) for arg in args])}
+    if origin in (Union, types.UnionType):
+        return {found: convert for arg in args for found, convert in _readings(arg).items()}
+    raise TypeError(f"the journal has no reading for {hint!r}: teach weft.journal.codec")
+
+
+def _finite(value: float) -> float:
+    if not isfinite(value):
+        raise ValueError(value)
+    return value
+
+
+def _many(readings: Readings) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda values: tuple([v if (c := readings[type(v)]) is None else c(v) for v in values])
+
+
+def _row(row: list[Readings]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    def read(values: list[Any]) -> tuple[Any, ...]:
+        return tuple([v if (c := r[type(v)]) is None else c(v) for r, v in zip(row, values, strict=True)])
+
+    return read
+
+
+# ---- what went wrong
+
+
+def _wrong_field(cls: type[Any], name: str, value: object) -> str:
+    known = [f.name for f in fields(cls)]
+    if name in known:
+        return f"{cls.__name__}.{name} cannot be {_short(value)}; it is declared as {cls.__annotations__[name]}"
+    return f"{cls.__name__} has no field {_short(name)}\n  {_upgrade(name, known)}"
+
+
+def _upgrade(name: str, known: Iterable[str]) -> str:
+    return f"a newer Weft may have written it: upgrade; this one knows {', '.join(nearest(name, known))}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_PACK: Final[dict[type, Pack]] = {cls: _packer(cls) for cls in FACTS}
+_READ: Final = {cls.__name__: _reader(cls) for cls in FACTS}

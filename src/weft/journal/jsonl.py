@@ -1,0 +1,204 @@
+"""A journal as a text file: a header line, then one line of JSON per fact.
+
+A fact is there once its newline is. A last line without one, or that is no JSON, was being written when the machine
+or the process went down: opening the file to append cuts it off and keeps the bytes in `<name>.torn`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final, Self
+
+from weft.errors import JournalError
+from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
+from weft.journal.files import explained, keep_torn, open_private, sync_folder, write_all
+from weft.model import Fact
+
+HEADER: Final = b'{"weft":"journal","format":%d}\n' % FORMAT
+BUFFER_BYTES: Final = 1 << 16
+CLOSED: Final = -1
+
+
+class JsonlJournal:
+    """Appends are buffered until `flush`, `sync`, `read` or `close`, or until 64 KiB have gathered."""
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        self.torn: str | None = None
+        self._pending: list[str] = []
+        self._pending_bytes = 0
+        self._refuse = "it was opened to read only" if readonly else ""
+        with explained(self.path, "open"):
+            flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT | os.O_APPEND
+            self._fd = open_private(self.path, flags | os.O_NONBLOCK)
+            try:
+                self._written, self._size = self._recover(readonly)
+            except BaseException:
+                self._release()
+                raise
+        if readonly:
+            self._release()
+
+    def append(self, *facts: Fact) -> None:
+        if self._refuse:
+            raise JournalError(f"cannot append to {self.path}: {self._refuse}")
+        lines = [encode_line(fact) for fact in facts]
+        self._pending += lines
+        self._pending_bytes += sum(map(len, lines))
+        if self._pending_bytes >= BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is buffered to the system: it then survives the end of this process."""
+        if not self._pending:
+            return
+        block = ("\n".join(self._pending) + "\n").encode("ascii")
+        try:
+            write_all(self._fd, block)
+        except OSError as error:
+            raise self._give_up(error) from None
+        self._size += len(block)
+        self._written += len(self._pending)
+        self._forget_pending()
+
+    def sync(self) -> None:
+        """Return once everything appended would survive a power cut."""
+        self.flush()
+        if self._fd == CLOSED:
+            return
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._give_up(error) from None
+
+    def read(self, after: int = 0) -> Iterator[Fact]:
+        self.flush()
+        return self._facts(after, self._written)
+
+    def __len__(self) -> int:
+        return self._written + len(self._pending)
+
+    def close(self) -> None:
+        try:
+            self.sync()
+        finally:
+            self._refuse = self._refuse or "it is closed; open it again"
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _facts(self, after: int, until: int) -> Iterator[Fact]:
+        with explained(self.path, "read"), self.path.open("rb") as file:
+            for number, line in enumerate(islice(file, after + 1, until + 1), start=after + 2):
+                try:
+                    fact = decode_line(line.decode())
+                except (JournalError, UnicodeDecodeError) as error:
+                    raise JournalError(f"{self.path}:{number}: {error}") from None
+                yield fact
+
+    def _give_up(self, error: OSError) -> JournalError:
+        """A failed write leaves nobody sure what the disk holds: back to the last whole block, and no more appends."""
+        lost = len(self._pending)
+        self._forget_pending()
+        self._refuse = "an earlier write failed; open it again to go on from what it holds"
+        with suppress(OSError):  # then the next open cuts the torn line off
+            os.ftruncate(self._fd, self._size)
+        self._release()
+        return JournalError(
+            f"cannot write to {self.path}: {error.strerror}; the last {lost} facts are not in it, the {self._written}"
+            " before them are\n  make room, then open it again"
+        )
+
+    def _forget_pending(self) -> None:
+        self._pending = []
+        self._pending_bytes = 0
+
+    def _release(self) -> None:
+        """Let go of the descriptor, and of the lock with it."""
+        fd, self._fd = self._fd, CLOSED
+        if fd != CLOSED:
+            os.close(fd)
+
+    # ---- opening
+
+    def _recover(self, readonly: bool) -> tuple[int, int]:
+        """How many facts the file holds, in how many bytes; when it is ours to write, nothing else is left in it."""
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            raise JournalError(f"cannot open {self.path}: it is not a regular file; name a file ending in .jsonl")
+        if not readonly:
+            self._lock()
+        if not self._has_header():
+            return 0, 0 if readonly else self._write_header()
+        lines, last, end = _whole_lines(self._fd)
+        torn = os.pread(self._fd, os.fstat(self._fd).st_size - end, end)
+        if not torn and lines > 1 and is_garbled(os.pread(self._fd, end - last, last)):
+            torn = os.pread(self._fd, end - last, last)
+            lines, end = lines - 1, last
+        if torn:
+            self._cut(torn, end, f"line {lines + 1}", readonly)
+        return lines - 1, end
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(
+                f"cannot open {self.path}: another process is writing to it\n  stop that one, or open it to read only"
+            ) from None
+
+    def _has_header(self) -> bool:
+        """False for a file that is new, or whose very header was cut short."""
+        line, newline, _ = os.pread(self._fd, 256, 0).partition(b"\n")
+        if not newline and HEADER.startswith(line):
+            return False
+        try:
+            header = json.loads(line)
+        except ValueError:
+            header = None
+        if not isinstance(header, dict) or header.get("weft") != "journal":
+            raise JournalError(f"{self.path}:1: not a Weft journal; it should begin with {HEADER.decode().strip()}")
+        check_format(header.get("format"), f"{self.path}:1")
+        return True
+
+    def _write_header(self) -> int:
+        if torn := os.pread(self._fd, len(HEADER), 0):
+            self._cut(torn, 0, "line 1", readonly=False)
+        try:
+            write_all(self._fd, HEADER)
+        except OSError:
+            os.ftruncate(self._fd, 0)
+            raise
+        sync_folder(self.path)
+        return len(HEADER)
+
+    def _cut(self, torn: bytes, end: int, where: str, readonly: bool) -> None:
+        if readonly:
+            self.torn = f"{self.path}: {where} is unfinished; left out its {len(torn)} bytes"
+            return
+        kept = keep_torn(self.path, torn)
+        os.ftruncate(self._fd, end)
+        self.torn = f"{self.path}: {where} was unfinished; cut off its {len(torn)} bytes, kept in {kept}"
+
+
+def _whole_lines(fd: int) -> tuple[int, int, int]:
+    """How many lines end in a newline, where the last of them begins, and where it ends."""
+    lines = last = end = offset = 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        if found := chunk.count(b"\n"):
+            newline = chunk.rfind(b"\n")
+            last = end if found == 1 else offset + chunk.rfind(b"\n", 0, newline) + 1
+            end = offset + newline + 1
+            lines += found
+        offset += len(chunk)
+    return lines, last, end

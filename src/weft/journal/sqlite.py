@@ -1,0 +1,157 @@
+"""A journal as an SQLite database: each append is one transaction, on disk when the call returns."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import quote
+
+from weft.errors import JournalError
+from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
+from weft.journal.files import explained, keep_torn, open_private
+from weft.model import Fact
+
+PAGE: Final = 1000
+TABLES: Final = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE facts (position INTEGER PRIMARY KEY, body TEXT NOT NULL)",
+    "INSERT INTO meta VALUES ('weft', 'journal')",
+    f"INSERT INTO meta VALUES ('format', '{FORMAT}')",
+)
+
+
+class SqliteJournal:
+    """Readers in other processes may read while this one appends."""
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        self.torn: str | None = None
+        self._refuse = "it was opened to read only" if readonly else ""
+        with explained(self.path, "open"):
+            os.close(open_private(self.path, os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT))
+        with self._explained("open"):
+            uri = f"file:{quote(str(self.path.absolute()))}?mode={'ro' if readonly else 'rw'}"
+            self._db = sqlite3.connect(uri, uri=True, isolation_level=None)
+            try:
+                self._count = self._recover(readonly)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def append(self, *facts: Fact) -> None:
+        if self._refuse:
+            raise JournalError(f"cannot append to {self.path}: {self._refuse}")
+        if not facts:
+            return
+        rows = [(position, encode_line(fact)) for position, fact in enumerate(facts, start=self._count + 1)]
+        with self._explained("append to"), self._transaction():
+            self._db.executemany("INSERT INTO facts VALUES (?, ?)", rows)
+        self._count += len(rows)
+
+    def sync(self) -> None:
+        """Nothing to do: every append has been synced."""
+
+    def read(self, after: int = 0) -> Iterator[Fact]:
+        return self._facts(after, self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        self._refuse = self._refuse or "it is closed; open it again"
+        with self._explained("close"):
+            self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _facts(self, after: int, until: int) -> Iterator[Fact]:
+        # page by page, so that a reader who stops half way holds no transaction open
+        for begin in range(after, until, PAGE):
+            end = min(begin + PAGE, until)
+            with self._explained("read"):
+                rows = self._db.execute(
+                    "SELECT position, body FROM facts WHERE position > ? AND position <= ? ORDER BY position",
+                    (begin, end),
+                ).fetchall()
+            if len(rows) != end - begin:
+                raise JournalError(f"{self.path}: facts are missing between position {begin + 1} and {end}")
+            for position, body in rows:
+                try:
+                    fact = decode_line(body)
+                except (JournalError, TypeError) as error:
+                    raise JournalError(f"{self.path}: position {position}: {error}") from None
+                yield fact
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise JournalError(
+                f"cannot {doing} {self.path}: another process has written to it\n  stop one of the two, then reopen"
+            ) from None
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot {doing} {self.path}: {error}") from None
+
+    # ---- opening
+
+    def _recover(self, readonly: bool) -> int:
+        """How many facts there are, once the tables are made and an unreadable last one is cut off."""
+        if not readonly:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+        names = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not names:
+            if not readonly:
+                self._create()
+            return 0
+        if not {"meta", "facts"} <= names:
+            raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal; it holds {sorted(names)}")
+        meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        if meta.get("weft") != "journal":
+            raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal")
+        found = str(meta.get("format"))
+        check_format(int(found) if found.isdecimal() else found, str(self.path))
+        return self._without_torn(readonly)
+
+    def _create(self) -> None:
+        with self._transaction():
+            for statement in TABLES:
+                self._db.execute(statement)
+
+    def _without_torn(self, readonly: bool) -> int:
+        last = self._db.execute(
+            "SELECT position, CAST(body AS BLOB) FROM facts ORDER BY position DESC LIMIT 1"
+        ).fetchone()
+        if last is None:
+            return 0
+        position, body = int(last[0]), bytes(last[1])
+        if not is_garbled(body):
+            return position
+        if readonly:
+            self.torn = f"{self.path}: position {position} is unfinished; left out its {len(body)} bytes"
+            return position - 1
+        kept = keep_torn(self.path, body)
+        with self._transaction():
+            self._db.execute("DELETE FROM facts WHERE position = ?", (position,))
+        self.torn = f"{self.path}: position {position} was unfinished; cut off its {len(body)} bytes, kept in {kept}"
+        return position - 1
