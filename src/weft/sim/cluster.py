@@ -1,0 +1,70 @@
+"""Clusters to simulate, in three forms: `8x8`, a Muri cluster CSV, or our YAML (docs/reference/cluster-spec.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from weft.errors import InputError
+from weft.model import Gpu, Node
+from weft.sim.cluster_yaml import parse_cluster
+from weft.sim.files import read_text
+from weft.sim.formats.draft import MAX_GPUS
+from weft.sim.rows import Table, parse_table, shorten
+
+MAX_FILE_BYTES: Final = 4 << 20
+
+_GRID: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
+_MURI_COLUMNS: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
+_FORMS: Final = f"""expected one of
+    8x8           nodes x GPUs of each
+    FILE.csv      a Muri cluster: {",".join(_MURI_COLUMNS)}
+    FILE.yaml     nodes: [{{count: 4, gpus: 8}}]"""
+
+
+def read_cluster(spec: str) -> tuple[Node, ...]:
+    """The nodes that the spec describes, in order."""
+    if grid := _GRID.fullmatch(spec):
+        return _grid(int(grid[1]), int(grid[2]), spec)
+    if not os.path.lexists(spec):
+        raise InputError(f"no cluster {shorten(spec)}: neither NODESxGPUS nor a file", hint=_FORMS)
+    text = read_text(spec, max_bytes=MAX_FILE_BYTES)
+    if _is_csv(text, spec):
+        return _muri(parse_table(text, spec))
+    return parse_cluster(text, spec)
+
+
+def _grid(nodes: int, gpus: int, spec: str) -> tuple[Node, ...]:
+    if not 1 <= nodes * gpus <= MAX_GPUS:
+        what = f"cluster {spec!r} has {nodes * gpus:,} GPUs"
+        raise InputError(what, hint=f"expected NODESxGPUS with 1 to {MAX_GPUS:,} GPUs in all, such as 8x8")
+    each = (Gpu(),) * gpus
+    return tuple(Node(f"n{at}", each, switch="s0") for at in range(nodes))
+
+
+def _is_csv(text: str, spec: str) -> bool:
+    first = text.lstrip().partition("\n")[0]
+    return first.startswith(_MURI_COLUMNS) or spec.endswith(".csv")
+
+
+def _muri(table: Table) -> tuple[Node, ...]:
+    for column in _MURI_COLUMNS:
+        if column not in table.columns:
+            hint = f"expected {', '.join(_MURI_COLUMNS)}; found {table.header}"
+            raise InputError(f"a Muri cluster needs a column {column!r}", where=table.where, hint=hint)
+    rows = list(table.rows)
+    if len(rows) != 1:
+        where = rows[1].where if rows else table.where
+        raise InputError("a Muri cluster is one row", where=where, hint=f"found {len(rows)} under the header")
+    switches, nodes, gpus, cpus, ram_gb = (
+        rows[0].whole(column, low=low) for column, low in zip(_MURI_COLUMNS, (1, 1, 1, 0, 0), strict=True)
+    )
+    if switches * nodes * gpus > MAX_GPUS:
+        what = f"{switches * nodes * gpus:,} GPUs in all"
+        raise InputError(what, where=rows[0].where, hint=f"expected at most {MAX_GPUS:,}")
+    each = (Gpu(),) * gpus
+    return tuple(
+        Node(f"n{at}", each, cpus=cpus, ram_mb=ram_gb * 1024, switch=f"s{at // nodes}")
+        for at in range(switches * nodes)
+    )

@@ -1,0 +1,72 @@
+"""Reads a text file, plain or gzip, and says what is wrong with one that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from weft.errors import InputError
+
+MAX_BYTES: Final = 1 << 30
+"""Unpacked: some twenty million jobs. A small gzip can unpack to anything."""
+
+_CHUNK_BYTES: Final = 1 << 20
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
+    """The file's text, unzipped where it is gzip (by content, whatever its name), without a byte order mark."""
+    file = str(path)
+    raw = _read_bytes(file, max_bytes)
+    data = _unzip(raw, file, max_bytes) if raw.startswith(_GZIP_MAGIC) else raw
+    if (nul := data.find(b"\0")) >= 0:
+        raise InputError(
+            "a NUL byte", where=_line(file, data, nul), hint="expected text; is this a binary or UTF-16 file?"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"expected UTF-8, found the byte 0x{data[error.start]:02x}; convert it: iconv -t utf-8"
+        raise InputError("not UTF-8 text", where=_line(file, data, error.start), hint=found) from None
+
+
+def _read_bytes(file: str, max_bytes: int) -> bytes:
+    try:
+        with open(file, "rb") as stream:
+            return _drain(stream, file, max_bytes)
+    except FileNotFoundError:
+        raise InputError("no such file", where=file, hint="check the path; it is taken from where weft runs") from None
+    except IsADirectoryError:
+        raise InputError("is a directory", where=file, hint="expected a file; name one inside it") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {why}", where=file, hint="check the path and its permissions") from None
+
+
+def _unzip(raw: bytes, file: str, max_bytes: int) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            return _drain(stream, file, max_bytes)
+    except EOFError:
+        raise InputError("truncated gzip: it ends too early", where=file, hint="fetch or copy the file again") from None
+    except (OSError, zlib.error) as error:
+        raise InputError(f"corrupt gzip: {error}", where=file, hint="fetch or copy the file again") from None
+
+
+def _drain(stream: BinaryIO | gzip.GzipFile, file: str, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := stream.read(_CHUNK_BYTES):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise InputError("too large", where=file, hint=f"expected at most {max_bytes:,} bytes, unpacked")
+    return b"".join(chunks)
+
+
+def _line(file: str, data: bytes, offset: int) -> str:
+    line = data.count(b"\n", 0, offset) + 1
+    return f"{file}:{line}"

@@ -1,0 +1,59 @@
+"""Which jobs of a trace a cluster can ever hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from weft.model import Job, Node
+from weft.sim.trace import TraceJob
+
+
+def split_feasible(
+    jobs: Iterable[TraceJob], nodes: Sequence[Node]
+) -> tuple[list[TraceJob], list[tuple[TraceJob, str]]]:
+    """The jobs that the whole cluster, empty, could hold; and the others, each with the reason why not."""
+    memories = _Memories(nodes)
+    feasible: list[TraceJob] = []
+    infeasible: list[tuple[TraceJob, str]] = []
+    for each in jobs:
+        reason = memories.why_not(each.job)
+        if reason:
+            infeasible.append((each, reason))
+        else:
+            feasible.append(each)
+    return feasible, infeasible
+
+
+class _Memories:
+    """GPU memories, largest first, of each GPU model; equal requests are answered once."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        gpus = [gpu for node in nodes for gpu in node.gpus]
+        self._of_model = {"": sorted((gpu.memory_mb for gpu in gpus), reverse=True)}
+        for model in {gpu.model for gpu in gpus} - {""}:
+            self._of_model[model] = sorted((gpu.memory_mb for gpu in gpus if gpu.model == model), reverse=True)
+        self._answers: dict[tuple[int, str, int | tuple[int, ...]], str] = {}
+
+    def why_not(self, job: Job) -> str:
+        """Empty where it fits."""
+        request = (job.gpus, job.where.gpu_model, job.memory_mb)
+        if request not in self._answers:
+            self._answers[request] = self._judge(*request)
+        return self._answers[request]
+
+    def _judge(self, gpus: int, model: str, memory_mb: int | tuple[int, ...]) -> str:
+        have = self._of_model.get(model, [])
+        kind = f" of model {model}" if model else ""
+        if gpus > len(have):
+            return f"needs {_gpus(gpus)}{kind}; the cluster has {len(have):,}"
+        needs = sorted(memory_mb, reverse=True) if isinstance(memory_mb, tuple) else [memory_mb] * gpus
+        for rank, (need, largest) in enumerate(zip(needs, islice(have, gpus), strict=False)):
+            if need > largest:
+                wanted = sum(other >= need for other in needs)
+                return f"needs {_gpus(wanted)}{kind} with {need:,} MB; the cluster has {rank:,}"
+        return ""
+
+
+def _gpus(count: int) -> str:
+    return f"{count:,} GPU{'' if count == 1 else 's'}"

@@ -1,0 +1,140 @@
+"""What a simulation leaves behind: job.csv, cluster.csv, journal.jsonl, summary.json; and figures from them again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast, get_args
+
+from weft.core.metrics import Record, gpu_changes
+from weft.core.records import JobRecord, Status
+from weft.errors import InputError
+from weft.journal.codec import encode_line
+from weft.journal.jsonl import HEADER
+from weft.journal.port import Journal
+from weft.model import Seconds
+from weft.sim.files import read_text
+from weft.sim.folder import SUMMARY, all_or_nothing
+from weft.sim.formats.draft import MAX_GPUS
+from weft.sim.rows import Row, Table, parse_table, read_table, shorten
+
+JOB_COLUMNS: Final = (
+    "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",
+    "gpu_seconds", "solo_s", "rho",
+)  # fmt: skip
+CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
+
+_DERIVED: Final = {"user", "jct_s", "queue_s"}
+"""Columns that reading can do without."""
+_STATUSES: Final = get_args(Status)
+
+
+def write_output(
+    directory: str | Path, record: Record, journal: Journal, summary: Mapping[str, Any], *, force: bool = False
+) -> None:
+    """All four files, or nothing."""
+    with all_or_nothing(directory, force=force) as folder:
+        _write_csv(folder / "job.csv", JOB_COLUMNS, map(_cells, record.jobs))
+        _write_csv(folder / "cluster.csv", CLUSTER_COLUMNS, record.rows)
+        with open(folder / "journal.jsonl", "wb") as file:
+            file.write(HEADER)
+            file.writelines(encode_line(fact).encode("ascii") + b"\n" for fact in journal.read())
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
+    """The record of a job.csv; how many GPUs there were, from the cluster.csv beside it where it is not given."""
+    jobs = read_job_csv(path)
+    beside = Path(path).with_name("cluster.csv")
+    counts = list(_read_gpus(beside)) if beside.is_file() else []
+    until = counts[-1][0] if counts else None
+    if gpus is not None:
+        counts = [(float("-inf"), gpus)]
+    return Record(jobs, gpus=gpu_changes(counts), until=until)
+
+
+def read_job_csv(path: str | Path) -> list[JobRecord]:
+    """The jobs of a job.csv, as `write_output` wrote it."""
+    table = read_table(path)
+    _check_columns(table, [column for column in JOB_COLUMNS if column not in _DERIVED], "job.csv")
+    lines: dict[str, int] = {}
+    jobs: list[JobRecord] = []
+    for row in table.rows:
+        job = _job(row)
+        if (first := lines.setdefault(job.id, row.line)) != row.line:
+            what = f"job id {shorten(job.id)} occurs twice"
+            raise InputError(what, where=row.where, hint=f"first on line {first}; expected one line per job")
+        jobs.append(job)
+    if not jobs:
+        raise InputError("no jobs", where=table.where, hint="expected one line per job under the header, found none")
+    return jobs
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def _cells(job: JobRecord) -> tuple[object, ...]:
+    """Numbers in full, so that reading them back gives the same; nothing for what is unknown."""
+    return (
+        job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
+        job.preemptions, job.gpu_seconds, job.solo_s, job.rho,
+    )  # fmt: skip
+
+
+def _job(row: Row) -> JobRecord:
+    name, status = row.text("job_id"), row.text("status")
+    if not name:
+        raise row.bad("job_id", "a job id")
+    if status not in _STATUSES:
+        raise row.bad("status", f"one of {', '.join(_STATUSES)}")
+    job = JobRecord(
+        id=name,
+        user=row.text("user"),
+        gpus=row.whole("gpus", high=MAX_GPUS),
+        status=cast(Status, status),
+        submit=row.number("submit_s"),
+        first_start=_maybe(row, "first_start_s"),
+        end=_maybe(row, "end_s"),
+        runs=row.whole("runs"),
+        preemptions=row.whole("preemptions"),
+        gpu_seconds=row.number("gpu_seconds"),
+        solo_s=_maybe(row, "solo_s"),
+        rho=_maybe(row, "rho"),
+    )
+    _check_times(row, job)
+    return job
+
+
+def _check_times(row: Row, job: JobRecord) -> None:
+    if (job.end is not None) != (job.status in ("done", "failed", "cancelled")):
+        raise row.bad("end_s", f"{'no' if job.end is not None else 'an'} end of a job that is {job.status}")
+    if (job.first_start is not None) != (job.runs > 0):
+        raise row.bad("first_start_s", f"{'a' if job.runs else 'no'} first start of a job with {job.runs} runs")
+    if job.first_start is not None and job.first_start < job.submit:
+        raise row.bad("first_start_s", f"a time not before submit_s {job.submit}")
+    if job.end is not None and job.end < (job.submit if job.first_start is None else job.first_start):
+        raise row.bad("end_s", "a time not before its submission and first start")
+
+
+def _maybe(row: Row, column: str) -> float | None:
+    return row.number(column) if row.text(column) else None
+
+
+def _read_gpus(path: Path) -> Iterator[tuple[Seconds, int]]:
+    table = parse_table(read_text(path), str(path))
+    _check_columns(table, ("time_s", "gpus"), "cluster.csv")
+    for row in table.rows:
+        yield row.number("time_s"), row.whole("gpus", high=MAX_GPUS)
+
+
+def _check_columns(table: Table, columns: Sequence[str], kind: str) -> None:
+    for column in columns:
+        if column not in table.columns:
+            hint = f"expected {', '.join(columns)}; found {table.header}"
+            raise InputError(f"a {kind} needs a column {column!r}", where=table.where, hint=hint)
