@@ -1,0 +1,39 @@
+"""Computes the figures of a job.csv, as `weft sim --out` wrote it: the same that the simulation printed."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Final
+
+from weft.ui import figures, render
+
+EXAMPLE: Final = """example:
+  weft metrics results/job.csv"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="JOB_CSV")
+    parser.add_argument(
+        "--gpus", metavar="N", type=_gpus, help="of the cluster, for its utilisation (default: see cluster.csv beside)"
+    )
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.core.metrics import figures as compute
+    from weft.sim.output import read_record
+
+    values = asdict(compute(read_record(args.file, gpus=args.gpus)))
+    if args.json:
+        render.print_json({"schema": 1, "file": args.file, **values})
+        return 0
+    jobs = ("jobs", "jobs", render.Cell(values["jobs"], f"{values['jobs']:,}"))
+    render.print_pairs(args.file, [jobs, *figures.pairs(values)], args.color)
+    return 0
+
+
+def _gpus(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)
