@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from weft.core.floor import Floor
-from weft.core.plan import Scratch, Walk, pinned_slots
+from weft.core.plan import Walk
 from weft.core.scheduler import Scheduler
+from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, memory_needed
 from weft.core.state import JobState
 from weft.errors import UnknownName
@@ -154,9 +155,9 @@ def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
 def _fits_empty(scheduler: Scheduler, shape: Shape) -> bool:
     scratch = Scratch(scheduler.state, scheduler.placement)
     if shape.family.where.pinned:
-        return pinned_slots(scratch.floor, shape) is not None
+        return pinned_slots(scratch.floor(), shape) is not None
     if not shape.gpus:
-        return any(room.alive and scratch.floor.seats_cpus(room, shape) for room in scratch.floor.rooms)
+        return node_for_cpus(scratch.floor(), shape) is not None
     return scratch.seat(shape) is not None
 
 

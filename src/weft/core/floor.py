@@ -51,6 +51,7 @@ class Floor:
         """Where somebody wants it: the nodes on which anything changed, as bits, one after the other."""
         self.oversubscription = oversubscription
         self._masks: dict[object, int | None] = {}
+        self._empty: Free | None = None
 
     # ---- nodes come and go
 
@@ -68,6 +69,7 @@ class Floor:
         self.idle.change(room.index, len(node.gpus))
         self.soon.change(room.index, len(node.gpus))
         self._masks.clear()
+        self._empty = None
         return room
 
     def lose(self, room: Room) -> None:
@@ -77,6 +79,13 @@ class Floor:
         self.idle.change(room.index, -self.idle.count[room.index])
         self.soon.change(room.index, -self.soon.count[room.index])
         self._masks.clear()
+        self._empty = None
+
+    def emptied(self) -> Free:
+        """What the living nodes could give with nobody on them."""
+        if self._empty is None:
+            self._empty = self.idle.recounted([len(r.node.gpus) if r.alive else 0 for r in self.rooms])
+        return self._empty.copy()
 
     def empty_copy(self) -> Floor:
         """The same living nodes with nobody on them."""
@@ -87,9 +96,7 @@ class Floor:
             fresh.alive = room.alive
             twin.rooms.append(fresh)
         twin.by_id = {room.node.id: room for room in twin.rooms}
-        counts = [len(room.node.gpus) if room.alive else 0 for room in twin.rooms]
-        twin.idle = self.idle.recounted(counts)
-        twin.soon = self.soon.recounted(counts.copy())
+        twin.idle, twin.soon = self.emptied(), self.emptied()
         return twin
 
     # ---- holders come and go
@@ -123,7 +130,10 @@ class Floor:
         for node_id, gpus in slots:
             room = self.by_id[node_id]
             self._note(room)
-            soon = sum(all(h.leaving for h in room.holders[gpu]) for gpu in gpus)
+            soon = 0
+            for gpu in gpus:
+                holders = room.holders[gpu]
+                soon += len(holders) == 1 or all(h.leaving for h in holders)
             if soon:
                 self.soon.change(room.index, soon)
             if family.cpus or family.ram_mb:

@@ -26,8 +26,10 @@ ROUNDING_S = 1e-6
 
 
 class Order:
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+    """With `victims`, it also knows who of those running is worst."""
+
+    def __init__(self, policy: Policy, *, victims: bool) -> None:
+        self.policy, self._victims = policy, victims
         self.waiting: dict[Shape, list[Entry]] = {}
         self.fresh: dict[Shape, None] = {}
         """Shapes with somebody new at their head; whoever walks the heads clears it."""
@@ -77,7 +79,7 @@ class Order:
                 self.fresh[job.shape] = None
             self._at[job.id] = (entries, entry)
         elif status == "starting" or status == "running":
-            if self.policy.preempts:
+            if self._victims:
                 slope = self.policy.slope(job)
                 lines = self._lines.get(slope)
                 if lines is None:

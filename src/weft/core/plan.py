@@ -8,21 +8,20 @@ cluster in thought and places everything anew, as Muri does; `towards` turns suc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
-from weft.core.floor import Floor, Holder, Room
+from weft.core.floor import Holder, Room
 from weft.core.free import Free
 from weft.core.order import Order, Streams
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
-from weft.core.shapes import Shape, pinned_shape, plain_shape, shape_of_weave
+from weft.core.scratch import Parts, Scratch, node_for_cpus, pinned_slots, slots_of
+from weft.core.shapes import Shape, pinned_shape, shape_of_weave
 from weft.core.state import JobState, State
-from weft.errors import PlanError
 from weft.model import Decision, JobId, Reserve, Share, Slots, Start, Stop, StopReason
 
 Decide = Callable[[Decision], None]
-Parts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -265,81 +264,55 @@ def goes(holders: Collection[Holder], gone: Collection[Holder]) -> bool:
 # ---- planning from an empty cluster
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seat:
     """A place in a target: these jobs on these GPUs."""
 
     jobs: tuple[JobState, ...]
+    shape: Shape
     slots: Slots
     share: Share
     weave: tuple[JobId, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Sitter:
-    """Holds GPUs of a scratch floor."""
-
-    seat: Shape
-    slots: Slots
-    leaving: bool = False
-    weave: tuple[JobId, ...] = ()
-
-
-class Scratch:
-    """An empty copy of the floor to place on tentatively."""
-
-    def __init__(self, state: State, placement: Placement) -> None:
-        self.floor, self.placement = state.floor.empty_copy(), placement
-
-    def fits(self, gpus: int) -> bool:
-        return self.seat(plain_shape(gpus)) is not None
-
-    def seat(self, shape: Shape) -> Slots | None:
-        parts = self.placement.place(shape, self.floor.free_for(shape, soon=False))
-        if parts is None:
-            return None
-        slots = slots_of(self.floor, shape, parts, self.placement)
-        if slots is not None:
-            self.floor.hold(Sitter(shape, slots), slots)
-        return slots
-
-    def keep(self, shape: Shape, slots: Slots) -> None:
-        self.floor.hold(Sitter(shape, slots), slots)
-
-
-Wanted = Iterable[tuple[Ask, tuple[JobState, ...]]]
+Wanted = Iterable[tuple[tuple[JobState, ...], Shape, Share]]
+"""Jobs to run together, what they need together, and the share they hold."""
 
 
 def repack(state: State, wanted: Wanted, placement: Placement, fail: Callable[[Shape], None]) -> list[Seat]:
     """The target in which everything wanted, in that order, sits on an emptied cluster where it fits."""
     scratch, chosen = Scratch(state, placement), []
-    for ask, jobs in wanted:
-        shape = _shape(ask, jobs)
+    for jobs, shape, share in wanted:
         slots = scratch.seat(shape)
         if slots is None:
             fail(shape)
             continue
-        weave = tuple(sorted(ask.jobs)) if len(jobs) > 1 else ()
-        chosen.append((shape, Seat(jobs, slots, ask.share, weave)))
+        weave = tuple(sorted([job.id for job in jobs])) if len(jobs) > 1 else ()
+        chosen.append(Seat(jobs, shape, slots, share, weave))
     if getattr(placement, "anywhere", False):
-        return _stay(Scratch(state, placement), chosen)
-    return [seat for _, seat in chosen]
+        _stay(Scratch(state, placement), chosen)
+    return chosen
 
 
-def _stay(scratch: Scratch, chosen: list[tuple[Shape, Seat]]) -> list[Seat]:
+def _stay(scratch: Scratch, chosen: list[Seat]) -> None:
     """The same choice where any GPUs will do: what runs stays on those it has."""
-    for shape, seat in chosen:
+    for seat in chosen:
         if seat.jobs[0].active:
-            scratch.keep(shape, seat.jobs[0].slots)
-    return [
-        replace(seat, slots=seat.jobs[0].slots if seat.jobs[0].active else scratch.seat(shape) or seat.slots)
-        for shape, seat in chosen
-    ]
+            seat.slots = seat.jobs[0].slots
+            scratch.keep(seat.shape, seat.slots)
+    for seat in chosen:
+        if not seat.jobs[0].active:
+            seat.slots = scratch.seat(seat.shape) or seat.slots
 
 
-def solo_asks(heads: Streams) -> Iterator[tuple[Ask, tuple[JobState, ...]]]:
-    for _, _, job in heads:
-        yield Ask((job.id,), job.gpus, job.job.share, job.job.where), (job,)
+def solo(heads: Streams) -> Wanted:
+    return (((job,), job.shape, job.job.share) for _, _, job in heads)
+
+
+def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:
+    for ask in asks:
+        jobs = tuple([state.jobs[job] for job in ask.jobs])
+        yield jobs, _shape(ask, jobs), ask.share
 
 
 def towards(state: State, target: list[Seat], decide: Decide) -> None:
@@ -348,7 +321,7 @@ def towards(state: State, target: list[Seat], decide: Decide) -> None:
     stops: list[tuple[JobState, StopReason]] = []
     for job in state.active.values():
         seat = seats.get(job.id)
-        if job.leaving or (seat is not None and (seat.slots, seat.weave) == (job.slots, job.weave)):
+        if job.leaving or (seat is not None and seat.slots == job.slots and seat.weave == job.weave):
             continue
         stops.append((job, "preempted" if seat is None else "moved"))
     for job, why in sorted(stops, key=lambda stop: stop[0].stamp, reverse=True):
@@ -358,38 +331,3 @@ def towards(state: State, target: list[Seat], decide: Decide) -> None:
     starts = [(job, seat) for seat in target for job in seat.jobs if job.status == "waiting"]
     for job, seat in sorted(starts, key=lambda start: start[0].stamp):
         decide(Start(state.now, job.id, job.run + 1, seat.slots, seat.share, seat.weave))
-
-
-# ---- from counts to GPUs
-
-
-def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
-    """The GPUs for so many on each node; None where they cannot be had after all."""
-    if sum(count for _, count in parts) != shape.gpus:
-        raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
-    slots = []
-    for node, count in parts:
-        room = floor.rooms[node]
-        gpus = floor.pick(room, count, shape)
-        if gpus is None:
-            return None
-        slots.append((room.node.id, gpus))
-    return tuple(slots)
-
-
-def pinned_slots(floor: Floor, shape: Shape) -> Slots | None:
-    """The pinned GPUs, if the shape fits on every one of them now."""
-    pinned = shape.family.where.pinned
-    for node, gpus in pinned:
-        room = floor.by_id.get(node)
-        if room is None or not room.alive or not set(gpus) <= set(floor.fitting(room, shape, soon=False)):
-            return None
-    return pinned
-
-
-def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
-    """The first node with CPUs and RAM enough for a job without GPUs."""
-    for room in floor.rooms:
-        if room.alive and floor.seats_cpus(room, shape):
-            return ((room.node.id, ()),)
-    return None

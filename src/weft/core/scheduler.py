@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.order import Order, Resorted
-from weft.core.plan import Seat, fill, repack, solo_asks, start_asks, towards, walk_asks, walk_keys
+from weft.core.plan import Seat, as_wanted, fill, repack, solo, start_asks, towards, walk_asks, walk_keys
 from weft.core.ports import Ask, Placement, Policy, Replanner
 from weft.core.reach import Reach
 from weft.core.state import State
@@ -31,12 +31,14 @@ class Scheduler:
     ) -> None:
         self.policy, self.placement = policy, placement
         self.state = State(policy.oversubscription)
-        self.order = Resorted(policy) if resort else Order(policy)
-        self._reach = Reach(self.state, self.order)
+        self._repack = repack and policy.preempts
         self._replanner = policy if isinstance(policy, Replanner) else None
+        self._walks = self._replanner is None and not self._repack
+        order = Resorted if resort else Order
+        self.order = order(policy, victims=policy.preempts and self._walks)
+        self._reach = Reach(self.state, self.order)
         self.memo = self._replanner.memo() if self._replanner else None
         self._observes = self._replanner is not None and type(self._replanner).observe is not Replanner.observe
-        self._repack = repack and policy.preempts
         self._steps = type(policy).until is not Policy.until
         self.keyed = type(policy).key is not Policy.key
         """Whether the policy has a key, so that there is an order to look at."""
@@ -69,7 +71,7 @@ class Scheduler:
             self.fold(fact)
             if type(fact) is Alarm:
                 self._alarm = fact.due
-        self.order.drain(self.state) if self.keyed else self.state.touched.clear()
+        self._drain()
 
     def fold(self, fact: Fact) -> None:
         """Applies one fact to the state and to the policy's memory."""
@@ -79,6 +81,11 @@ class Scheduler:
     def _decide(self, decision: Decision) -> None:
         self.fold(decision)
         self._decisions.append(decision)
+        if self._walks:
+            self.order.drain(self.state)
+
+    def _drain(self) -> None:
+        """The order takes up what changed."""
         if self.keyed:
             self.order.drain(self.state)
         else:
@@ -104,13 +111,10 @@ class Scheduler:
 
     def _plan(self) -> None:
         state = self.state
-        if self.keyed:
-            self.order.drain(state)
-        else:
-            state.touched.clear()
         if not state.news and not state.vacated:
             return
-        if self._replanner is None and not self._repack:
+        if self._walks:
+            self._drain()
             state.news = state.vacated = False
             walk_keys(state, self.order, self._reach, self.placement, self._decide)
             return
@@ -120,6 +124,7 @@ class Scheduler:
                 self._planned_at = state.now
             self._plan_anew()
         elif state.news and self.keyed:
+            self._drain()
             fill(state, self.order, self.placement, self._decide)
         state.vacated = False
         if self._repack:
@@ -130,18 +135,18 @@ class Scheduler:
     def _plan_anew(self) -> None:
         """A new target, or new asks; until the next, what is vacated goes to these."""
         state = self.state
+        self._drain()
         view = Snapshot(state, self.order, self.placement, self.memo)
         if self._replanner is None:
             heads = view.heads()
-            self._target = repack(state, solo_asks(heads), self.placement, heads.fail)
+            self._target = repack(state, solo(heads), self.placement, heads.fail)
             return
         if not self.policy.preempts:
             start_asks(state, self._replanner.rank(view), self.placement, self._decide)
             return
         asks = list(self._replanner.rank(view))
         if self._repack:
-            wanted = ((ask, tuple(state.jobs[job] for job in ask.jobs)) for ask in asks)
-            self._target = repack(state, wanted, self.placement, lambda _: None)
+            self._target = repack(state, as_wanted(state, asks), self.placement, lambda _: None)
         else:
             self._asks = asks
 
@@ -153,6 +158,7 @@ class Scheduler:
         """One alarm: when the next key steps, or the next plan is due."""
         due: Seconds | None = None
         if self._steps:
+            self._drain()
             due = self.order.next_step()
         if self._interval_s and self.state.news:
             due = self.next_plan_at()

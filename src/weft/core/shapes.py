@@ -69,6 +69,8 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
     """The need of several jobs on the same GPUs: one share, and the memory, CPUs and RAM of all."""
     if len(shapes) == 1 and (share, where) == (shapes[0].family.share, shapes[0].family.where):
         return shapes[0]
+    if share == WHOLE and all(shape.plain for shape in shapes):
+        return shapes[0]
     gpus = shapes[0].gpus
     ranks = tuple(sum(s.memory_of(rank) for s in shapes) for rank in range(gpus))
     memory = ranks if len(set(ranks)) > 1 else ranks[0] if ranks else 0

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.core.order import Order, Streams
-from weft.core.plan import Scratch
 from weft.core.ports import Placement
+from weft.core.scratch import Scratch
 from weft.core.shapes import Shape
 from weft.core.state import JobState, State
 from weft.model import JobId, Seconds

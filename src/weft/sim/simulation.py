@@ -53,12 +53,12 @@ Progress = Callable[[int], None]
 
 
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
-    """Runs the trace to its end, or to just before an instant, with every fact applied and journalled in memory."""
+    """Runs the trace to its end, or through an instant, with every fact applied and journalled in memory."""
     scheduler, costs = prepare(setting)
     engine = Engine(setting.nodes, setting.jobs, costs)
     journal = MemoryJournal()
-    started = time.process_time()
     with _little_garbage():
+        started = time.process_time()
         for events in engine.instants():
             if events[-1].at > until:
                 break
@@ -69,7 +69,8 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
                 engine.execute(decision)
             if progress is not None:
                 progress(len(scheduler.state.ended))
-    return Outcome(scheduler, journal, time.process_time() - started)
+        cpu_s = time.process_time() - started
+    return Outcome(scheduler, journal, cpu_s)
 
 
 def prepare(setting: Setting) -> tuple[Scheduler, Costs]:

@@ -1,0 +1,37 @@
+"""`python -m benchmarks [NAME...]`: runs the benchmarks and says which figures were met."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+from benchmarks import muri_traces, philly, queue, replay
+from benchmarks.figure import Figure
+
+ALL: dict[str, Callable[[], Iterator[Figure]]] = {
+    "muri": muri_traces.figures,
+    "philly": philly.figures,
+    "replay": replay.figures,
+    "queue": queue.figures,
+    "growth": philly.growth,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in ALL]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(ALL)}", file=sys.stderr)
+        return 2
+    missed = []
+    for name in names or ALL:
+        print(name)
+        for figure in ALL[name]():
+            print(figure.line(), flush=True)
+            if figure.met is False:
+                missed.append(figure.what)
+    print(f"missed: {'; '.join(missed)}" if missed else "all goals met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

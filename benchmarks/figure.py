@@ -1,0 +1,32 @@
+"""A measured figure beside what it should reach, and the least of several runs: the machine may be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    what: str
+    value: float
+    unit: str
+    goal: float | None = None
+    more_is_better: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.more_is_better else self.value <= self.goal
+
+    def line(self) -> str:
+        goal = "" if self.goal is None else f"{'>=' if self.more_is_better else '<='} {self.goal:,.10g}"
+        verdict = {None: "", True: "ok", False: "MISSED"}[self.met]
+        value = f"{self.value:,.0f}" if abs(self.value) >= 100 else f"{self.value:.3g}"
+        return f"  {self.what:<52} {value:>12} {self.unit:<12} {goal:<14} {verdict}".rstrip()
+
+
+def least(measure: Callable[[], float], runs: int = 3) -> float:
+    """The least of several measurements: what is above it is somebody else's doing."""
+    return min(measure() for _ in range(runs))

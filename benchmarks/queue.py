@@ -1,0 +1,40 @@
+"""Decisions with a long queue: how long the scheduler takes over one event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+from benchmarks.figure import Figure
+from weft.sim.cluster import read_cluster
+from weft.sim.engine import Engine
+from weft.sim.generator import generate
+from weft.sim.simulation import Model, Setting, prepare
+from weft.sim.trace import TraceJob
+
+WAITING, EVENTS = 20_000, 200
+
+
+def figures() -> Iterator[Figure]:
+    for policy in ("muri-s", "muri-l"):
+        yield from _per_event(policy, "16x8", "muri", WAITING, 25.0)
+    yield from _per_event("srsf", "1250x8", "real", 100_000, None)
+
+
+def _per_event(policy: str, cluster: str, model: Model, waiting: int, goal: float | None) -> Iterator[Figure]:
+    """All submitted at 0: the first step plans from cold, the following each take a completion."""
+    trace = generate(waiting, seed=5, gpus_in_cluster=128)
+    jobs = [TraceJob(0.0, job.job, job.work_s) for job in trace.jobs]
+    scheduler, costs = prepare(Setting(read_cluster(cluster), jobs, policy, model=model))
+    engine = Engine(read_cluster(cluster), jobs, costs)
+    took: dict[float, float] = {}
+    for events in islice(engine.instants(), 3 * EVENTS):
+        at, started = events[-1].at, time.process_time()
+        for decision in scheduler.step(*events):
+            engine.execute(decision)
+        took[at] = took.get(at, 0.0) + time.process_time() - started
+    cold, *warm = took.values()
+    name = f"{policy}, {waiting} waiting on {cluster}"
+    yield Figure(f"{name}, from cold", 1e3 * cold, "CPU ms")
+    yield Figure(f"{name}, mean of {len(warm)} events", 1e3 * sum(warm) / len(warm), "CPU ms/event", goal)
