@@ -1,0 +1,194 @@
+"""Anything may happen in any order: the state stays sound, a restart changes nothing, no instant goes on for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from builders import Rig, node
+from checks import check, snapshot
+from weft import registry
+from weft.core.ports import Replanner
+from weft.core.scheduler import Scheduler
+from weft.model import (
+    ANYWHERE,
+    Cancelled,
+    Decision,
+    Event,
+    Exited,
+    Held,
+    Job,
+    NodeJoined,
+    NodeLost,
+    Profile,
+    Progressed,
+    Released,
+    Share,
+    Start,
+    Started,
+    Submitted,
+    Where,
+)
+
+NODES = (
+    node("big", 8, model="A", memory_mb=80, cpus=32, ram_mb=512),
+    node("small", 4, model="B", memory_mb=40),
+    node("odd", 3, model="A", memory_mb=40, cpus=6),
+)
+PROFILES = (None, Profile("x", 1.0, 0.6, 0.2, 0.2), Profile("y", 1.0, 0.1, 0.8, 0.1))
+POLICIES = sorted(registry.names("weft.policies"))
+KEYED = [name for name in POLICIES if not isinstance(registry.policy(name), Replanner)]
+BUDGET = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    derandomize=True,
+    phases=(Phase.generate,),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+which = st.integers(0, 1000)
+memory = st.one_of(st.just(0), st.sampled_from([10, 30, 50]))
+shares = st.sampled_from([Share(), Share(), Share(0.5, 0.5), Share(1 / 3, 1 / 3), Share(0.5, 1.0)])
+places = st.sampled_from([ANYWHERE, ANYWHERE, ANYWHERE, Where(gpu_model="A"), Where(gpu_model="B")])
+
+
+class Anything(RuleBasedStateMachine):
+    """One scheduler, to which anything may happen."""
+
+    def __init__(self, rig: Rig) -> None:
+        super().__init__()
+        self.rig, self.tell = rig, rig.tell
+        self.submitted = 0
+
+    def pick(self, index: int) -> str | None:
+        jobs = list(self.rig.state.jobs)
+        return jobs[index % len(jobs)] if jobs else None
+
+    # ---- what may happen
+
+    @initialize()
+    def nodes_join(self) -> None:
+        self.tell(*(NodeJoined(0.0, each) for each in NODES))
+
+    @rule(gpus=st.integers(0, 12), memory_mb=memory, share=shares, where=places, cpus=st.sampled_from([0, 0, 2]),
+          length=st.one_of(st.none(), st.integers(1, 100)), profile=st.sampled_from(PROFILES),
+          retries=st.integers(0, 1), opportunistic=st.booleans())  # fmt: skip
+    def submit(
+        self, gpus: int, memory_mb: int, share: Share, where: Where, cpus: int, length: int | None,
+        profile: Profile | None, retries: int, opportunistic: bool,
+    ) -> None:  # fmt: skip
+        self.submitted += 1
+        job = Job(f"j{self.submitted}", gpus, memory_mb=memory_mb, cpus=cpus, share=share, where=where,
+                  declared_s=length, profile=profile, retries=retries, opportunistic=opportunistic)  # fmt: skip
+        self.tell(Submitted(self.rig.now, job))
+
+    @rule(gpus=st.integers(1, 12), data=st.data())
+    def submit_with_memory_per_rank(self, gpus: int, data: st.DataObject) -> None:
+        self.submitted += 1
+        ranks = tuple(data.draw(st.lists(st.sampled_from([5, 30, 70]), min_size=gpus, max_size=gpus)))
+        self.tell(Submitted(self.rig.now, Job(f"j{self.submitted}", gpus, memory_mb=ranks, declared_s=10.0)))
+
+    @rule(index=which, how=st.sampled_from(["done", "failed", "stopped", "lost"]), stale=st.sampled_from([0, 0, 0, 1]))
+    def exit(self, index: int, how: str, stale: int) -> None:
+        """A run ends, as it may at any time; or news of an old run comes late."""
+        if (job := self.pick(index)) is not None:
+            run = self.rig.job(job).run - stale
+            before = snapshot(self.rig.state)["jobs"][job]
+            self.tell(Exited(self.rig.now, job, run, how))  # type: ignore[arg-type]
+            if stale:
+                assert self.rig.job(job).run >= before["run"]
+
+    @rule(index=which)
+    def started(self, index: int) -> None:
+        if (job := self.pick(index)) is not None:
+            self.tell(Started(self.rig.now, job, self.rig.job(job).run))
+
+    @rule(index=which, left=st.integers(0, 50), rate=st.sampled_from([0.5, 1.0]))
+    def progressed(self, index: int, left: int, rate: float) -> None:
+        if (job := self.pick(index)) is not None:
+            self.tell(Progressed(self.rig.now, job, self.rig.job(job).run, float(left), rate))
+
+    @rule(index=which, what=st.sampled_from([Cancelled, Held, Released, Released]))
+    def user(self, index: int, what: Callable[[float, str], Event]) -> None:
+        if (job := self.pick(index)) is not None:
+            self.tell(what(self.rig.now, job))
+
+    @rule(index=st.integers(0, 2))
+    def node_lost(self, index: int) -> None:
+        self.tell(NodeLost(self.rig.now, NODES[index].id))
+
+    @rule(index=st.integers(0, 2))
+    def node_joined(self, index: int) -> None:
+        self.tell(NodeJoined(self.rig.now, NODES[index]))
+
+    @rule(seconds=st.integers(1, 5000))
+    def time_passes(self, seconds: int) -> None:
+        self.rig.later(float(seconds))
+
+    @rule()
+    def all_do_as_told(self) -> None:
+        self.rig.settle()
+
+    # ---- what must hold
+
+    @invariant()
+    def sound(self) -> None:
+        check(self.rig.state, self.rig.facts)
+
+    @invariant()
+    def runs_are_counted(self) -> None:
+        runs: dict[str, int] = {}
+        for fact in self.rig.facts:
+            if isinstance(fact, Start):
+                assert fact.run == runs.get(fact.job, 0) + 1
+                runs[fact.job] = fact.run
+
+
+class Restarted(Rig):
+    """With a scheduler beside it that is restored from the journal before every step."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        twin = self.fresh()
+        twin.replay(self.facts)
+        assert snapshot(twin.state) == snapshot(self.state)
+        decisions = super().tell(*events)
+        assert list(twin.step(*events)) == decisions
+        return decisions
+
+
+class Doubled(Rig):
+    """With a scheduler beside it that sorts everything anew at each step."""
+
+    def __init__(self, policy: str) -> None:
+        self.twin = Scheduler(registry.policy(policy), registry.placement("packed"), resort=True, interval_s=0.0)
+        super().__init__(policy)
+
+    def tell(self, *events: Event) -> list[Decision]:
+        decisions = super().tell(*events)
+        assert list(self.twin.step(*events)) == decisions
+        return decisions
+
+
+def run(make: Callable[[], Rig]) -> None:
+    run_state_machine_as_test(lambda: Anything(make()), settings=BUDGET)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_state_stays_sound(policy: str) -> None:
+    run(lambda: Rig(policy))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_restart_changes_nothing(policy: str) -> None:
+    run(lambda: Restarted(policy))
+
+
+@pytest.mark.parametrize("policy", KEYED)
+def test_sorting_anew_changes_nothing(policy: str) -> None:
+    run(lambda: Doubled(policy))

@@ -1,0 +1,164 @@
+"""A test of the source itself: size, names, purity, links, and that every policy is documented and tested."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "weft"
+SOURCES = sorted(SOURCE.rglob("*.py"))
+DOCS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+POLICIES = sorted(PYPROJECT["project"]["entry-points"]["weft.policies"])
+
+FILE_LINES = 400
+FUNCTION_LINES = 60
+GENERATED = {"wire"}
+PURE = {"core", "model", "weaving", "policies", "placements", "scaling"}
+IMPURE = {"asyncio", "grpc", "logging", "os", "random", "socket", "sqlite3", "subprocess", "threading", "time"}
+BANNED_CLASS = re.compile(r"Manager|Helper|Utils?(?![a-z])|^_?Base(?![a-z])|(Data|Info)$")
+BANNED_FILES = {"utils.py", "util.py", "helpers.py", "helper.py"}
+# Written in pieces, so that this file does not break its own rule.
+UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|NotImplemented" r"Error)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(?:root|home|work)/")
+REGISTRY_HOST = re.compile(r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|yarnpkg\.com|anaconda\.org|crates\.io")
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+UNTRACKED = {".git", ".venv", "build", "dist", "__pycache__"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(path: Path) -> str:
+    """`core` for core/plan.py, `model` for model.py."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def imports(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and top-level package of every import, those inside functions included."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module.split(".")[0]
+
+
+def project_files() -> list[Path]:
+    """What is or would be committed; without git, everything that is not made by a tool."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return list(walk())
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def walk() -> Iterator[Path]:
+    for folder, subfolders, files in os.walk(ROOT):
+        hidden = {name for name in subfolders if name.endswith((".egg-info", "_cache")) or name == ".hypothesis"}
+        subfolders[:] = sorted(set(subfolders) - UNTRACKED - hidden)
+        yield from (Path(folder, file) for file in files)
+
+
+@pytest.fixture(params=SOURCES, ids=name_of)
+def source(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def is_generated(path: Path) -> bool:
+    return room_of(path) in GENERATED and path.stem.endswith(("_pb2", "_pb2_grpc"))
+
+
+def test_files_and_functions_are_short(source: Path) -> None:
+    if is_generated(source):
+        return
+    assert len(source.read_text().splitlines()) < FILE_LINES, f"split {name_of(source)}"
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines < FUNCTION_LINES, f"{name_of(source)}:{node.lineno}: {node.name} is {lines} lines long"
+
+
+def test_names_say_something(source: Path) -> None:
+    assert source.name not in BANNED_FILES, f"{name_of(source)}: name the file for what it does"
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.ClassDef):
+            assert not BANNED_CLASS.search(node.name), f"{name_of(source)}:{node.lineno}: {node.name} says too little"
+
+
+def test_nothing_is_left_unfinished(source: Path) -> None:
+    for number, line in enumerate(source.read_text().splitlines(), start=1):
+        assert not UNFINISHED.search(line), f"{name_of(source)}:{number}: {line.strip()}"
+
+
+def test_deciding_code_is_pure(source: Path) -> None:
+    if room_of(source) in PURE:
+        for line, package in imports(tree(source)):
+            assert package not in IMPURE, f"{name_of(source)}:{line}: {room_of(source)} may not import {package}"
+
+
+def test_modules_say_what_they_are_for(source: Path) -> None:
+    module = tree(source)
+    if module.body and not is_generated(source):
+        assert ast.get_docstring(module), f"{name_of(source)} has no docstring"
+
+
+def test_only_the_ui_prints(source: Path) -> None:
+    if room_of(source) == "ui":
+        return
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id != "print", f"{name_of(source)}:{node.lineno}: print belongs into weft.ui"
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    for path in project_files():
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+            where = f"{name_of(path)}:{number}: {line.strip()[:120]}"
+            assert not MACHINE_PATH.search(line), f"a path of one machine in {where}"
+            assert not REGISTRY_HOST.search(line), f"a package registry in {where}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for match in LINK.finditer(page.read_text()):
+        target = (match[1] or match[2]).partition("#")[0]
+        if target and not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}, which is not there"
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    readme = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"(?:^|`|\$ |&& )make ([a-z]+)", readme, re.MULTILINE))
+    assert named, "the README should say how to run Weft with make"
+    assert named <= targets, f"the README names {sorted(named - targets)}, which the Makefile lacks"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_is_documented(policy: str) -> None:
+    page = ROOT / "docs" / "reference" / "policies.md"
+    entry = re.compile(rf"^(?:#+ |\| *)[*`]*{re.escape(policy)}(?![\w-])", re.MULTILINE)
+    assert page.exists(), f"{name_of(page)} is missing"
+    assert entry.search(page.read_text()), f"{name_of(page)} needs a heading or a table row for `{policy}`"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_has_a_test(policy: str) -> None:
+    named = re.compile(rf"(?<![\w-]){re.escape(policy)}(?![\w-])")
+    tests = sorted((ROOT / "tests" / "sim").rglob("test_*.py"))
+    assert any(named.search(path.read_text()) for path in tests), f"no test in tests/sim names `{policy}`"

@@ -1,0 +1,133 @@
+"""The order that is kept as facts come in is the order of the keys, whatever came in."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from builders import Rig, grid, node, starts
+from weft.core.ports import Policy
+from weft.core.state import JobState
+from weft.model import Event, Exited, Job, Profile, Started, Submitted
+from weft.policies.las import Las
+from weft.policies.srsf import Srsf
+from weft.policies.srtf import Srtf
+from weft.policies.tiresias import Tiresias
+
+KEYED = ["fifo", "sjf", "srtf", "srsf", "las", "tiresias"]
+
+
+def jobs(count: int, seed: int) -> list[Job]:
+    draws = random.Random(seed)
+    return [Job(f"j{n}", draws.choice([0, 1, 1, 2, 4, 8, 11]), declared_s=float(draws.randint(1, 50)),
+                memory_mb=draws.choice([0, 0, 8]), retries=1) for n in range(count)]  # fmt: skip
+
+
+def happenings(rig: Rig, twin: Rig, seed: int) -> None:
+    """The same at random to both, who must decide the same."""
+    draws, todo = random.Random(seed), jobs(150, seed)
+    while todo or rig.state.active:
+        now = rig.now = twin.now = rig.now + draws.randint(0, 9)
+        events: list[Event] = [Submitted(now, todo.pop()) for _ in range(min(draws.choice([0, 1, 3, 40]), len(todo)))]
+        for job in rig.state.active.values():
+            if job.status == "starting":
+                events.append(Started(now, job.id, job.run, draws.choice([0.5, 1.0])))
+            elif job.status == "stopping":
+                events.append(Exited(now, job.id, job.run, "stopped"))
+            elif draws.random() < 0.3:
+                events.append(Exited(now, job.id, job.run, draws.choice(["done", "failed"])))
+        assert rig.tell(*events) == twin.tell(*events)
+
+
+@pytest.mark.parametrize("policy", KEYED)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kept_order_decides_as_sorting_anew_does(policy: str, seed: int) -> None:
+    nodes = grid(3, 8)
+    happenings(Rig(policy, nodes), Rig(policy, nodes, resort=True), seed)
+
+
+def walked(rig: Rig) -> list[str]:
+    """Those who wait, in the order in which they start once there is room for all."""
+    return list(starts(rig.join(node("large", 1000))))
+
+
+@pytest.mark.parametrize("burst", [1, 63, 200])
+def test_a_burst_is_sorted_like_one_after_the_other(burst: int) -> None:
+    """By their keys, equals as they came."""
+    together, singly = Rig("srtf", grid(1, 1)), Rig("srtf", grid(1, 1))
+    many = [Job(f"j{n}", 2 + n % 3, declared_s=float(n * 7919 % 10)) for n in range(burst)]
+    together.submit(*many)
+    for each in many:
+        singly.submit(each)
+    expected = [job.id for job in sorted(many, key=lambda job: (job.declared_s or 0, int(job.id[1:])))]
+    assert walked(together) == walked(singly) == expected
+
+
+def test_a_burst_after_others_is_merged() -> None:
+    rig = Rig("srtf", grid(1, 1))
+    rig.submit(*(Job(f"a{n}", 2, declared_s=float(10 * n)) for n in range(100)))
+    rig.submit(*(Job(f"b{n}", 2, declared_s=float(10 * n + 5)) for n in range(100)))
+    assert walked(rig) == [f"{x}{n}" for n in range(100) for x in "ab"]
+
+
+def running(rate: float = 1.0, gpus: int = 2, **rest: Any) -> JobState:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a", gpus, declared_s=1000.0, profile=Profile("m", 1.0, 0.2, 0.6, 0.2), **rest))
+    rig.now = 3.0
+    rig.begin("a", rate=rate)
+    return rig.job("a")
+
+
+@pytest.mark.parametrize("policy", [Srtf(), Srsf(), Las()])
+@pytest.mark.parametrize("rate", [0.25, 1.0])
+@pytest.mark.parametrize("dt", [0.0, 1.0, 100.0])
+def test_a_key_moves_along_its_slope(policy: Policy, rate: float, dt: float) -> None:
+    job, now = running(rate), 10.0
+    assert policy.key(job, now + dt) == pytest.approx(policy.key(job, now) + policy.slope(job) * dt)
+
+
+@pytest.mark.parametrize("policy", [Srtf(), Srsf(), Las()])
+def test_a_key_stands_still_while_its_job_waits(policy: Policy) -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a", 2, declared_s=1000.0))
+    job = rig.job("a")
+    assert policy.slope(job) == 0
+    assert policy.key(job, 5.0) == policy.key(job, 500.0)
+
+
+@pytest.mark.parametrize(("gpus", "first", "second"), [(1, 3250, 7200), (2, 1625, 3600), (8, 407, 900)])
+def test_a_stepped_key_steps_when_it_says(gpus: int, first: int, second: int) -> None:
+    """3250 / 8 = 406.25: whole seconds, as the original."""
+    job, policy = running(gpus=gpus), Tiresias()
+    for at, queue in ((first, 0.0), (second, 1.0)):
+        assert policy.key(job, at - 1) == queue
+        assert policy.until(job, at - 1.0) == at
+        assert policy.key(job, at) == queue + 1
+    assert policy.until(job, second) is None
+
+
+def test_a_step_goes_off_by_itself() -> None:
+    rig = Rig("tiresias:thresholds=10+20", grid(1, 1))
+    rig.submit(Job("a"))
+    rig.settle()
+    assert rig.alarm == 10.0
+    rig.later(10.0)
+    assert (rig.job("a").key, rig.alarm) == (1.0, 20.0)
+    rig.exit("a")
+    assert rig.alarm is None
+
+
+@pytest.mark.parametrize("resort", [False, True])
+def test_a_step_that_is_due_is_not_put_off_by_news(resort: bool) -> None:
+    """Two GPUs reach 7 GPU-seconds after 3.5 s, and the step falls on the whole second, 4; news comes in between."""
+    rig = Rig("tiresias:thresholds=7+15", grid(1, 2), resort=resort)
+    rig.submit(Job("a", 2, declared_s=34.0))
+    rig.settle()
+    assert rig.alarm == 4.0
+    rig.now = 3.5
+    rig.progress("a", 30.5)
+    assert rig.alarm == 4.0
+    rig.later(0.5)
+    assert rig.job("a").key == 1.0

@@ -1,0 +1,189 @@
+"""Policies and placements by name, with options; from a file; from another package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft import registry
+from weft.core.ports import Policy
+from weft.errors import InputError, UnknownName
+from weft.placements.packed import Packed
+from weft.policies.fifo import Fifo
+from weft.policies.muri import MuriL, MuriS
+from weft.policies.srsf import Srsf
+from weft.policies.srtf import Srtf
+from weft.policies.tiresias import Tiresias
+
+OWN = """
+from dataclasses import dataclass
+from weft.core.ports import Policy
+
+@dataclass(frozen=True)
+class Longest(Policy):
+    factor: float = 1.0
+    limit: int | None = None
+
+    def key(self, job, now):
+        return -self.factor * job.remaining(now)
+
+class Plain(Policy):
+    pass
+
+@dataclass(frozen=True)
+class Picky(Policy):
+    size: int = 1
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError("size must be at least 1")
+"""
+
+SPECS: dict[str, Policy] = {
+    "fifo": Fifo(),
+    "tiresias": Tiresias(),
+    "tiresias:thresholds=10": Tiresias(thresholds=(10.0,)),
+    "tiresias:thresholds=3250+7200+1e5": Tiresias(thresholds=(3250.0, 7200.0, 1e5)),
+    "muri-s:packing=2:autopack=off": MuriS(packing=2, autopack=False),
+    "muri-l:blossom=off:ordering=worst": MuriL(blossom=False, ordering="worst"),
+    "muri-l:blossom=ON": MuriL(),
+    "shortest": Srtf(),
+    "shortest-gpu": Srsf(),
+    "dlas-gpu": Tiresias(),
+    "dlas-gpu:thresholds=5+6": Tiresias(thresholds=(5.0, 6.0)),
+    "multi-resource-blossom-same-gpu": MuriS(),
+    "multi-resource-blossom-same-gpu-unaware": MuriL(),
+    "multi-resource-gpu-unaware": MuriL(blossom=False),
+    "multi-resource-gpu-unaware:packing=3": MuriL(blossom=False, packing=3),
+    "multi-resource-blossom-same-gpu-unaware-worstordering": MuriL(ordering="worst"),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), SPECS.items())
+def test_a_spec_makes_a_policy(spec: str, expected: Policy) -> None:
+    assert registry.policy(spec) == expected
+
+
+def test_the_names_are_all_there() -> None:
+    assert {"fifo", "sjf", "srtf", "srsf", "las", "tiresias", "themis", "antman", "muri-s", "muri-l"} <= set(
+        registry.names("weft.policies")
+    )
+    assert {"yarn", "packed", "spread", "count"} <= set(registry.names("weft.placements"))
+    assert registry.placement("packed") == Packed()
+
+
+@pytest.mark.parametrize("name", registry.names("weft.policies"))
+def test_every_policy_can_be_made_and_brings_a_placement(name: str) -> None:
+    policy = registry.policy(name)
+    assert isinstance(policy, Policy)
+    registry.placement(policy.placement)
+
+
+WRONG: dict[str, str] = {
+    "srttf": "unknown policy 'srttf'\n  known: srtf, ",
+    "murry-l": "unknown policy 'murry-l'\n  known: muri-l, muri-s",
+    "tiresias:treshold=1": "unknown option of tiresias 'treshold'\n  known: thresholds",
+    "muri-s:pack=2": "unknown option of muri-s 'pack'\n  known: packing, autopack",
+    "fifo:speed=2": "unknown option of fifo 'speed'",
+    "muri-s:packing=5": "muri-s:packing cannot be '5'\n  one of 2, 3, 4",
+    "muri-s:autopack=maybe": "muri-s:autopack cannot be 'maybe'\n  one of on, off",
+    "muri-s:packing": "option 'packing' of 'muri-s:packing' has no value",
+    "tiresias:thresholds=ten": "tiresias:thresholds must be a number, not 'ten'",
+    "tiresias:thresholds=1+": "tiresias:thresholds must be a number, not ''",
+    "tiresias:thresholds=nan": "tiresias:thresholds must be finite",
+    "": "unknown policy ''",
+    "nowhere/file.py:Thing": "no such file: nowhere/file.py",
+    "file.py": "no class named in 'file.py'",
+}
+
+
+@pytest.mark.parametrize(("spec", "message"), WRONG.items())
+def test_a_wrong_spec_is_explained(spec: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        registry.policy(spec)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_wrong_placement_lists_placements_only() -> None:
+    with pytest.raises(UnknownName) as caught:
+        registry.placement("paked")
+    assert str(caught.value).startswith("unknown placement 'paked'\n  known: packed, ")
+    assert "srtf" not in str(caught.value)
+
+
+# ---- one's own
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_policy_from_a_file(own: Path) -> None:
+    policy = registry.policy(f"{own}:Longest:factor=2:limit=3")
+    assert type(policy).__name__ == "Longest"
+    assert (getattr(policy, "factor"), getattr(policy, "limit")) == (2.0, 3)  # noqa: B009
+    assert getattr(registry.policy(f"{own}:Longest:limit=none"), "limit") is None  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (":Longst", "known: Longest"),
+        (":Policy", "unknown class"),
+        (":Longest:factr=2", "known: factor"),
+        (":Longest:limit=1.5", "must be a whole number, not '1.5'"),
+        (":Plain", "is not a dataclass"),
+        (":Picky:size=0", "size must be at least 1"),
+    ],
+)
+def test_a_wrong_policy_from_a_file_is_explained(own: Path, rest: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        registry.policy(f"{own}{rest}")
+
+
+def test_a_file_that_does_not_load_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import nonsense_that_is_not_there\n")
+    with pytest.raises(InputError, match=r"cannot load .*bad.py: ModuleNotFoundError"):
+        registry.policy(f"{tmp_path / 'bad.py'}:Thing")
+
+
+def test_a_class_that_is_no_policy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thing.py").write_text("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Thing: ...\n")
+    with pytest.raises(InputError, match="policy"):
+        registry.policy(f"{tmp_path / 'thing.py'}:Thing")
+
+
+# ---- other packages
+
+
+def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package beside Weft, as pip would leave it."""
+    where.mkdir()
+    (where / f"{package}.py").write_text(OWN)
+    info = where / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[weft.policies]\n{entry} = {package}:Longest\n")
+    monkeypatch.syspath_prepend(str(where))
+    importlib.invalidate_caches()
+    monkeypatch.delitem(sys.modules, package, raising=False)
+
+
+def test_an_installed_package_brings_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "site", "longest_first", "longest", monkeypatch)
+    assert "longest" in registry.names("weft.policies")
+    assert type(registry.policy("longest:factor=3")).__name__ == "Longest"
+    with pytest.raises(UnknownName, match="known: longest"):
+        registry.policy("longst")
+
+
+def test_a_clash_of_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "site", "longest_again", "fifo", monkeypatch)
+    with pytest.raises(InputError, match=r"two packages bring 'fifo' in weft\.policies"):
+        registry.policy("fifo")
