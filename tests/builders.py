@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft import registry
+from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
-from weft.core.state import JobState, State
+from weft.core.state import State
 from weft.model import (
     Alarm,
     Cancelled,

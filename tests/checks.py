@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.shapes import plain_shape
-from weft.core.state import ACTIVE, ENDED, JobState, State
+from weft.core.state import State
 from weft.model import Exited, Fact, JobId, NodeId, NodeLost, Slots, Start
 
 GpuId = tuple[NodeId, int]

@@ -218,6 +218,14 @@ class Stepped:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A replanner that plans at intervals has planned; `pending` are its wishes that wait for GPUs to be vacated."""
+
+    at: Seconds
+    pending: tuple[tuple[JobId, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """The scheduler's one alarm clock is set anew; None: it is switched off."""
 
@@ -226,9 +234,9 @@ class Alarm:
 
 
 Event = NodeJoined | NodeLost | Submitted | Cancelled | Held | Released | Started | Progressed | Exited | Wake
-Decision = Start | Stop | Reserve | Stepped | Alarm
+Decision = Start | Stop | Reserve | Stepped | Planned | Alarm
 Fact = Event | Decision
 
 EVENTS: Final = (NodeJoined, NodeLost, Submitted, Cancelled, Held, Released, Started, Progressed, Exited, Wake)
-DECISIONS: Final = (Start, Stop, Reserve, Stepped, Alarm)
+DECISIONS: Final = (Start, Stop, Reserve, Stepped, Planned, Alarm)
 FACTS: Final = EVENTS + DECISIONS

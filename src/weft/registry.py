@@ -75,6 +75,10 @@ def _make(kind: str, group: str, spec: str) -> object:
         cls = known[head].load()
     if not is_dataclass(cls):
         raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
+    if kind == "policy" and not issubclass(cls, Policy):
+        raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
+    if kind == "placement" and not callable(getattr(cls, "place", None)):
+        raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
     return _build(cls, head, dict(_option(spec, text) for text in rest))
 
 

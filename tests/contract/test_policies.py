@@ -108,6 +108,8 @@ def test_decides_the_same_after_a_restart(policy: str, model: Model, cut: int) -
     """The scheduler is restored from the journal so far and goes on as the other did."""
     recording = run(policy, model)
     at = len(recording.steps) * cut // CUTS
+    while recording.steps[at][0][0].at == recording.steps[at - 1][0][0].at:
+        at += 1  # what repacks keeps its target while an instant lasts: cut between two instants
     scheduler = fresh(recording)
     scheduler.replay(recording.facts_of(recording.steps[:at]))
     for events, decisions in recording.steps[at : at + FOLLOWING]:

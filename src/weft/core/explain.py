@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from weft.core.floor import Floor
+from weft.core.job import JobState
 from weft.core.plan import Walk
 from weft.core.scheduler import Scheduler
 from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, memory_needed
-from weft.core.state import JobState
 from weft.errors import UnknownName
 from weft.model import Decision, JobId, Seconds
 

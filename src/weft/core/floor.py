@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from weft.core.free import Free
-from weft.core.shapes import Shape
+from weft.core.shapes import Shape, memory_needed
 from weft.model import JobId, Node, NodeId, Slots
 
 SLACK = 1e-9
@@ -22,7 +22,8 @@ class Holder(Protocol):
 
     seat: Shape
     """What it holds: its shape with the share and memory it was started with."""
-    slots: Slots
+    placed: Slots
+    """Where it was put, in rank order."""
     leaving: bool
     weave: tuple[JobId, ...]
 
@@ -65,11 +66,11 @@ class Floor:
             self.idle.add_node(len(node.gpus), node.switch)
             self.soon.add_node(len(node.gpus), node.switch)
         self.by_id[node.id] = room
+        self.idle.switch[room.index] = self.soon.switch[room.index] = node.switch
         self._note(room)
         self.idle.change(room.index, len(node.gpus))
         self.soon.change(room.index, len(node.gpus))
-        self._masks.clear()
-        self._empty = None
+        self._topology_changed()
         return room
 
     def lose(self, room: Room) -> None:
@@ -78,8 +79,7 @@ class Floor:
         self._note(room)
         self.idle.change(room.index, -self.idle.count[room.index])
         self.soon.change(room.index, -self.soon.count[room.index])
-        self._masks.clear()
-        self._empty = None
+        self._topology_changed()
 
     def emptied(self) -> Free:
         """What the living nodes could give with nobody on them."""
@@ -240,6 +240,11 @@ class Floor:
 
     # ---- inside
 
+    def _topology_changed(self) -> None:
+        self._masks.clear()
+        self._empty = None
+        self.idle.top = self.soon.top = max((len(r.node.gpus) for r in self.rooms if r.alive), default=0)
+
     def _note(self, room: Room) -> None:
         self.version += 1
         if self.changes is not None:
@@ -303,15 +308,16 @@ class Floor:
 
     def _seat_ranks(self, room: Room, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
         """A GPU for each rank: the neediest rank takes the smallest GPU that will do."""
-        if count < shape.gpus:
-            return tuple(fitting[:count]) if len(fitting) >= count else None
-        memory = {g: (self._left_on(room, g, shape, soon=False, gone=()) or (0, 0))[1] for g in fitting}
+        left = {g: (self._left_on(room, g, shape, soon=False, gone=()) or (0, 0))[1] for g in fitting}
+        if count < shape.gpus:  # a part of the gang: which ranks is not known here, so any must fit
+            able = [g for g in fitting if left[g] >= memory_needed(shape)]
+            return tuple(able[:count]) if len(able) >= count else None
         seats: dict[int, int] = {}
         for rank in sorted(range(shape.gpus), key=lambda r: -shape.memory_of(r)):
-            able = [g for g in memory if g not in seats.values() and memory[g] >= shape.memory_of(rank)]
+            able = [g for g in left if g not in seats.values() and left[g] >= shape.memory_of(rank)]
             if not able:
                 return None
-            seats[rank] = min(able, key=lambda g: (memory[g], g))
+            seats[rank] = min(able, key=lambda g: (left[g], g))
         return tuple(seats[rank] for rank in range(shape.gpus))
 
 
@@ -319,5 +325,5 @@ def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:
     memory = holder.seat.memory_mb
     if not isinstance(memory, tuple):
         return memory
-    ranks = [(node_id, g) for node_id, gpus in holder.slots for g in gpus]
+    ranks = [(node_id, g) for node_id, gpus in holder.placed for g in gpus]
     return memory[ranks.index((node, gpu))]

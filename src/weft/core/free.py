@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 
 class Free:
-    __slots__ = ("count", "levels", "mask", "size", "switch")
+    __slots__ = ("count", "levels", "mask", "size", "switch", "top")
 
     def __init__(self) -> None:
         self.count: list[int] = []
@@ -19,6 +19,8 @@ class Free:
         """GPUs that each node has."""
         self.switch: list[str] = []
         self.levels: list[int] = [0]
+        self.top = 0
+        """The size of the largest living node."""
         self.mask: int = -1
         """The nodes that count at all."""
 
@@ -56,8 +58,12 @@ class Free:
     def largest(self) -> int:
         """The size of the largest node that counts."""
         if self.mask == -1:
-            return len(self.levels) - 1
+            return self.top
         return max((self.size[node] for node in members(self.mask)), default=0)
+
+    def rack(self, switch: str) -> int:
+        """The set of nodes under a switch."""
+        return sum(1 << node for node, name in enumerate(self.switch) if name == switch) & self.mask
 
     def total(self) -> int:
         return sum(gpus * (level & self.mask).bit_count() for gpus, level in enumerate(self.levels))
@@ -67,6 +73,7 @@ class Free:
     def add_node(self, gpus: int, switch: str) -> None:
         self.count.append(0)
         self.size.append(gpus)
+        self.top = max(self.top, gpus)
         self.switch.append(switch)
         while len(self.levels) <= gpus:
             self.levels.append(0)
@@ -83,19 +90,19 @@ class Free:
         """The same index, seen through a set of nodes."""
         view = Free.__new__(Free)
         view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
-        view.mask = mask
+        view.mask, view.top = mask, self.top
         return view
 
     def copy(self) -> Free:
         twin = Free.__new__(Free)
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
-        twin.size, twin.switch, twin.mask = self.size, self.switch, self.mask
+        twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
         return twin
 
     def recounted(self, counts: list[int]) -> Free:
         """An index of the same nodes with other counts."""
         twin = Free.__new__(Free)
-        twin.size, twin.switch, twin.mask, twin.count = self.size, self.switch, -1, counts
+        twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
         twin.levels = [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node

@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 
 from weft.core.floor import Holder
+from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.shapes import Family, Shape
-from weft.core.state import JobState, State
+from weft.core.state import State
 from weft.model import Seconds
 
 Entry = tuple[float, int, JobState]
 """(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
 Line = tuple[float, int, JobState]
 """(intercept, stamp, job): ascending, so that the worst is last."""
+NEVER = 1 << 60
 ROUNDING_S = 1e-6
 """The same step computed at two instants may differ by this much."""
 
@@ -39,7 +41,7 @@ class Order:
         self._due: list[tuple[Seconds, int, JobState]] = []
         self._due_of: dict[str, Seconds] = {}
         """When each running job's key steps next; what the heap says otherwise is out of date."""
-        self._line_of: dict[Holder, tuple[float, float, int]] = {}
+        self.line_of: dict[Holder, tuple[float, float, int]] = {}
         """(slope, intercept, stamp) of those that hold GPUs."""
         self.rising = False
         """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
@@ -67,7 +69,7 @@ class Order:
         at = self._at.pop(job.id, None)
         if at is not None:
             _remove(*at)
-            self._line_of.pop(job, None)
+            self.line_of.pop(job, None)
         status = job.status
         if status == "waiting":
             entries = self.waiting.get(job.shape)
@@ -88,7 +90,7 @@ class Order:
                 line = (self.key(job, now) - slope * now, job.stamp, job)
                 insort(lines, line)
                 self._at[job.id] = (lines, line)
-                self._line_of[job] = (slope, line[0], job.stamp)
+                self.line_of[job] = (slope, line[0], job.stamp)
             if self._steps:
                 self._note_due(job, now)
 
@@ -122,15 +124,15 @@ class Order:
 
     # ---- who is best
 
-    def heads(self, *, fresh: bool = False) -> Heads:
+    def heads(self, largest_node: int, *, fresh: bool = False) -> Heads:
         """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
         lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
         self.fresh.clear()
-        return Heads([entries for entries in lists if entries])
+        return Heads([entries for entries in lists if entries], largest_node)
 
-    def wants_no_gpu(self) -> bool:
-        """Whether somebody waits who needs no GPU at all."""
-        return any(shape.gpus == 0 and entries for shape, entries in self.waiting.items())
+    def all_want_whole_gpus(self) -> bool:
+        """Whether nobody waits who would do with a part of a GPU, or with none."""
+        return all(shape.whole or not entries for shape, entries in self.waiting.items())
 
     def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
         """Waiting jobs of a shape merged with the given active ones, best first."""
@@ -138,14 +140,6 @@ class Order:
         return merge(waiting, active) if active else waiting
 
     # ---- who is worst
-
-    def worse(self, holder: Holder, key: float, stamp: int, now: Seconds) -> bool:
-        """Whether a run may be stopped for a waiting job with this key and stamp."""
-        line = self._line_of.get(holder)
-        if line is None:
-            return False
-        own = line[1] + line[0] * now
-        return own > key or (own == key and line[2] > stamp)
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
         """Runs that may be stopped for a waiting job with this (key, stamp), the worst first."""
@@ -205,39 +199,53 @@ class Order:
 class Resorted(Order):
     """The same order, sorted anew each time: slow and obvious, to check the other against."""
 
-    def heads(self, *, fresh: bool = False) -> Heads:  # noqa: ARG002
-        return super().heads()
+    def heads(self, largest_node: int, *, fresh: bool = False) -> Heads:  # noqa: ARG002
+        return super().heads(largest_node)
 
     def drain(self, state: State) -> None:
         state.touched.clear()
-        self.waiting, self._lines, self._at, self._line_of = {}, {}, {}, {}
+        self.waiting, self._lines, self._at, self.line_of = {}, {}, {}, {}
         for job in state.jobs.values():
             self._take_up(job, state.now)
 
 
 class Walked:
-    """Jobs best first; a shape that fails drops all larger ones of its family."""
+    """Jobs best first; a shape that fails drops all larger ones of its family.
 
-    def __init__(self) -> None:
+    Not those larger than any node, though: they are split, and two halves may fit where a whole does not.
+    """
+
+    def __init__(self, largest_node: int) -> None:
+        self._largest = largest_node
         self._failed: dict[Family, int] = {}
+        self._failed_split: dict[Family, int] = {}
 
     def fail(self, shape: Shape) -> None:
-        self._failed[shape.family] = shape.gpus
+        if shape.gpus:
+            failed = self._failed if shape.gpus <= self._largest else self._failed_split
+            failed[shape.family] = shape.gpus
+        else:
+            self._failed_split[shape.family] = 0
+
+    def _dropped(self, shape: Shape) -> bool:
+        if 0 < shape.gpus <= self._largest:
+            return shape.gpus >= self._failed.get(shape.family, NEVER)
+        return shape.gpus >= self._failed_split.get(shape.family, NEVER)
 
 
 class Heads(Walked):
     """Walks the lists of waiting jobs, whether or not each job leaves its list once seen."""
 
-    def __init__(self, lists: list[list[Entry]]) -> None:
-        super().__init__()
+    def __init__(self, lists: list[list[Entry]], largest_node: int) -> None:
+        super().__init__(largest_node)
         self._heap = [(-entries[-1][0], -entries[-1][1], entries[-1][2], entries, 1) for entries in lists]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap, failed = self._heap, self._failed
+        heap = self._heap
         while heap:
             key, stamp, job, entries, skip = heap[0]
-            if failed and job.shape.gpus >= failed.get(job.shape.family, 1 << 60):
+            if self._dropped(job.shape):
                 heappop(heap)
                 continue
             size = len(entries)
@@ -254,16 +262,16 @@ class Heads(Walked):
 class Streams(Walked):
     """Walks several sorted streams at once."""
 
-    def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]]) -> None:
-        super().__init__()
+    def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]], largest_node: int) -> None:
+        super().__init__(largest_node)
         self._heap = [(*first, stream) for stream in streams if (first := next(stream, None)) is not None]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap, failed = self._heap, self._failed
+        heap = self._heap
         while heap:
             key, stamp, job, stream = heap[0]
-            if failed and job.shape.gpus >= failed.get(job.shape.family, 1 << 60):
+            if self._dropped(job.shape):
                 heappop(heap)
                 continue
             yield key, stamp, job

@@ -13,13 +13,14 @@ from itertools import chain
 
 from weft.core.floor import Holder, Room
 from weft.core.free import Free
-from weft.core.order import Order, Streams
+from weft.core.job import JobState
+from weft.core.order import Heads, Order, Streams
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
 from weft.core.scratch import Parts, Scratch, node_for_cpus, pinned_slots, slots_of
 from weft.core.shapes import Shape, pinned_shape, shape_of_weave
-from weft.core.state import JobState, State
-from weft.model import Decision, JobId, Reserve, Share, Slots, Start, Stop, StopReason
+from weft.core.state import State
+from weft.model import WHOLE, Decision, JobId, Reserve, Share, Slots, Start, Stop, StopReason
 
 Decide = Callable[[Decision], None]
 
@@ -121,7 +122,7 @@ class Walk:
         if len(gone) == 1:
             return [job for job in gone if isinstance(job, JobState)]
         for victim in reversed(list(gone)):
-            if victim in clearing.forced:
+            if not isinstance(victim, JobState) or victim in clearing.forced:
                 continue
             rooms = [self.floor.by_id[node] for node, _ in victim.slots]
             rooms = [room for room in rooms if room.index in nodes]
@@ -169,10 +170,10 @@ class Walk:
 def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, decide: Decide) -> None:
     """One walk for key policies: place, make room or skip, best first."""
     policy, floor = order.policy, state.floor
-    if not policy.preempts and not any(floor.soon.levels[1:]) and not order.wants_no_gpu():
+    if not policy.preempts and not any(floor.soon.levels[1:]) and order.all_want_whole_gpus():
         return
     nothing_new = reach.settled_at == floor.version and not order.rising and not floor.leaving
-    walk, heads = Walk(state, placement, decide), order.heads(fresh=nothing_new and policy.backfill)
+    walk, heads = Walk(state, placement, decide), order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
     known = policy.preempts and not walk.anywhere
     for key, stamp, job in heads:
         shape = job.shape
@@ -187,14 +188,6 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
             return
         heads.fail(shape)
     reach.settled_at = floor.version
-
-
-def fill(state: State, order: Order, placement: Placement, decide: Decide) -> None:
-    """Between two plans of a replanner: idle GPUs go to whoever waits, nobody is stopped."""
-    walk, heads = Walk(state, placement, decide), order.heads()
-    for _, _, job in heads:
-        if not walk.start((job,), job.shape, job.job.share):
-            heads.fail(job.shape)
 
 
 def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float, stamp: int) -> bool:
@@ -215,22 +208,42 @@ def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: 
             walk.start(jobs, _shape(ask, jobs), ask.share)
 
 
-def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> None:
-    """The walk for a replanner's asks: what runs as asked stays where it is."""
-    walk = Walk(state, placement, decide)
+def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> list[tuple[JobId, ...]]:
+    """The walk for a replanner's asks: what runs as asked stays where it is. Returns those that have to wait."""
+    walk, pending = Walk(state, placement, decide), []
     rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
     for place, ask in enumerate(asks):
-        jobs = tuple(state.jobs[job] for job in ask.jobs)
-        if any(job.leaving or not (job.active or job.status == "waiting") for job in jobs):
-            continue
-        running = tuple(job for job in jobs if job.active)
+        jobs = tuple([state.jobs[job] for job in ask.jobs])
+        running = tuple([job for job in jobs if job.active])
         if running and _as_asked(ask, jobs):
             continue
         shape = _shape(ask, jobs)
-        if not running and (walk.start(jobs, shape, ask.share) or walk.promise(shape)):
+        if any(job.leaving for job in jobs):
+            walk.promise(shape)
+        elif not running and walk.start(jobs, shape, ask.share):
             continue
-        if shape.gpus:
+        elif shape.gpus and (running or not walk.promise(shape)):
             walk.make_room(shape, walk.clear(shape, _later(state, rank, place, ask), forced=running))
+        if not ask.where.pinned:
+            pending.append(ask.jobs)
+    return pending
+
+
+def go_on(state: State, order: Order | None, placement: Placement, decide: Decide) -> None:
+    """Between two plans: what was planned starts as GPUs are vacated; with an order, idle ones go to who is next."""
+    walk = Walk(state, placement, decide)
+    for ids in state.pending:
+        jobs = tuple([state.jobs[job] for job in ids])
+        if any(job.status != "waiting" and not job.leaving for job in jobs):
+            continue
+        share = jobs[0].job.share if len(jobs) == 1 else WHOLE
+        shape = shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
+        if any(job.leaving for job in jobs) or not walk.start(jobs, shape, share):
+            walk.promise(shape)
+    heads = order.heads(state.floor.soon.top) if order is not None else ()
+    for _, _, job in heads:
+        if not walk.start((job,), job.shape, job.job.share) and isinstance(heads, Heads):
+            heads.fail(job.shape)
 
 
 def _shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:

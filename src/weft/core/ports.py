@@ -36,6 +36,10 @@ class JobView(Protocol):
         """Tells equal keys apart, smaller first: `core.state` says how."""
 
     @property
+    def key(self) -> float | None:
+        """The key it last stepped to; None: it never has."""
+
+    @property
     def run(self) -> int:
         """The number of the latest run; 0: it has never run."""
 
@@ -100,8 +104,8 @@ class Ask:
 class Trial(Protocol):
     """A scratch copy of the living nodes, empty, to place on tentatively."""
 
-    def fits(self, gpus: int) -> bool:
-        """Takes this many GPUs as the placement would; False, and nothing taken, where they do not fit."""
+    def fits(self, shape: Shape) -> bool:
+        """Takes what this shape needs, as the placement would; False, and nothing taken, where it does not fit."""
 
 
 class View(Protocol):
@@ -158,4 +162,8 @@ class Placement(Protocol):
     """On which nodes."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        """How many GPUs on which node (its place in `free`), or None. If n GPUs do not fit, n + 1 must not either."""
+        """How many GPUs on which node (its place in `free`), or None.
+
+        If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has. One that
+        splits gangs that a node could hold says so with a class attribute `anywhere = True`.
+        """

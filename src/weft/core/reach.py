@@ -46,7 +46,7 @@ class Reach:
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
         floor, changes = self._state.floor, self._changes
-        known = self._findings.get(shape)
+        known = self._findings.get(shape) if shape.whole else None
         if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising:
             return False
         for bit in changes[known.seen :]:
@@ -57,7 +57,7 @@ class Reach:
             else:
                 known.able &= ~(1 << node)
         known.key, known.stamp, known.stale, known.seen = key, stamp, 0, len(changes)
-        return known.able.bit_count() < max(shape.gpus // floor.soon.largest(), 1)
+        return known.able.bit_count() < max(shape.gpus // max(floor.soon.top, 1), 1)
 
     def learn(self, shape: Shape, key: float, stamp: int, free: Free, promised: Iterable[int]) -> None:
         """An attempt failed: `free` is what each node could have given, with all gone that may be stopped."""
@@ -71,11 +71,14 @@ class Reach:
     def _can(self, room: Room, shape: Shape, key: float, stamp: int) -> bool:
         if not room.alive:
             return False
-        worse, now = self._order.worse, self._state.now
+        line_of, now = self._order.line_of, self._state.now
         spare = len(room.holders) - min(shape.gpus, len(room.holders))
         for holders in room.holders:
             for holder in holders:
-                if not holder.leaving and not worse(holder, key, stamp, now):
+                if holder.leaving:
+                    continue
+                line = line_of.get(holder)  # spelt out, not asked of the order: this is the innermost loop
+                if line is None or (line[1] + line[0] * now, line[2]) < (key, stamp):
                     spare -= 1
                     if spare < 0:
                         return False

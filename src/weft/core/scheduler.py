@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.order import Order, Resorted
-from weft.core.plan import Seat, as_wanted, fill, repack, solo, start_asks, towards, walk_asks, walk_keys
-from weft.core.ports import Ask, Placement, Policy, Replanner
+from weft.core.plan import Seat, as_wanted, go_on, repack, solo, start_asks, towards, walk_asks, walk_keys
+from weft.core.ports import Placement, Policy, Replanner
 from weft.core.reach import Reach
 from weft.core.state import State
 from weft.core.view import Snapshot
-from weft.model import Alarm, Decision, Event, Fact, Seconds, Stepped, Stop
+from weft.errors import PlanError
+from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop
 
 
 class Scheduler:
@@ -45,8 +46,6 @@ class Scheduler:
         if interval_s is None:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
-        self._planned_at: Seconds = float("-inf")
-        self._asks: list[Ask] = []
         self._target: list[Seat] = []
         self._alarm: Seconds | None = None
         self._decisions: list[Decision] = []
@@ -66,23 +65,31 @@ class Scheduler:
         return self._decisions
 
     def replay(self, facts: Iterable[Fact]) -> None:
-        """Takes up a journal: the decisions in it are history, nothing is decided anew."""
+        """Takes up a journal: the decisions in it are history, nothing is decided anew.
+
+        A crash may have cut off the last decisions: whoever drives goes on with a `Wake`, so that all is looked at.
+        """
         for fact in facts:
             self.fold(fact)
             if type(fact) is Alarm:
                 self._alarm = fact.due
+        self.state.news = self._interval_s > 0 and self._alarm is not None
+        self.state.vacated = False
         self._drain()
 
-    def fold(self, fact: Fact) -> None:
-        """Applies one fact to the state and to the policy's memory."""
-        if self.state.apply(fact) and self._observes and self._replanner is not None:
+    def fold(self, fact: Fact) -> bool:
+        """Applies one fact to the state and to the policy's memory; False where it was stale and dropped."""
+        applied = self.state.apply(fact)
+        if applied and self._replanner is not None and self._observes:
             self.memo = self._replanner.observe(self.memo, fact)
+        return applied
 
     def _decide(self, decision: Decision) -> None:
-        self.fold(decision)
+        if not self.fold(decision):
+            raise PlanError(f"{type(self.policy).__name__} led to a decision that cannot be: {decision}")
         self._decisions.append(decision)
-        if self._walks:
-            self.order.drain(self.state)
+        if not self._repack:
+            self._drain()
 
     def _drain(self) -> None:
         """The order takes up what changed."""
@@ -93,7 +100,7 @@ class Scheduler:
 
     def _stop_orphans(self) -> None:
         """Runs that must go whatever the policy says."""
-        for job in self.state.orphans:
+        for job in list(self.state.orphans.values()):
             if job.active and not job.leaving:
                 self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
         self.state.orphans.clear()
@@ -118,19 +125,16 @@ class Scheduler:
             state.news = state.vacated = False
             walk_keys(state, self.order, self._reach, self.placement, self._decide)
             return
-        if state.news and state.now >= self._planned_at + self._interval_s:
+        planned = state.news and state.now >= state.planned_at + self._interval_s
+        if planned:
             state.news = False
-            if state.waiting or state.active:
-                self._planned_at = state.now
             self._plan_anew()
-        elif state.news and self.keyed:
-            self._drain()
-            fill(state, self.order, self.placement, self._decide)
         state.vacated = False
         if self._repack:
             towards(state, self._target, self._decide)
-        elif self.policy.preempts:
-            walk_asks(state, self._asks, self.placement, self._decide)
+        elif self.policy.preempts and not planned:
+            self._drain()
+            go_on(state, self.order if self.keyed and state.news else None, self.placement, self._decide)
 
     def _plan_anew(self) -> None:
         """A new target, or new asks; until the next, what is vacated goes to these."""
@@ -140,19 +144,19 @@ class Scheduler:
         if self._replanner is None:
             heads = view.heads()
             self._target = repack(state, solo(heads), self.placement, heads.fail)
-            return
-        if not self.policy.preempts:
+        elif not self.policy.preempts:
             start_asks(state, self._replanner.rank(view), self.placement, self._decide)
-            return
-        asks = list(self._replanner.rank(view))
-        if self._repack:
-            self._target = repack(state, as_wanted(state, asks), self.placement, lambda _: None)
-        else:
-            self._asks = asks
+        elif self._repack:
+            wanted = as_wanted(state, self._replanner.rank(view))
+            self._target = repack(state, wanted, self.placement, lambda _: None)
+        elif state.waiting or state.active:
+            asks = list(self._replanner.rank(view))
+            pending = walk_asks(state, asks, self.placement, self._decide)
+            self._decide(Planned(state.now, tuple(pending)))
 
     def next_plan_at(self) -> Seconds | None:
         """When it plans next, where it waits for that."""
-        return self._planned_at + self._interval_s if self._interval_s and self.state.news else None
+        return self.state.planned_at + self._interval_s if self._interval_s and self.state.news else None
 
     def _set_alarm(self) -> None:
         """One alarm: when the next key steps, or the next plan is due."""

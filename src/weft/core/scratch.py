@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from weft.core.floor import Floor
 from weft.core.ports import Placement
-from weft.core.shapes import Shape, plain_shape
+from weft.core.shapes import Shape
 from weft.core.state import State
 from weft.errors import PlanError
 from weft.model import JobId, Slots
@@ -20,7 +20,7 @@ class Sitter:
     """Holds GPUs of a scratch floor."""
 
     seat: Shape
-    slots: Slots
+    placed: Slots
     leaving: bool = False
     weave: tuple[JobId, ...] = ()
 
@@ -35,11 +35,13 @@ class Scratch:
         self._seated: list[tuple[Shape, Slots]] = []
         self._full: Floor | None = None
 
-    def fits(self, gpus: int) -> bool:
-        return self.seat(plain_shape(gpus)) is not None
+    def fits(self, shape: Shape) -> bool:
+        return self.seat(shape) is not None
 
     def seat(self, shape: Shape) -> Slots | None:
         """Takes the GPUs that the placement gives this shape; None where it gives none."""
+        if not shape.gpus:
+            return node_for_cpus(self.floor(), shape)
         if not shape.plain or self._full is not None:
             return self._seat_with_care(shape)
         parts = self.placement.place(shape, self._free)

@@ -41,6 +41,8 @@ class Shape:
     gpus: int
     family: Family
     plain: bool
+    whole: bool
+    """Needs GPUs, each all to itself."""
 
     @property
     def memory_mb(self) -> int | tuple[int, ...]:
@@ -58,7 +60,8 @@ def _family(memory_mb: int | tuple[int, ...], cpus: int, ram_mb: int, share: Sha
 
 @cache
 def _shape(gpus: int, family: Family) -> Shape:
-    return Shape(gpus, family, family.plain and gpus > 0)
+    whole = gpus > 0 and family.share.request >= 1
+    return Shape(gpus, family, family.plain and gpus > 0, whole)
 
 
 def shape_of(job: Job) -> Shape:
@@ -78,7 +81,6 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
     return _shape(gpus, _family(memory, cpus, ram_mb, share, where))
 
 
-@cache
 def plain_shape(gpus: int) -> Shape:
     """So many whole GPUs, anywhere."""
     return _shape(gpus, _family(0, 0, 0, WHOLE, ANYWHERE))
@@ -87,7 +89,9 @@ def plain_shape(gpus: int) -> Shape:
 def pinned_shape(shape: Shape, share: Share, where: Where) -> Shape:
     """The same need on certain GPUs. Not remembered: there are as many as there are sets of GPUs."""
     family = shape.family
-    return Shape(shape.gpus, Family(family.memory_mb, family.cpus, family.ram_mb, share, where), plain=False)
+    return Shape(
+        shape.gpus, Family(family.memory_mb, family.cpus, family.ram_mb, share, where), plain=False, whole=False
+    )
 
 
 def memory_needed(shape: Shape) -> int:

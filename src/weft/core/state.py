@@ -14,35 +14,33 @@ end of the running.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from weft.core.floor import Floor
-from weft.core.shapes import Shape, shape_of, shape_of_weave
+from weft.core.job import ACTIVE, ENDED, JobState, Status
+from weft.core.shapes import shape_of_weave
 from weft.model import (
     Alarm,
     Cancelled,
     Exited,
     Fact,
     Held,
-    Job,
     JobId,
+    NodeId,
     NodeJoined,
     NodeLost,
+    Planned,
     Progressed,
     Released,
     Reserve,
     Seconds,
-    Slots,
     Start,
     Started,
     Stepped,
     Stop,
-    StopReason,
     Submitted,
     Wake,
 )
-
-Status = Literal["waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
 
 TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
     "Start": {"waiting": "starting"},
@@ -56,67 +54,9 @@ TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
     "stopped": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "lost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
 }
-ACTIVE: Final = frozenset({"starting", "running", "stopping"})
-ENDED: Final = frozenset({"done", "failed", "cancelled"})
 RUNNING_STAMPS: Final = -(2**50)
-
-
-class JobState:
-    """A job and all that is known of it. Read it freely; only `State.apply` writes."""
-
-    __slots__ = (
-        "attained_s", "cancelling", "ended_at", "failures", "first_start", "holding", "id", "job", "key", "leaving",
-        "lost", "mark", "moves", "preemptions", "rate", "remaining_s", "reserved", "run", "seat", "seq", "shape",
-        "share", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at", "waiting_since",
-        "weave",
-    )  # fmt: skip
-
-    def __init__(self, job: Job, seq: int, at: Seconds) -> None:
-        self.job, self.id, self.seq, self.submitted_at, self.waiting_since = job, job.id, seq, at, at
-        self.shape: Shape = shape_of(job)
-        self.seat: Shape = self.shape
-        self.share = job.share
-        self.status: Status = "waiting"
-        self.run = 0
-        """The number of the latest run; 0 before the first."""
-        self.slots: Slots = ()
-        self.reserved: Slots = ()
-        self.weave: tuple[JobId, ...] = ()
-        self.leaving = self.cancelling = self.holding = self.lost = False
-        self.stop_why: StopReason = "preempted"
-        self.first_start: Seconds | None = None
-        self.started_at = self.mark = self.stepped_at = -1.0
-        self.ended_at: Seconds | None = None
-        self.attained_s = 0.0
-        self.rate = 0.0
-        """Solo seconds of work per second, while running."""
-        self.remaining_s: float | None = job.declared_s
-        if job.iterations is not None and job.profile is not None:
-            self.remaining_s = job.iterations * job.profile.iteration_s
-        self.preemptions = self.failures = self.moves = 0
-        self.stamp = seq
-        self.key: float | None = None
-        """The last stepped key, where the policy has such."""
-
-    @property
-    def gpus(self) -> int:
-        return self.shape.gpus
-
-    @property
-    def active(self) -> bool:
-        return self.status in ACTIVE
-
-    def attained(self, now: Seconds) -> float:
-        """Seconds it has held GPUs for, over all its runs."""
-        return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
-
-    def remaining(self, now: Seconds) -> float:
-        """Solo seconds of work still to do, as far as anybody knows; infinite where nobody does."""
-        if self.remaining_s is None:
-            return float("inf")
-        if self.rate:
-            return max(self.remaining_s - self.rate * (now - self.mark), 0.0)
-        return self.remaining_s
+PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
+"""After these somebody is already meant to have the GPUs."""
 
 
 class State:
@@ -132,8 +72,11 @@ class State:
         """GPUs of the living nodes."""
         self.touched: dict[JobId, JobState] = {}
         """Jobs whose place in the order may have changed; the scheduler's order drains it."""
-        self.orphans: list[JobState] = []
+        self.orphans: dict[JobId, JobState] = {}
         """Runs to be stopped whatever the policy says: cancelled, or with a part of their gang lost."""
+        self.planned_at: Seconds = float("-inf")
+        self.pending: tuple[tuple[JobId, ...], ...] = ()
+        """What a replanner planned last, as far as it waits for GPUs."""
         self.news = False
         """Something happened that a plan should look at; the scheduler clears it."""
         self.vacated = False
@@ -144,7 +87,8 @@ class State:
             NodeJoined: self._node_joined, NodeLost: self._node_lost, Submitted: self._submitted,
             Cancelled: self._cancelled, Held: self._held, Released: self._released, Started: self._started,
             Progressed: self._progressed, Exited: self._exited, Wake: self._wake, Start: self._start,
-            Stop: self._stop, Reserve: self._reserve, Stepped: self._step, Alarm: self._alarm,
+            Stop: self._stop, Reserve: self._reserve, Stepped: self._step, Planned: self._planned,
+            Alarm: self._alarm,
         }  # fmt: skip
 
     def apply(self, fact: Fact) -> bool:
@@ -194,13 +138,19 @@ class State:
             if rest:
                 job.lost = True
                 if job.status != "stopping":
-                    self.orphans.append(job)
+                    self.orphans[job.id] = job
             else:
                 self._put_back(job, "lost", fact.at)
+        self._unreserve(fact.node)
         self.floor.lose(room)
         self.gpus -= len(room.node.gpus)
         self.news = True
         return True
+
+    def _unreserve(self, node: NodeId) -> None:
+        for job in self.waiting.values():
+            if job.reserved:
+                job.reserved = tuple(part for part in job.reserved if part[0] != node)
 
     # ---- what users do
 
@@ -219,9 +169,10 @@ class State:
         if job.status in ACTIVE:
             job.cancelling = True
             if job.status != "stopping":
-                self.orphans.append(job)
+                self.orphans[job.id] = job
             return True
         self._end(job, TRANSITIONS["Cancelled"][job.status], fact.at)
+        self.news = True
         return True
 
     def _held(self, fact: Held) -> bool:
@@ -233,6 +184,7 @@ class State:
             job.status = "held"
             del self.waiting[job.id]
             self.touched[job.id] = job
+            self.news = True
         return True
 
     def _released(self, fact: Released) -> bool:
@@ -252,7 +204,8 @@ class State:
         job = self.jobs.get(fact.job)
         if job is None or job.status != "waiting" or fact.run != job.run + 1:
             return False
-        job.status, job.run, job.slots, job.share, job.weave = "starting", fact.run, fact.slots, fact.share, fact.weave
+        job.status, job.run, job.share, job.weave = "starting", fact.run, fact.share, fact.weave
+        job.slots = job.placed = fact.slots
         job.reserved = ()
         if fact.share is not job.job.share:
             job.seat = shape_of_weave((job.shape,), fact.share, job.job.where)
@@ -298,6 +251,7 @@ class State:
         if job is None or job.status == "stopping":
             return False
         job.status, job.stop_why, job.leaving = "stopping", fact.why, True
+        self.orphans.pop(job.id, None)
         if job.stepped_at != fact.at and fact.why != "moved":
             self._front -= 1
             job.stamp = self._front
@@ -309,7 +263,7 @@ class State:
         job = self._running(fact.job, fact.run)
         if job is None:
             return False
-        if job.leaving and fact.how == "stopped":
+        if job.leaving and fact.how == "stopped" and job.stop_why in PLANNED_STOPS:
             self.vacated = True
         else:
             self.news = True
@@ -338,6 +292,9 @@ class State:
             job.preemptions += 1
         elif how == "stopped" and job.stop_why == "moved":
             job.moves += 1
+        if job.stamp < RUNNING_STAMPS // 2 and not job.leaving:
+            self._front -= 1
+            job.stamp = self._front
         self._off(job, at)
         if job.cancelling:
             self._end(job, "cancelled", at)
@@ -362,6 +319,7 @@ class State:
         job.attained_s += at - job.started_at
         job.status, job.rate, job.leaving, job.lost, job.weave = "waiting", 0.0, False, False, ()
         self.active.pop(job.id, None)
+        self.orphans.pop(job.id, None)
 
     # ---- the scheduler's own
 
@@ -370,6 +328,10 @@ class State:
         return True
 
     def _alarm(self, _fact: Alarm) -> bool:
+        return True
+
+    def _planned(self, fact: Planned) -> bool:
+        self.planned_at, self.pending = fact.at, fact.pending
         return True
 
     def _reserve(self, fact: Reserve) -> bool:

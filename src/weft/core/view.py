@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from weft.core.job import JobState
 from weft.core.order import Order, Streams
 from weft.core.ports import Placement
 from weft.core.scratch import Scratch
 from weft.core.shapes import Shape
-from weft.core.state import JobState, State
+from weft.core.state import State
 from weft.model import JobId, Seconds
 
 
@@ -49,7 +50,8 @@ class Snapshot:
     def heads(self) -> Streams:
         """All jobs, best first."""
         running = self._running()
-        return Streams(iter(self._order.ordered(shape, running.get(shape, []))) for shape in self.shapes())
+        streams = (iter(self._order.ordered(shape, running.get(shape, []))) for shape in self.shapes())
+        return Streams(streams, self._state.floor.soon.top)
 
     def trial(self) -> Scratch:
         return Scratch(self._state, self._placement)

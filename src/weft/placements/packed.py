@@ -18,19 +18,16 @@ class Packed:
             return ((node, shape.gpus),)
         if shape.gpus <= free.largest():
             return None
-        switches: dict[str, int] = {}
-        for node in free.idle_nodes():
-            switches[free.switch[node]] = switches.get(free.switch[node], 0) | 1 << node
-        everywhere = sum(switches.values())
-        candidates = (_whole_nodes(shape.gpus, free, nodes) for nodes in (*switches.values(), everywhere))
+        racks = [free.masked(free.rack(switch)) for switch in dict.fromkeys(free.switch)]
+        candidates = (_whole_nodes(shape.gpus, rack) for rack in (*racks, free))
         return next((parts for parts in candidates if parts is not None), None)
 
 
-def _whole_nodes(need: int, free: Free, idle: int) -> tuple[tuple[int, int], ...] | None:
-    """Idle nodes of a set while they are filled, then the tightest node for the rest."""
+def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
+    """Idle nodes while they are filled, then the tightest node for the rest."""
     parts = []
-    for node in free.masked(free.mask & idle).roomiest():
-        if free.size[node] <= need:
+    for node in free.roomiest():
+        if free.count[node] == free.size[node] <= need:
             parts.append((node, free.size[node]))
             need -= free.size[node]
         if not need:

@@ -6,11 +6,14 @@ those of one node reserved until more come. An opportunistic job takes the least
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.core.ports import Ask, JobView, Replanner, View
+from weft.core.shapes import memory_needed
 from weft.model import (
+    Cancelled,
     Exited,
     Fact,
     JobId,
@@ -25,6 +28,7 @@ from weft.model import (
     Submitted,
     Where,
 )
+from weft.model import Gpu as Card
 
 GUEST = Share(request=0.0, limit=1.0)
 RESERVED, STARTED, GUEST_LOAD, FULL = 0.1 - 0.01, 0.01, 0.9, 0.8
@@ -39,12 +43,18 @@ Gpu = tuple[NodeId, int]
 class Loads:
     """Every GPU's load and guaranteed owner, gathered from the facts."""
 
+    gpus: dict[Gpu, Card] = field(default_factory=dict)
     load: dict[Gpu, float] = field(default_factory=dict)
     open: dict[NodeId, list[int]] = field(default_factory=dict)
     """GPUs without a guaranteed owner."""
-    slots: dict[JobId, set[Gpu]] = field(default_factory=dict)
+    held: dict[JobId, set[Gpu]] = field(default_factory=dict)
     """What each job has reserved or runs on."""
     guests: dict[JobId, bool] = field(default_factory=dict)
+    started: set[JobId] = field(default_factory=set)
+
+    def room(self) -> list[Gpu]:
+        """GPUs that take an opportunistic job."""
+        return [gpu for gpu, load in self.load.items() if load < FULL]
 
 
 @dataclass(frozen=True)
@@ -59,21 +69,20 @@ class Antman(Replanner):
 
     def rank(self, view: View) -> Iterator[Ask]:
         loads: Loads = view.memo
-        waiting = list(view.waiting)
+        waiting = sorted(view.waiting, key=lambda job: job.seq)
         node_size = max(view.node_gpus.values(), default=0)
         for job in waiting:
-            if not any(loads.open.values()):
-                break
-            if not job.job.opportunistic:
+            if not job.gpus:
+                yield Ask((job.id,), 0, job.job.share, job.job.where)
+            elif not job.job.opportunistic and any(loads.open.values()):
                 yield from _own(job, loads, node_size)
-        room = sum(load < FULL for load in loads.load.values())
+        room = loads.room()
         for job in waiting:
-            if not room:
-                break
-            if job.job.opportunistic and job.gpus <= room:
-                free = sorted((gpu for gpu in loads.load if loads.load[gpu] < FULL), key=loads.load.__getitem__)
-                yield Ask((job.id,), job.gpus, GUEST, Where(pinned=_slots(free[: job.gpus])))
-                room = sum(load < FULL for load in loads.load.values())
+            if job.job.opportunistic and 0 < job.gpus <= len(room):
+                free = sorted((gpu for gpu in room if _suits(job, loads.gpus[gpu])), key=loads.load.__getitem__)
+                if len(free) >= job.gpus:
+                    yield Ask((job.id,), job.gpus, GUEST, _at(job, _slots(free[: job.gpus])))
+                    room = loads.room()
 
     def memo(self) -> Loads:
         return Loads()
@@ -82,60 +91,77 @@ class Antman(Replanner):
         match fact:
             case NodeJoined(node=node):
                 memo.open[node.id] = list(range(len(node.gpus)))
-                memo.load.update({(node.id, gpu): 0.0 for gpu in range(len(node.gpus))})
+                memo.gpus.update({(node.id, index): card for index, card in enumerate(node.gpus)})
+                memo.load.update({(node.id, index): 0.0 for index in range(len(node.gpus))})
             case NodeLost(node=lost):
                 memo.open.pop(lost, None)
                 memo.load = {gpu: load for gpu, load in memo.load.items() if gpu[0] != lost}
+                memo.held = {job: {gpu for gpu in held if gpu[0] != lost} for job, held in memo.held.items()}
             case Submitted(job=job):
                 memo.guests[job.id] = job.opportunistic
             case Reserve(job=job_id, slots=slots):
                 _reserve(memo, job_id, slots)
             case Start(job=job_id, slots=slots):
-                if memo.guests[job_id]:
-                    memo.slots[job_id] = set(_gpus(slots))
-                else:
-                    _reserve(memo, job_id, slots)
-                for gpu in _gpus(slots):
-                    memo.load[gpu] += GUEST_LOAD if memo.guests[job_id] else STARTED
+                _start(memo, job_id, slots)
+            case Cancelled(job=job_id) if job_id not in memo.started:
+                _leave(memo, job_id, RESERVED)
             case Exited(job=job_id):
-                _leave(memo, job_id)
+                memo.started.discard(job_id)
+                _leave(memo, job_id, GUEST_LOAD if memo.guests[job_id] else RESERVED + STARTED)
         return memo
 
 
 def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
     """Starts a guaranteed job if its GPUs can be had, else reserves what can be."""
     held = _by_node(job.reserved)
+    can_give = {node: [g for g in gpus if _suits(job, loads.gpus[node, g])] for node, gpus in loads.open.items()}
     whole, rest = (0, job.gpus) if job.gpus <= node_size else divmod(job.gpus, node_size)
     full = [node for node, gpus in held.items() if len(gpus) == node_size] if whole else []
-    for node, gpus in loads.open.items():
+    for node, gpus in can_give.items():
         if len(full) < whole and len(gpus) == node_size:
             full.append(node)
-            held[node] = list(gpus)
+            held[node] = gpus
     if len(full) == whole and rest:
-        _hold_rest(held, loads, rest, [node for node in held if node not in full], full)
+        others = {node: gpus for node, gpus in can_give.items() if node not in full}
+        _hold_rest(held, others, rest, [node for node in held if node not in full])
     slots = tuple((node, tuple(sorted(gpus))) for node, gpus in held.items() if gpus)
     if sum(len(gpus) for _, gpus in slots) == job.gpus:
-        yield Ask((job.id,), job.gpus, where=Where(pinned=slots))
+        yield Ask((job.id,), job.gpus, where=_at(job, slots))
     elif slots != job.reserved:
-        yield Ask((job.id,), job.gpus, where=Where(pinned=slots), reserve=True)
+        yield Ask((job.id,), job.gpus, where=_at(job, slots), reserve=True)
 
 
-def _hold_rest(
-    held: dict[NodeId, list[int]], loads: Loads, need: int, waits_on: list[NodeId], full: list[NodeId]
-) -> None:
-    """On one node: the first with enough, else the one with the most, which it then waits for."""
-    candidates = {node: gpus for node, gpus in loads.open.items() if node not in full}
-    if waits_on:
-        node = waits_on[0]
+def _hold_rest(held: dict[NodeId, list[int]], can_give: dict[NodeId, list[int]], need: int, mine: list[NodeId]) -> None:
+    """On one node: the one it waits for, else the first with enough, else the one with the most."""
+    if not can_give:
+        return
+    enough = [node for node, gpus in can_give.items() if len(gpus) >= need]
+    most = max(can_give, key=lambda node: len(can_give[node]))
+    node = (mine or enough or [most])[0]
+    has = held.get(node, [])
+    held[node] = has + can_give[node][: need - len(has)]
+
+
+def _suits(job: JobView, card: Card) -> bool:
+    return job.job.where.gpu_model in ("", card.model) and card.memory_mb >= memory_needed(job.shape)
+
+
+def _at(job: JobView, slots: Slots) -> Where:
+    return replace(job.job.where, pinned=slots)
+
+
+def _start(memo: Loads, job: JobId, slots: Slots) -> None:
+    memo.started.add(job)
+    if memo.guests[job]:
+        memo.held[job] = set(_gpus(slots))
     else:
-        enough = (node for node, gpus in candidates.items() if len(gpus) >= need)
-        node = next(enough, None) or max(candidates, key=lambda n: len(candidates[n]))
-    mine = held.get(node, [])
-    held[node] = mine + loads.open[node][: need - len(mine)]
+        _reserve(memo, job, slots)
+    for gpu in _gpus(slots):
+        memo.load[gpu] += GUEST_LOAD if memo.guests[job] else STARTED
 
 
 def _reserve(memo: Loads, job: JobId, slots: Slots) -> None:
-    held = memo.slots.setdefault(job, set())
+    held = memo.held.setdefault(job, set())
     for gpu in _gpus(slots):
         if gpu not in held:
             held.add(gpu)
@@ -143,15 +169,11 @@ def _reserve(memo: Loads, job: JobId, slots: Slots) -> None:
             memo.open[gpu[0]].remove(gpu[1])
 
 
-def _leave(memo: Loads, job: JobId) -> None:
-    for gpu in sorted(memo.slots.pop(job, ())):
-        if gpu not in memo.load:
-            continue
-        if memo.guests[job]:
-            memo.load[gpu] -= GUEST_LOAD
-        else:
-            memo.load[gpu] -= RESERVED + STARTED
-            memo.open[gpu[0]] = sorted([*memo.open[gpu[0]], gpu[1]])
+def _leave(memo: Loads, job: JobId, load: float) -> None:
+    for gpu in sorted(memo.held.pop(job, ())):
+        memo.load[gpu] -= load
+        if not memo.guests[job]:
+            insort(memo.open[gpu[0]], gpu[1])
 
 
 def _by_node(slots: Slots) -> dict[NodeId, list[int]]:

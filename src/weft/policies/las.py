@@ -19,7 +19,7 @@ class Las(Policy):
     backfill = True
 
     def key(self, job: JobView, now: Seconds) -> float:
-        return job.attained(now) * job.gpus
+        return job.attained(now) * max(job.gpus, 1)
 
     def slope(self, job: JobView) -> float:
-        return float(job.gpus) if job.active else 0.0
+        return float(max(job.gpus, 1)) if job.active else 0.0

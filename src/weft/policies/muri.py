@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.core.shapes import Shape
-from weft.model import Seconds
+from weft.core.shapes import Shape, shape_of_weave
+from weft.model import WHOLE, Profile, Seconds
 from weft.weaving.grouping import Group, Weaver
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
 
@@ -52,10 +52,11 @@ class Muri(Replanner):
     def rank(self, view: View) -> Iterable[Ask]:
         buckets = [(shape.gpus, groups) for shape, groups in self._take(view).items()]
         groups = self._weaver.match(buckets, view.gpus) if self.blossom else self._weaver.cut(buckets, view.gpus)
+        groups = self._split_misfits(groups, view)
         if self.autopack:
             groups = self._unpack(groups, view)
         groups.sort(key=lambda group: (-_gpus(group), _turn(group)))
-        return [Ask(tuple(job.id for _, job in group.members), _gpus(group)) for group in groups]
+        return [_ask(group) for group in groups]
 
     def _take(self, view: View) -> dict[Shape, list[Group[Taken]]]:
         """The jobs that may run: each that fits beside those before it, and the next few of its shape."""
@@ -65,14 +66,14 @@ class Muri(Replanner):
         heapify(heads)
         while heads:
             turn, job, shape = heappop(heads)
-            if not trial.fits(shape.gpus):
+            if not trial.fits(shape):
                 continue
             bucket = taken.setdefault(shape, [])
-            bucket.append(self._weaver.single((turn, job), job.job.profile))
+            bucket.append(self._weaver.single((turn, job), _profile(job)))
             for _ in range(self.packing - 1):
                 following = next(streams[shape], None)
                 if following is not None:
-                    bucket.append(self._weaver.single(following, following[1].job.profile))
+                    bucket.append(self._weaver.single(following, _profile(following[1])))
             head = next(streams[shape], None)
             if head is not None:
                 heappush(heads, (*head, shape))
@@ -83,11 +84,25 @@ class Muri(Replanner):
         split: list[Group[Taken]] = []
         for group in groups:
             if len(group.members) > 1 and self.pace.worse_than_in_turn(self._weaver.profiles(group.kind)):
-                split += [self._weaver.single(member, member[1].job.profile) for member in group.members]
+                split += self._singles(group)
             else:
                 split.append(group)
         trial = view.trial()
-        return [group for group in sorted(split, key=_turn) if trial.fits(_gpus(group))]
+        return [group for group in sorted(split, key=_turn) if trial.fits(_shape(group))]
+
+    def _split_misfits(self, groups: list[Group[Taken]], view: View) -> list[Group[Taken]]:
+        """Splits the weaves whose memory, CPUs or RAM together no node has."""
+        fits: dict[Shape, bool] = {}
+        split: list[Group[Taken]] = []
+        for group in groups:
+            shape = _shape(group)
+            if not shape.plain and shape not in fits:
+                fits[shape] = len(group.members) == 1 or view.trial().fits(shape)
+            split += [group] if shape.plain or fits[shape] else self._singles(group)
+        return split
+
+    def _singles(self, group: Group[Taken]) -> list[Group[Taken]]:
+        return [self._weaver.single(member, _profile(member[1])) for member in group.members]
 
 
 @dataclass(frozen=True)
@@ -97,7 +112,7 @@ class MuriS(Muri):
     def key(self, job: JobView, now: Seconds) -> float:
         declared = job.job.declared_s
         length = declared if job.run == 0 and declared is not None else job.remaining(now)
-        return job.gpus * length
+        return max(job.gpus, 1) * length
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,7 @@ class MuriL(Muri):
     """Weaves; least attained service (time x GPUs) first."""
 
     def key(self, job: JobView, now: Seconds) -> float:
-        return job.gpus * job.attained(now)
+        return max(job.gpus, 1) * job.attained(now)
 
 
 def _turns(view: View, shape: Shape) -> Iterator[Taken]:
@@ -114,8 +129,23 @@ def _turns(view: View, shape: Shape) -> Iterator[Taken]:
         yield (key, new, 0 if new else -job.gpus, job.stamp), job
 
 
+def _profile(job: JobView) -> Profile | None:
+    """What it is woven by: jobs that share or pin their GPUs, or use none, are not."""
+    return job.job.profile if job.shape.whole and not job.job.where.pinned else None
+
+
 def _turn(group: Group[Taken]) -> Turn:
     return min(turn for turn, _ in group.members)
+
+
+def _ask(group: Group[Taken]) -> Ask:
+    return Ask(tuple([job.id for _, job in group.members]), _gpus(group), _shape(group).family.share)
+
+
+def _shape(group: Group[Taken]) -> Shape:
+    jobs = [job for _, job in group.members]
+    share = jobs[0].job.share if len(jobs) == 1 else WHOLE
+    return shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
 
 
 def _gpus(group: Group[Taken]) -> int:

@@ -13,7 +13,20 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.model import Exited, Fact, JobId, NodeId, NodeJoined, NodeLost, Progressed, Submitted
+from weft.model import (
+    Cancelled,
+    Exited,
+    Fact,
+    Job,
+    JobId,
+    NodeId,
+    NodeJoined,
+    NodeLost,
+    Progressed,
+    Seconds,
+    Start,
+    Submitted,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +43,8 @@ class Ideal:
     cluster: int = 0
     """GPUs of the living nodes."""
     nodes: dict[NodeId, int] = field(default_factory=dict)
-    jobs: int = 0
+    alive: set[JobId] = field(default_factory=set)
+    """Jobs that wait or run."""
     before: int = 0
     """How many jobs there were at the instant before this."""
     at: float = 0.0
@@ -49,14 +63,18 @@ class Themis(Replanner):
     preempts = True
     interval_s = 360.0
 
+    def key(self, job: JobView, now: Seconds) -> float:
+        """Between two plans idle GPUs go to whoever came first."""
+        return job.submitted_at
+
     def rank(self, view: View) -> Iterable[Ask]:
         jobs: list[JobView] = sorted([*view.waiting, *view.active], key=lambda job: job.seq)
-        if not jobs:
+        if not jobs or not view.gpus:
             return []
         share = self._shares(jobs, view)
         first = sorted(range(len(jobs)), key=lambda i: -_claim(jobs[i], share[i], view.now))
         trial = view.trial()
-        chosen = [jobs[i] for i in first if trial.fits(jobs[i].gpus)]
+        chosen = [jobs[i] for i in first if trial.fits(jobs[i].shape)]
         chosen.sort(key=lambda job: -job.gpus)
         return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for job in chosen]
 
@@ -68,7 +86,7 @@ class Themis(Replanner):
         work = np.array([job.remaining(view.now) for job in jobs])
         work[~np.isfinite(work)] = 3600.0
         left = work / np.array([memo.iteration_s[job.id] for job in jobs])
-        alone = np.minimum(1.0, ceil(view.gpus / len(jobs)) / gpus)
+        alone = np.minimum(1.0, ceil(view.gpus / len(jobs)) / np.maximum(gpus, 1))
         ideal = np.array([memo.done[job.id] for job in jobs]) + left / alone
         age = view.now - np.array([job.submitted_at for job in jobs])
         return list(fairest(age, np.maximum(work, 1e-9), np.maximum(ideal, 1e-9), gpus, view.gpus))
@@ -78,7 +96,7 @@ class Themis(Replanner):
 
     def observe(self, memo: Ideal, fact: Fact) -> Ideal:
         if fact.at > memo.at:
-            memo.at, memo.before = fact.at, memo.jobs
+            memo.at, memo.before = fact.at, len(memo.alive)
         match fact:
             case NodeJoined(node=node):
                 memo.nodes[node.id] = len(node.gpus)
@@ -87,20 +105,29 @@ class Themis(Replanner):
                 memo.nodes.pop(lost, None)
                 memo.cluster = sum(memo.nodes.values())
             case Submitted(job=job):
-                memo.jobs += 1
+                memo.alive.add(job.id)
                 memo.iteration_s[job.id] = job.profile.iteration_s if job.profile else 1.0
                 memo.gpus[job.id], memo.done[job.id] = job.gpus, 0.0
+                memo.left[job.id] = _iterations(job)
             case Progressed(job=job_id, remaining_s=left_s) | Exited(job=job_id, remaining_s=float(left_s)):
                 self._note(memo, job_id, left_s / memo.iteration_s[job_id])
-        if isinstance(fact, Exited) and fact.how == "done":
-            memo.jobs -= 1
+            case Start(job=job_id):
+                memo.alive.add(job_id)
+        if isinstance(fact, Cancelled) or (isinstance(fact, Exited) and fact.how in ("done", "failed")):
+            memo.alive.discard(fact.job)
         return memo
 
     def _note(self, memo: Ideal, job: JobId, left: float) -> None:
-        before = memo.left.get(job, left)
-        alone = min(1.0, ceil(memo.cluster / max(memo.before, 1)) / memo.gpus[job])
+        before = memo.left[job]
+        alone = min(1.0, ceil(memo.cluster / max(memo.before, 1)) / max(memo.gpus[job], 1))
         memo.done[job] += max(before - left, 0.0) / alone
         memo.left[job] = left
+
+
+def _iterations(job: Job) -> float:
+    if job.iterations is not None:
+        return float(job.iterations)
+    return (job.declared_s or 0.0) / (job.profile.iteration_s if job.profile else 1.0)
 
 
 def _claim(job: JobView, share: float, now: float) -> float:

@@ -27,12 +27,12 @@ class Tiresias(Policy):
     backfill = True
 
     def key(self, job: JobView, now: Seconds) -> float:
-        attained = job.attained(now) * job.gpus
+        attained = job.attained(now) * max(job.gpus, 1)
         return float(sum(attained >= threshold - ROUNDING for threshold in self.thresholds))
 
     def until(self, job: JobView, now: Seconds) -> Seconds | None:
-        queue = int(self.key(job, now))
+        queue = int(job.key or 0)
         if queue == len(self.thresholds):
             return None
         # Service is looked at in whole seconds, as the original does.
-        return now + ceil(self.thresholds[queue] / job.gpus) - job.attained(now)
+        return now + ceil(self.thresholds[queue] / max(job.gpus, 1)) - job.attained(now)

@@ -63,11 +63,12 @@ class Speed:
             for gpu in _gpus(run.slots):
                 self.on[gpu].remove(run)
 
-    def neighbours(self, run: Run) -> set[Run]:
+    def neighbours(self, run: Run) -> list[Run]:
         """Other runs on the same GPUs, not woven with it."""
         if not self.sharing:
-            return set()
-        return {n for gpu in _gpus(run.slots) for n in self.on[gpu] if n is not run and n.job.id not in run.members}
+            return []
+        others = (n for gpu in _gpus(run.slots) for n in self.on[gpu])
+        return list(dict.fromkeys(n for n in others if n is not run and n.job.id not in run.members))
 
     def span(self, slots: Slots) -> float:
         """How much slower for being spread out."""

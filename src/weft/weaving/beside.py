@@ -12,18 +12,25 @@ def cycles_beside(guest: Profile, host: Profile) -> float:
     """Iterations of the host that pass during one of the guest, which may use a stage only while the host does not."""
     data, gpu, network = guest.data_s, guest.gpu_s, guest.network_s
     host_data, host_gpu, host_network = host.data_s, host.gpu_s, host.network_s
-    cycles, rest = divmod(data, host_gpu + host_network)
+    cycles, rest = _gaps(data, host_gpu + host_network)
     if rest > 0:
         cycles += 1
         gpu -= min(gpu, host_network, host_gpu + host_network - rest)
-    more, rest = divmod(gpu, host_data + host_network)
+    more, rest = _gaps(gpu, host_data + host_network)
     cycles += more
     if rest > 0:
         cycles += 1
         if rest < host_data:
             network -= min(network, host_data + host_gpu - rest)
-    more, rest = divmod(network, host_data + host_gpu)
+    more, rest = _gaps(network, host_data + host_gpu)
     cycles += more
     if rest > host_data:
         cycles += 1
     return cycles
+
+
+def _gaps(need: float, gap: float) -> tuple[float, float]:
+    """How many whole gaps of the host a stage fills, and what is left; where there is no gap they take turns."""
+    if gap > 0:
+        return divmod(need, gap)
+    return (2.0 if need > 0 else 0.0), 0.0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
-from math import inf, isclose
+from math import fsum, inf, isclose
 from typing import Literal
 
 from weft.model import Profile
@@ -47,7 +47,7 @@ class Pace:
 
     def efficiency(self, members: Sequence[Profile]) -> float:
         """The part of the four slots' time that the members' stages fill."""
-        work = sum(p.data_s + p.gpu_s + p.network_s for p in members)
+        work = fsum(stage for p in members for stage in (p.data_s, p.gpu_s, p.network_s))
         return work / (SLOTS * self.iteration_s(members))
 
     def worse_than_in_turn(self, members: Sequence[Profile]) -> bool:
@@ -55,7 +55,7 @@ class Pace:
         if len(members) == 1:
             return False
         best = self if self.ordering == "best" else Pace("best", self.factors)
-        return best.iteration_s(members) > sum(p.iteration_s for p in members)
+        return best.iteration_s(members) > fsum(p.iteration_s for p in members)
 
 
 def _by_value(profile: Profile) -> tuple[str, float, float, float, float]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from builders import Rig, grid, node, starts
+from weft.core.job import JobState
 from weft.core.ports import Policy
-from weft.core.state import JobState
 from weft.model import Event, Exited, Job, Profile, Started, Submitted
 from weft.policies.las import Las
 from weft.policies.srsf import Srsf
@@ -102,9 +102,11 @@ def test_a_stepped_key_steps_when_it_says(gpus: int, first: int, second: int) ->
     """3250 / 8 = 406.25: whole seconds, as the original."""
     job, policy = running(gpus=gpus), Tiresias()
     for at, queue in ((first, 0.0), (second, 1.0)):
+        job.key = queue
         assert policy.key(job, at - 1) == queue
         assert policy.until(job, at - 1.0) == at
         assert policy.key(job, at) == queue + 1
+    job.key = 2.0
     assert policy.until(job, second) is None
 
 

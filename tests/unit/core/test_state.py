@@ -8,7 +8,8 @@ import pytest
 
 from builders import Rig, grid, node
 from checks import check, snapshot
-from weft.core.state import ACTIVE, TRANSITIONS, State, Status
+from weft.core.job import ACTIVE, Status
+from weft.core.state import TRANSITIONS, State
 from weft.model import (
     Cancelled,
     Exited,

@@ -1,0 +1,16 @@
+"""Smallest gang first."""
+
+from dataclasses import dataclass
+
+from weft.core.ports import JobView, Policy
+from weft.model import Seconds
+
+
+@dataclass(frozen=True)
+class Mine(Policy):
+    """Smallest gang first; nobody is stopped."""
+
+    backfill = True
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return float(job.gpus)

@@ -1,0 +1,23 @@
+"""Apart: gangs from the first node on, small jobs from the last, so that small jobs do not break up whole nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.free import Free
+from weft.core.shapes import Shape
+from weft.placements.yarn import Yarn
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Gangs first fit, small jobs last fit."""
+
+    small: int = 1
+    """Jobs of up to this many GPUs go to the last nodes."""
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        nodes = free.at_least(shape.gpus)
+        if shape.gpus > self.small or not nodes:
+            return Yarn().place(shape, free)
+        return ((nodes.bit_length() - 1, shape.gpus),)

@@ -1,0 +1,34 @@
+"""EDF: earliest deadline first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.core.ports import JobView, Policy
+from weft.model import Seconds
+
+
+@dataclass(frozen=True)
+class Edf(Policy):
+    """Earliest deadline first: the job's `deadline_s`, or a multiple of its declared length after submission."""
+
+    slack: float = 3.0
+    """Where a job names no deadline, it has this many times its declared length."""
+
+    preempts = True
+    backfill = True
+
+    def __post_init__(self) -> None:
+        if self.slack < 1:
+            raise ValueError(f"slack must be at least 1, not {self.slack:g}: nobody can be faster than alone")
+
+    def deadline(self, job: JobView) -> Seconds:
+        """Infinite for a job that says neither when nor how long."""
+        named = dict(job.job.params).get("deadline_s")
+        if named is not None:
+            return job.submitted_at + float(named)
+        declared_s = job.job.declared_s
+        return float("inf") if declared_s is None else job.submitted_at + self.slack * declared_s
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return self.deadline(job)

@@ -1,0 +1,24 @@
+"""EDF that gives up on the hopeless: a late job must not make the next one late as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.core.ports import Ask, JobView, Replanner, View
+from weft.model import Seconds
+
+from weft_deadline.edf import Edf
+
+
+@dataclass(frozen=True)
+class EdfRescue(Edf, Replanner):
+    """Earliest deadline first, but those who will miss it anyway go last."""
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        jobs = sorted([*view.waiting, *view.active], key=lambda job: self._place(job, view.now))
+        return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for job in jobs]
+
+    def _place(self, job: JobView, now: Seconds) -> tuple[bool, float, int]:
+        deadline = self.deadline(job)
+        return now + job.remaining(now) > deadline, deadline, job.stamp

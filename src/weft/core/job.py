@@ -1,0 +1,71 @@
+"""A job and all that is known of it. Read it freely; only `State.apply` writes."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from weft.core.shapes import Shape, shape_of
+from weft.model import Job, JobId, Seconds, Slots, StopReason
+
+Status = Literal["waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
+
+ACTIVE: Final = frozenset({"starting", "running", "stopping"})
+ENDED: Final = frozenset({"done", "failed", "cancelled"})
+
+
+class JobState:
+    __slots__ = (
+        "attained_s", "cancelling", "ended_at", "failures", "first_start", "holding", "id", "job", "key", "leaving",
+        "lost", "mark", "moves", "placed", "preemptions", "rate", "remaining_s", "reserved", "run", "seat", "seq",
+        "shape", "share", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
+        "waiting_since", "weave",
+    )  # fmt: skip
+
+    def __init__(self, job: Job, seq: int, at: Seconds) -> None:
+        self.job, self.id, self.seq, self.submitted_at, self.waiting_since = job, job.id, seq, at, at
+        self.shape: Shape = shape_of(job)
+        self.seat: Shape = self.shape
+        self.share = job.share
+        self.status: Status = "waiting"
+        self.run = 0
+        """The number of the latest run; 0 before the first."""
+        self.slots: Slots = ()
+        self.placed: Slots = ()
+        """Where the run was started, in rank order; `slots` is what is left of it."""
+        self.reserved: Slots = ()
+        self.weave: tuple[JobId, ...] = ()
+        self.leaving = self.cancelling = self.holding = self.lost = False
+        self.stop_why: StopReason = "preempted"
+        self.first_start: Seconds | None = None
+        self.started_at = self.mark = self.stepped_at = -1.0
+        self.ended_at: Seconds | None = None
+        self.attained_s = 0.0
+        self.rate = 0.0
+        """Solo seconds of work per second, while running."""
+        self.remaining_s: float | None = job.declared_s
+        if job.iterations is not None and job.profile is not None:
+            self.remaining_s = job.iterations * job.profile.iteration_s
+        self.preemptions = self.failures = self.moves = 0
+        self.stamp = seq
+        self.key: float | None = None
+        """The last stepped key, where the policy has such."""
+
+    @property
+    def gpus(self) -> int:
+        return self.shape.gpus
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+    def attained(self, now: Seconds) -> float:
+        """Seconds it has held GPUs for, over all its runs."""
+        return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
+
+    def remaining(self, now: Seconds) -> float:
+        """Solo seconds of work still to do, as far as anybody knows; infinite where nobody does."""
+        if self.remaining_s is None:
+            return float("inf")
+        if self.rate:
+            return max(self.remaining_s - self.rate * (now - self.mark), 0.0)
+        return self.remaining_s
