@@ -1,0 +1,43 @@
+"""Weft schedules deep-learning jobs on GPUs: the names that a user of the library needs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.explain import explain
+    from weft.core.metrics import figures, gather
+    from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View
+    from weft.core.scheduler import Scheduler
+    from weft.errors import WeftError
+    from weft.journal import open_journal
+    from weft.model import Job, Node
+    from weft.sim.cluster import read_cluster
+    from weft.sim.simulation import Setting, simulate
+    from weft.sim.trace import read_trace
+
+__all__ = [
+    "Ask", "Job", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler", "Setting", "View", "WeftError",
+    "explain", "figures", "gather", "open_journal", "read_cluster", "read_trace", "simulate",
+]  # fmt: skip
+
+_HOME = {
+    **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.core.ports"),
+    **dict.fromkeys(("Job", "Node"), "weft.model"),
+    **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
+    **dict.fromkeys(("figures", "gather"), "weft.core.metrics"),
+    "Scheduler": "weft.core.scheduler",
+    "WeftError": "weft.errors",
+    "explain": "weft.core.explain",
+    "open_journal": "weft.journal",
+    "read_cluster": "weft.sim.cluster",
+    "read_trace": "weft.sim.trace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Each is imported when it is first asked for: `import weft` alone costs nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

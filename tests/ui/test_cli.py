@@ -260,7 +260,7 @@ def test_wrong_flags(capsys: Capture, here: Path, words: list[str], says: str) -
 
 
 def test_no_cluster_and_no_such_trace(capsys: Capture) -> None:
-    assert "--cluster NODESxGPUS" in fails(capsys, "sim", "demo")
+    assert "--cluster NODESxGPUS" in fails(capsys, "sim", "trace.csv")
     assert "nosuch: no such file" in fails(capsys, "sim", "nosuch", "--cluster", "4x8")
 
 

@@ -71,28 +71,29 @@ class Explanation:
         return {**asdict(self), "at": self.at}
 
 
-def explain(scheduler: Scheduler, job_id: JobId) -> Explanation:
-    """What is known about a job at the scheduler's present instant."""
+def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -> Explanation:
+    """What is known about a job now: at the scheduler's last instant, or at `at`, before anything more has happened."""
     state = scheduler.state
+    now = state.now if at is None else at
     job = state.jobs.get(job_id)
     if job is None:
         raise UnknownName("job", job_id, list(state.jobs)[:2000])
     if job.status == "held":
-        return Explanation(job.id, state.now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
+        return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status != "waiting":
-        return Explanation(job.id, state.now, job.status, (_whereabouts(job),))
+        return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
     reasons = tuple(_reasons(scheduler, job, ahead))
-    hopeful = not any(reason.code in ("ReqNodeNotAvail", "GpuMemory", "NodeLost") for reason in reasons)
+    short = any(reason.code == "Resources" for reason in reasons)
     return Explanation(
         job.id,
-        state.now,
+        now,
         job.status,
         reasons,
         position=len(ahead) + 1,
         waiting=len(state.waiting),
         ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
-        unblock=_unblock(scheduler, job) if hopeful else None,
+        unblock=_unblock(scheduler, job, now) if short else None,
     )
 
 
@@ -122,7 +123,8 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
     if ahead and (not scheduler.policy.backfill or not fits):
-        yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it")
+        passing = "" if scheduler.policy.backfill else ", and nobody may pass"
+        yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
         yield Reason("PolicyHold", f"the policy plans next at {due:.0f} s")
@@ -177,20 +179,18 @@ def _shortage(floor: Floor, shape: Shape, job: JobState) -> str:
     return f"needs {_gpus(shape.gpus)} on one node; the roomiest can give {most}{reserved}"
 
 
-def _unblock(scheduler: Scheduler, job: JobState) -> Unblock | None:
+def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | None:
     """The runs whose end would make room soonest."""
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    soonest = sorted(
-        (run for run in state.active.values() if not run.leaving), key=lambda run: _ends_in(run, state.now)
-    )
+    soonest = sorted((run for run in state.active.values() if not run.leaving), key=lambda run: _ends_in(run, now))
     walk = Walk(state, scheduler.placement, _nothing)
     clearing = walk.clear(shape, iter(soonest))
     if clearing.parts is None:
         return None
     runs = walk.spare(shape, clearing)
-    in_s = max((_ends_in(run, state.now) for run in runs), default=0.0)
+    in_s = max((_ends_in(run, now) for run in runs), default=0.0)
     nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
     return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s)
 

@@ -16,6 +16,7 @@ from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.shapes import Family, Shape
 from weft.core.state import State
+from weft.errors import PlanError
 from weft.model import Seconds
 
 Entry = tuple[float, int, JobState]
@@ -51,7 +52,10 @@ class Order:
         """The policy's key; one that steps is what the facts say, 0 at first."""
         if self._steps:
             return job.key or 0.0
-        return self.policy.key(job, now)
+        key = self.policy.key(job, now)
+        if key != key:
+            raise PlanError(f"policy {type(self.policy).__name__} gave job {job.id} a key that is not a number")
+        return key
 
     def drain(self, state: State) -> None:
         """Takes up what changed since the last time."""

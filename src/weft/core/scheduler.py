@@ -43,6 +43,8 @@ class Scheduler:
         self._steps = type(policy).until is not Policy.until
         self.keyed = type(policy).key is not Policy.key
         """Whether the policy has a key, so that there is an order to look at."""
+        if self._replanner is None and not self.keyed:
+            raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
         if interval_s is None:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s

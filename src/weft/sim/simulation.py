@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gc
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from weft import registry
+from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state import State
+from weft.errors import PlanError, WeftError
 from weft.journal.memory import MemoryJournal
-from weft.model import Node, Seconds
+from weft.model import Decision, Event, Node, Seconds
 from weft.sim.engine import Costs, Engine
 from weft.sim.muri import QUIRKS, MuriCosts, Quirks
 from weft.sim.real import CHECKPOINT_INTERVAL_S, RealCosts
@@ -30,7 +33,8 @@ class Setting:
 
     nodes: Sequence[Node]
     jobs: Sequence[TraceJob]
-    policy: str = "fifo"
+    policy: str | Policy = "fifo"
+    """By name and options, or the object itself."""
     placement: str | None = None
     """None: the one the policy brings along."""
     model: Model = "real"
@@ -63,7 +67,7 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
             if events[-1].at > until:
                 break
             journal.append(*events)
-            decisions = scheduler.step(*events)
+            decisions = _step(scheduler, events)
             journal.append(*decisions)
             for decision in decisions:
                 engine.execute(decision)
@@ -75,11 +79,9 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
 
 def prepare(setting: Setting) -> tuple[Scheduler, Costs]:
     """The scheduler and the costs of a setting."""
-    policy = registry.policy(setting.policy)
-    name = registry.canonical(setting.policy).partition(":")[0]
-    quirks = QUIRKS.get(name, Quirks())
+    policy, quirks = _policy(setting), _quirks(setting)
     muri = setting.model == "muri"
-    placement = registry.placement(setting.placement or (quirks.placement if muri else policy.placement))
+    placement = registry.placement(placement_of(setting))
     switches = {node.id: node.switch for node in setting.nodes}
     sharing = policy.oversubscription > 1
     speed = Speed(switches, getattr(policy, "pace", Pace()), sharing)
@@ -87,6 +89,35 @@ def prepare(setting: Setting) -> tuple[Scheduler, Costs]:
     costs: Costs = MuriCosts(jobs, speed, quirks) if muri else RealCosts(jobs, speed, setting.checkpoint_interval_s)
     scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
     return scheduler, costs
+
+
+def placement_of(setting: Setting) -> str:
+    """The placement given, or the one that comes with the policy."""
+    if setting.placement is not None:
+        return setting.placement
+    return _quirks(setting).placement if setting.model == "muri" else _policy(setting).placement
+
+
+def _policy(setting: Setting) -> Policy:
+    return registry.policy(setting.policy) if isinstance(setting.policy, str) else setting.policy
+
+
+def _quirks(setting: Setting) -> Quirks:
+    name = registry.canonical(setting.policy).partition(":")[0] if isinstance(setting.policy, str) else ""
+    return QUIRKS.get(name, Quirks())
+
+
+def _step(scheduler: Scheduler, events: list[Event]) -> list[Decision]:
+    """One step; what a policy or placement raises comes out with its name, file and line."""
+    try:
+        return scheduler.step(*events)
+    except WeftError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        names = f"{type(scheduler.policy).__name__} with {type(scheduler.placement).__name__}"
+        what = f"{names} raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        raise PlanError(what) from error
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
     from weft.core.metrics import figures, gather
-    from weft.sim.simulation import simulate
+    from weft.sim.simulation import placement_of, simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
         outcome = simulate(wanted, progress=meter.tick if meter.on else None)
@@ -112,7 +112,7 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
     facts = len(outcome.journal)
     values = {
         "policy": wanted.policy,
-        "placement": _placement(wanted),
+        "placement": placement_of(wanted),
         **asdict(figures(record)),
         "unfinished": len(unfinished),
         "cpu_s": outcome.cpu_s,
@@ -185,15 +185,3 @@ def _line(path: str, trace: Trace, wanted: TraceJob) -> int:
     draft = next(known for known in KNOWN if known.name == trace.format).draft
     lines = sorted(((draft(row).submit_s, row.line) for row in read_table(path).rows), key=lambda pair: pair[0])
     return lines[trace.jobs.index(wanted)][1]
-
-
-def _placement(wanted: Setting) -> str:
-    """The one given, or the one that comes with the policy."""
-    from weft import registry
-    from weft.sim.muri import QUIRKS, Quirks
-
-    if wanted.placement is not None:
-        return wanted.placement
-    if wanted.model == "muri":
-        return QUIRKS.get(registry.canonical(wanted.policy).partition(":")[0], Quirks()).placement
-    return registry.policy(wanted.policy).placement

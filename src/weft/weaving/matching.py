@@ -54,7 +54,7 @@ def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:
     ]
     if len(edges) < 2:
         return {(i, j) for i, j, _ in edges}
-    from rustworkx import PyGraph, max_weight_matching  # a quarter of a second: only where weaving happens
+    from rustworkx import PyGraph, max_weight_matching  # only where weaving happens
 
     graph: PyGraph[None, int] = PyGraph()
     graph.add_nodes_from([None] * len(types))

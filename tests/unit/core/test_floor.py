@@ -107,7 +107,7 @@ class Together(Replanner):
         jobs = tuple(sorted(job.id for job in view.waiting))
         return [Ask(jobs, 1)] if jobs else []
 
-    def key(self, job: Any, now: float) -> float:  # noqa: ARG002
+    def key(self, job: Any, now: float) -> float:
         return 0.0
 
 

@@ -25,6 +25,9 @@ COLUMNS: Final = {
     "cpu_s": "CPU s",
 }
 LARGER_IS_BETTER: Final = {"gpu_utilisation"}
+SECONDS: Final = {"avg_jct_s", "p50_jct_s", "p99_jct_s", "makespan_s", "avg_queue_s"}
+NO_CONTEST: Final = {"cpu_s"}
+"""Says more about the machine than about the policy."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,17 +58,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> list[render.Cell]:
     cells = [figures.cell(key, result[key], best=_is_best(key, result, results)) for key in COLUMNS]
-    short = [cell._replace(raw=_short(cell.raw)) for cell in cells]
+    short = [cell._replace(raw=_short(key, cell.raw)) for key, cell in zip(COLUMNS, cells, strict=True)]
     return [render.Cell(result["policy"], result["policy"]), *short]
 
 
-def _short(value: object) -> object:
+def _short(key: str, value: object) -> object:
     """Enough to compare by; --json has all digits."""
-    return round(value, 4 if value < 10 else 1) if isinstance(value, float) else value
+    return f"{value:.{1 if key in SECONDS else 3}f}" if isinstance(value, float) else value
 
 
 def _is_best(key: str, result: dict[str, Any], results: list[dict[str, Any]]) -> bool:
     """None is never best, nor is what all have alike."""
     values = {each[key] for each in results} - {None}
     best = max(values, default=None) if key in LARGER_IS_BETTER else min(values, default=None)
-    return len(values) > 1 and result[key] == best
+    return key not in NO_CONTEST and len(values) > 1 and result[key] == best

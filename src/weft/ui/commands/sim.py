@@ -9,17 +9,17 @@ from weft.errors import InputError, UnknownName, nearest
 from weft.ui import figures, render, workload
 
 EXAMPLE: Final = """examples:
-  weft sim demo --cluster 4x8 --policy srtf
+  weft sim demo --policy srtf
   weft sim trace.csv.gz --cluster 56x8 --policy tiresias:thresholds=3250+7200 --out results
   weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
-  weft sim demo --cluster 4x8 --policy fifo --explain 57 --at 3000"""
+  weft sim demo --policy fifo --explain 57 --at 8000"""
 
 MANY: Final = 2000
 """Ids to compare a wrong one with."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    workload.add_arguments(parser, cluster_help="NODESxGPUS such as 8x8, a Muri cluster CSV, or a YAML file")
+    workload.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
     parser.add_argument("--policy", metavar="P", default="fifo", help="NAME[:option=value...] (default: fifo)")
     parser.add_argument("--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json here")
     parser.add_argument("--force", action="store_true", help="replace DIR whatever is in it")
@@ -29,8 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.cluster is None:
-        raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
     if args.at is not None and args.explain is None:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
     if args.out is not None:
@@ -83,7 +81,7 @@ def _explain(args: argparse.Namespace, work: workload.Workload) -> int:
     from weft.sim.simulation import simulate
 
     outcome = simulate(workload.setting(args, work, args.policy), until=at)
-    found = explain(outcome.scheduler, args.explain)
+    found = explain(outcome.scheduler, args.explain, at=at)
     if args.json:
         render.print_json({**work.head(args), "policy": args.policy, "at_s": at, **found.as_json()})
     else:

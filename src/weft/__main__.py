@@ -1,0 +1,7 @@
+"""`python -m weft`."""
+
+import sys
+
+from weft.ui.cli import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""Policies that break their contract get one clear error that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from builders import Rig, grid, traced
+from weft.core.ports import Ask, JobView, Policy, Replanner, View
+from weft.errors import PlanError
+from weft.model import Job, Seconds
+from weft.sim.simulation import Setting, simulate
+
+
+@dataclass(frozen=True)
+class Raises(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        return 1 / (job.gpus - 1)
+
+
+@dataclass(frozen=True)
+class NoNumber(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        return float("nan")
+
+
+@dataclass(frozen=True)
+class NoKey(Policy):
+    pass
+
+
+@dataclass(frozen=True)
+class KeyedOtherwise(Replanner):
+    """Between plans its key would have others run than its rank."""
+
+    preempts = True
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return {"b": 0.0, "x": 1.0, "a": 2.0}[job.id]
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        known = {job.id for job in (*view.waiting, *view.active)}
+        return [Ask((job,), 1) for job in "bax" if job in known]
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Raises(), r"Raises with Packed raised ZeroDivisionError: .* \(.*test_bad_policies.py:\d+\)"),
+        (NoNumber(), "NoNumber gave job a a key that is not a number"),
+        (NoKey(), "NoKey has no key"),
+    ],
+)
+def test_it_is_named(policy: Policy, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        simulate(Setting(grid(1, 1), [traced("a", 0, 5)], policy))
+
+
+def test_rank_and_key_that_disagree_do_not_undo_each_other() -> None:
+    rig = Rig(KeyedOtherwise(), grid(1, 2), interval_s=100.0)
+    for job in "bax":
+        rig.submit(Job(job))
+    rig.settle()
+    rig.later(10.0)
+    rig.exit("b")
+    rig.settle()
+    assert {job for job in "ax" if rig.job(job).active} == {"a", "x"}

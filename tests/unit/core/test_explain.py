@@ -1,0 +1,101 @@
+"""Why a job waits: each reason, its position, who is ahead, and what would let it run."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import Rig, grid, node
+from weft.core.explain import Explanation, explain
+from weft.errors import UnknownName
+from weft.model import Gpu, Job, Node, NodeLost, Where
+
+
+def why(rig: Rig, job: str) -> Explanation:
+    return explain(rig.scheduler, job)
+
+
+def codes(found: Explanation) -> list[str]:
+    return [reason.code for reason in found.reasons]
+
+
+def test_too_few_gpus_and_whose_end_would_help() -> None:
+    rig = Rig("srtf", grid(1, 4))
+    rig.submit(Job("a", 3, declared_s=10.0, user="ann"))
+    rig.submit(Job("b", 1, declared_s=20.0))
+    rig.settle()
+    rig.submit(Job("c", 2, declared_s=500.0))
+    rig.settle()
+    found = why(rig, "c")
+    assert codes(found) == ["Resources"]
+    assert (found.position, found.waiting, found.ahead) == (1, 1, ())
+    assert found.unblock is not None
+    assert (found.unblock.jobs, found.unblock.nodes, found.unblock.in_s) == (("a",), ("n0",), 10.0)
+    assert found.lines()[-1] == "  would fit on n0 once a has ended, in about 10 s"
+
+
+def test_strictly_behind_others() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    for job in (Job("a", 1), Job("b", 2, user="bob"), Job("c", 1)):
+        rig.submit(job)
+    rig.settle()
+    found = why(rig, "c")
+    assert codes(found) == ["Priority"]
+    assert found.position == 2
+    assert [(a.job, a.user, a.gpus) for a in found.ahead] == [("b", "bob", 2)]
+    assert found.unblock is None
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "words"),
+    [
+        (Job("j", 9), "ReqNodeNotAvail", "needs 9 GPUs"),
+        (Job("j", 1, memory_mb=90_000), "GpuMemory", "the largest GPU has 40000 MB"),
+        (Job("j", 1, where=Where(gpu_model="H100")), "ReqNodeNotAvail", "of model H100"),
+    ],
+)
+def test_no_node_could_ever_hold_it(job: Job, code: str, words: str) -> None:
+    rig = Rig("fifo", [Node("n0", (Gpu("A100", 40_000),) * 4)])
+    rig.submit(job)
+    found = why(rig, "j")
+    assert codes(found) == [code]
+    assert words in found.reasons[0].text
+
+
+def test_the_nodes_that_could_hold_it_are_lost() -> None:
+    rig = Rig("fifo", [node("n0", 8), node("n1", 2)])
+    rig.tell(NodeLost(rig.now, "n0"))
+    rig.submit(Job("j", 4))
+    assert codes(why(rig, "j")) == ["NodeLost"]
+
+
+def test_held_running_and_ended_jobs_say_so() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    rig.settle()
+    rig.submit(Job("b"))
+    rig.hold("b")
+    assert codes(why(rig, "b")) == ["JobHeldUser"]
+    assert "run 1 on n0[0]" in why(rig, "a").reasons[0].text
+    rig.exit("a")
+    assert "it ended" in why(rig, "a").reasons[0].text
+
+
+def test_a_replanner_that_waits_for_its_next_plan() -> None:
+    rig = Rig("muri-s", grid(1, 1), interval_s=360.0)
+    rig.submit(Job("a", declared_s=100.0))
+    rig.settle()
+    rig.later(5.0)
+    rig.submit(Job("b", declared_s=1.0))
+    assert codes(why(rig, "b")) == ["Resources"]
+    assert rig.scheduler.next_plan_at() == 360.0
+
+
+def test_an_unknown_job() -> None:
+    with pytest.raises(UnknownName, match="known: a"):
+        why(_with_a(), "aa")
+
+
+def _with_a() -> Rig:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    return rig
