@@ -54,6 +54,7 @@ TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
     "stopped": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "lost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
 }
+_STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 RUNNING_STAMPS: Final = -(2**50)
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """After these somebody is already meant to have the GPUs."""
@@ -180,8 +181,8 @@ class State:
         if job is None or job.status in ENDED or job.holding:
             return False
         job.holding = True
-        if job.status == "waiting":
-            job.status = "held"
+        if job.status in TRANSITIONS["Held"]:
+            job.status = TRANSITIONS["Held"][job.status]
             del self.waiting[job.id]
             self.touched[job.id] = job
             self.news = True
@@ -192,8 +193,8 @@ class State:
         if job is None or not job.holding:
             return False
         job.holding = False
-        if job.status == "held":
-            job.status = "waiting"
+        if job.status in TRANSITIONS["Released"]:
+            job.status = TRANSITIONS["Released"][job.status]
             self.waiting[job.id] = self.touched[job.id] = job
             self.news = True
         return True
@@ -202,9 +203,10 @@ class State:
 
     def _start(self, fact: Start) -> bool:
         job = self.jobs.get(fact.job)
-        if job is None or job.status != "waiting" or fact.run != job.run + 1:
+        status = _STARTS.get(job.status) if job is not None else None
+        if job is None or status is None or fact.run != job.run + 1:
             return False
-        job.status, job.run, job.share, job.weave = "starting", fact.run, fact.share, fact.weave
+        job.status, job.run, job.share, job.weave = status, fact.run, fact.share, fact.weave
         job.slots = job.placed = fact.slots
         job.reserved = ()
         if fact.share is not job.job.share:
@@ -229,9 +231,10 @@ class State:
 
     def _started(self, fact: Started) -> bool:
         job = self._running(fact.job, fact.run)
-        if job is None or job.status != "starting":
+        status = _STARTED.get(job.status) if job is not None else None
+        if job is None or status is None:
             return False
-        job.status, job.rate, job.mark = "running", fact.rate, fact.at
+        job.status, job.rate, job.mark = status, fact.rate, fact.at
         self.touched[job.id] = job
         return True
 
@@ -248,9 +251,10 @@ class State:
 
     def _stop(self, fact: Stop) -> bool:
         job = self._running(fact.job, fact.run)
-        if job is None or job.status == "stopping":
+        status = _STOPS.get(job.status) if job is not None else None
+        if job is None or status is None:
             return False
-        job.status, job.stop_why, job.leaving = "stopping", fact.why, True
+        job.status, job.stop_why, job.leaving = status, fact.why, True
         self.orphans.pop(job.id, None)
         if job.stepped_at != fact.at and fact.why != "moved":
             self._front -= 1
