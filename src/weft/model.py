@@ -154,8 +154,8 @@ class Progressed:
     at: Seconds
     job: JobId
     run: int
-    remaining_s: float
-    """Solo seconds of work still to do."""
+    remaining_s: float | None
+    """Solo seconds of work still to do, where known."""
     rate: float = 1.0
 
 

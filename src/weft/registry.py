@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import Field, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from weft.core.ports import Placement, Policy
@@ -67,6 +67,8 @@ def _make(kind: str, group: str, spec: str) -> object:
         if not rest:
             raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
         cls, rest = _from_file(kind, Path(head), rest[0]), rest[1:]
+        if isinstance(cls, FunctionType):
+            return _classic(kind, spec, cls, rest)
     else:
         known = names(group)
         if head not in known:
@@ -82,7 +84,17 @@ def _make(kind: str, group: str, spec: str) -> object:
     return _build(cls, head, dict(_option(spec, text) for text in rest))
 
 
-def _from_file(kind: str, path: Path, name: str) -> type:
+def _classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:
+    """A function is a placement of the classic form."""
+    if kind != "placement" or options:
+        hint = "a function assign(workers, task) serves as a placement, without options"
+        raise InputError(f"{spec!r} is a function, not a {kind}", hint=hint)
+    from weft.placements.classic import Classic
+
+    return Classic(function)
+
+
+def _from_file(kind: str, path: Path, name: str) -> type | FunctionType:
     if not path.is_file():
         raise InputError(f"no such file: {path}", hint=f"a {kind} of your own is given as path/file.py:ClassName")
     module_name = f"weft_plugin_{path.stem}"
@@ -95,10 +107,11 @@ def _from_file(kind: str, path: Path, name: str) -> type:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(f"cannot load {path}: {type(error).__name__}: {error}") from error
-    classes = [n for n, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name]
-    if name not in classes:
-        raise UnknownName(f"class in {path}", name, classes)
-    return cast(type, getattr(module, name))
+    kinds = (type, FunctionType)
+    known = [n for n, value in vars(module).items() if isinstance(value, kinds) and value.__module__ == module_name]
+    if name not in known:
+        raise UnknownName(f"class in {path}", name, known)
+    return cast(type | FunctionType, getattr(module, name))
 
 
 def _option(spec: str, text: str) -> tuple[str, str]:

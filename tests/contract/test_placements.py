@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from weft import registry
+from weft.core.floor import Floor
 from weft.core.free import Free
-from weft.core.shapes import plain_shape
+from weft.core.scratch import Sitter, slots_of
+from weft.core.shapes import plain_shape, shape_of
+from weft.errors import InputError, PlanError
+from weft.model import Gpu, Job, Node, Slots, Start
+from weft.sim.simulation import Setting, simulate
+from weft.sim.trace import TraceJob
 
 PLACEMENTS = sorted(registry.names("weft.placements"))
 SPLITS_ANYHOW = {"count"}
@@ -16,11 +24,14 @@ every_placement = pytest.mark.parametrize("name", PLACEMENTS)
 
 
 def index(sizes: list[int], counts: list[int], switches: list[str]) -> Free:
-    free = Free()
+    """Nodes with some GPUs free, and one run on the others."""
+    floor = Floor()
     for place, (size, count, switch) in enumerate(zip(sizes, counts, switches, strict=True)):
-        free.add_node(size, switch)
-        free.change(place, count)
-    return free
+        floor.join(Node(f"n{place}", (Gpu(),) * size, switch=switch))
+        if count < size:
+            slots: Slots = ((f"n{place}", tuple(range(count, size))),)
+            floor.hold(Sitter(plain_shape(size - count), slots), slots)
+    return floor.idle
 
 
 @st.composite
@@ -58,7 +69,8 @@ def test_gives_exactly_what_was_asked_and_no_more_than_there_is(name: str, wish:
 def test_finds_a_node_that_can_hold_it(name: str, wish: tuple[Free, int]) -> None:
     free, gpus = wish
     parts = place(name, gpus, free)
-    if any(count >= gpus for count in free.count):
+    idle_only = name == "simple"
+    if any(count >= gpus and (not idle_only or count == free.size[at]) for at, count in enumerate(free.count)):
         assert parts is not None
         assert name in SPLITS_ANYHOW or len(parts) == 1
 
@@ -111,6 +123,10 @@ NODES_OF_EIGHT: dict[str, tuple[tuple[int, int], ...]] = {
     "packed": ((2, 3),),  # best fit
     "spread": ((3, 3),),  # worst fit
     "count": ((0, 2), (1, 1)),  # whatever comes first
+    "simple": ((3, 3),),  # the only idle one
+    "balanced": ((3, 3),),  # (1 - 2)/8, (1 - 5)/8, (1 - 3)/8, (0 - 8)/8
+    "memory-fit": ((1, 3),),  # all GPUs have the same memory: the first
+    "fgd": ((2, 3),),  # no demand yet: the tightest
 }
 
 
@@ -128,3 +144,76 @@ def test_yarn_takes_whole_nodes_and_a_rest_as_muri_does() -> None:
     free = index([8] * 4, [7, 8, 3, 8], ["s"] * 4)
     assert place("yarn", 20, free) == ((1, 8), (3, 8), (0, 4))
     assert place("yarn", 24, free) is None
+
+
+def test_simple_wastes_least() -> None:
+    """0.7 x GPUs too many + 0.3 x GB too much, for 2 GPUs of 8 GB: n0 0.7*2 + 0.3*(4*16-16) = 15.8, n1 0.7*6 +
+    0.3*(8*8-16) = 18.6, n2 0.7*1 + 0.3*(3*40-16) = 31.9."""
+    floor = Floor()
+    for name, count, memory_gb in (("n0", 4, 16), ("n1", 8, 8), ("n2", 3, 40)):
+        floor.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
+    shape = shape_of(Job("j", 2, memory_mb=8 * 1024))
+    assert registry.placement("simple").place(shape, floor.free_for(shape, soon=False)) == ((0, 2),)
+
+
+def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
+    floor = Floor()
+    floor.join(Node("n0", (Gpu("", 8_000),) * 4))
+    floor.join(Node("n1", (Gpu("", 8_000), Gpu("", 24_000), Gpu("", 24_000))))
+    shape = shape_of(Job("j", 2, memory_mb=16_000))
+    for name in ("simple", "balanced"):
+        placement = registry.placement(name)
+        parts = placement.place(shape, floor.free_for(shape, soon=False))
+        assert parts == ((1, 2),)
+        assert slots_of(floor, shape, parts, placement) == (("n1", (1, 2)),)
+
+
+def test_memory_fit_leaves_the_large_gpus() -> None:
+    floor = Floor()
+    floor.join(Node("n0", (Gpu("", 80_000), Gpu("", 24_000), Gpu("", 40_000))))
+    shape, placement = shape_of(Job("j", 1, memory_mb=30_000)), registry.placement("memory-fit")
+    parts = placement.place(shape, floor.free_for(shape, soon=False))
+    assert parts == ((0, 1),)
+    assert slots_of(floor, shape, parts, placement) == (("n0", (2,)),)
+
+
+def test_fgd_keeps_room_for_what_is_asked_for() -> None:
+    """Half ask for 1 GPU, half for 4. With k free, useless are k/2 for k < 4, else 0. One GPU from 5 free: 0 -> 0;
+    from 4: 0 -> 1.5; from 3: 1.5 -> 1. So it goes to the node with 3, where least more becomes useless."""
+    free = index([8] * 3, [4, 5, 3], ["s"] * 3)
+    free.recent = {plain_shape(1): 10, plain_shape(4): 10}
+    assert place("fgd", 1, free) == ((2, 1),)
+    free = index([8] * 2, [4, 5], ["s"] * 2)
+    free.recent = {plain_shape(1): 10, plain_shape(4): 10}
+    assert place("fgd", 1, free) == ((1, 1),)
+
+
+CLASSIC = """
+def assign(workers, task):
+    for name in sorted(workers, reverse=True):
+        free = [gpu.id for gpu in workers[name].gpus if gpu.available and gpu.memory >= task.min_gpu_memory]
+        if len(free) >= task.required_gpus:
+            return name, free[-task.required_gpus:]
+    return None
+
+def liar(workers, task):
+    return "nobody", ["0"]
+"""
+
+
+def test_a_function_of_the_classic_form_is_a_placement(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CLASSIC)
+    nodes = (Node("n0", (Gpu(),) * 4), Node("n1", (Gpu(),) * 4))
+    jobs = [TraceJob(0.0, Job(name, 3, declared_s=10.0), 10.0) for name in "abc"]
+    outcome = simulate(Setting(nodes, jobs, "fifo", f"{tmp_path}/mine.py:assign"))
+    starts = [(f.job, f.slots) for f in outcome.journal.read() if isinstance(f, Start)]
+    assert starts == [("a", (("n1", (1, 2, 3)),)), ("b", (("n0", (1, 2, 3)),)), ("c", (("n1", (1, 2, 3)),))]
+
+
+def test_a_function_that_names_nobody(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CLASSIC)
+    jobs = [TraceJob(0.0, Job("a", 1, declared_s=10.0), 10.0)]
+    with pytest.raises(PlanError, match="assign gave 'nobody'"):
+        simulate(Setting((Node("n0", (Gpu(),)),), jobs, "fifo", f"{tmp_path}/mine.py:liar"))
+    with pytest.raises(InputError, match="is a function, not a policy"):
+        registry.policy(f"{tmp_path}/mine.py:assign")

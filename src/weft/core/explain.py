@@ -8,10 +8,10 @@ from typing import Any
 
 from weft.core.floor import Floor
 from weft.core.job import JobState
-from weft.core.plan import Walk
 from weft.core.scheduler import Scheduler
 from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, memory_needed
+from weft.core.walk import Walk
 from weft.errors import UnknownName
 from weft.model import Decision, JobId, Seconds
 
@@ -184,19 +184,15 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    soonest = sorted((run for run in state.active.values() if not run.leaving), key=lambda run: _ends_in(run, now))
+    soonest = sorted((run for run in state.active.values() if not run.leaving), key=lambda run: run.ends_in(now))
     walk = Walk(state, scheduler.placement, _nothing)
     clearing = walk.clear(shape, iter(soonest))
     if clearing.parts is None:
         return None
     runs = walk.spare(shape, clearing)
-    in_s = max((_ends_in(run, now) for run in runs), default=0.0)
+    in_s = max((run.ends_in(now) for run in runs), default=0.0)
     nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
     return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s)
-
-
-def _ends_in(run: JobState, now: Seconds) -> float:
-    return run.remaining(now) / (run.rate or 1.0)
 
 
 def _when(unblock: Unblock) -> str:

@@ -6,6 +6,7 @@ The same code serves the real floor of the state and the empty scratch floors th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Protocol
 
@@ -38,12 +39,19 @@ class Room:
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
         self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
 
+    @property
+    def tasks(self) -> int:
+        """How many runs are here."""
+        return len({id(holder) for holders in self.holders for holder in holders})
+
 
 class Floor:
     def __init__(self, oversubscription: float = 1.0) -> None:
         self.rooms: list[Room] = []
         self.by_id: dict[NodeId, Room] = {}
-        self.idle, self.soon = Free(), Free()
+        self.recent: Counter[Shape] = Counter()
+        """What has been asked for lately; the state keeps it."""
+        self.idle, self.soon = Free(self.rooms, self.recent), Free(self.rooms, self.recent)
         self.leaving = 0
         """How many runs are on their way out."""
         self.version = 0
@@ -97,6 +105,8 @@ class Floor:
             twin.rooms.append(fresh)
         twin.by_id = {room.node.id: room for room in twin.rooms}
         twin.idle, twin.soon = self.emptied(), self.emptied()
+        twin.recent = self.recent
+        twin.idle.rooms = twin.soon.rooms = twin.rooms
         return twin
 
     # ---- holders come and go

@@ -6,13 +6,22 @@ that can give exactly k GPUs. The lowest bit is the first node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.core.floor import Room
+    from weft.core.shapes import Shape
 
 
 class Free:
-    __slots__ = ("count", "levels", "mask", "size", "switch", "top")
+    __slots__ = ("count", "levels", "mask", "recent", "rooms", "size", "switch", "top")
 
-    def __init__(self) -> None:
+    def __init__(self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None) -> None:
+        self.rooms = rooms
+        """The nodes themselves, for placements that look at who is where."""
+        self.recent: Mapping[Shape, int] = recent if recent is not None else {}
+        """What has been asked for lately, and how often."""
         self.count: list[int] = []
         """GPUs that each node can give."""
         self.size: list[int] = []
@@ -90,19 +99,21 @@ class Free:
         """The same index, seen through a set of nodes."""
         view = Free.__new__(Free)
         view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
-        view.mask, view.top = mask, self.top
+        view.mask, view.top, view.rooms, view.recent = mask, self.top, self.rooms, self.recent
         return view
 
     def copy(self) -> Free:
         twin = Free.__new__(Free)
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
         twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
+        twin.rooms, twin.recent = self.rooms, self.recent
         return twin
 
     def recounted(self, counts: list[int]) -> Free:
         """An index of the same nodes with other counts."""
         twin = Free.__new__(Free)
         twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
+        twin.rooms, twin.recent = self.rooms, self.recent
         twin.levels = [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node

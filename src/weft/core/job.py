@@ -55,12 +55,20 @@ class JobState:
         return self.shape.gpus
 
     @property
+    def waits(self) -> bool:
+        return self.status == "waiting"
+
+    @property
     def active(self) -> bool:
         return self.status in ACTIVE
 
     def attained(self, now: Seconds) -> float:
         """Seconds it has held GPUs for, over all its runs."""
         return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
+
+    def ends_in(self, now: Seconds) -> float:
+        """Seconds until its run ends, as far as anybody knows."""
+        return self.remaining(now) / (self.rate or 1.0)
 
     def remaining(self, now: Seconds) -> float:
         """Solo seconds of work still to do, as far as anybody knows; infinite where nobody does."""

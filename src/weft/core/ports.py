@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from weft.core.free import Free
 from weft.core.shapes import Shape
@@ -44,6 +44,10 @@ class JobView(Protocol):
         """The number of the latest run; 0: it has never run."""
 
     @property
+    def waits(self) -> bool:
+        """It could be started."""
+
+    @property
     def active(self) -> bool:
         """It holds GPUs: starting, running or stopping."""
 
@@ -65,15 +69,16 @@ class JobView(Protocol):
 
 
 class Policy:
-    """Who goes first, as a key."""
+    """Who goes first, as a key. A subclass that annotates one of these attributes makes an option of it."""
 
-    preempts: ClassVar[bool] = False
+    preempts: bool = False
     """Whether a waiting job may take the GPUs of a running one with a larger key."""
-    backfill: ClassVar[bool] = False
-    """Whether those behind a job that does not fit may go ahead of it."""
-    oversubscription: ClassVar[float] = 1.0
+    backfill: bool = False
+    """Whether those behind a job that does not fit may go ahead of it. Where nobody can be stopped for it later, only
+    those who do not delay it: the first that does not fit gets a reservation (EASY)."""
+    oversubscription: float = 1.0
     """The sum of limits that one GPU may carry."""
-    placement: ClassVar[str] = "packed"
+    placement: str = "packed"
     """The placement it brings along."""
 
     def key(self, job: JobView, now: Seconds) -> float:
@@ -129,6 +134,10 @@ class View(Protocol):
     def waiting(self) -> Iterable[JobView]: ...
     @property
     def active(self) -> Iterable[JobView]: ...
+    @property
+    def idle_gpus(self) -> int:
+        """GPUs that nobody holds."""
+
     def job(self, job: JobId) -> JobView: ...
     def shapes(self) -> Iterable[Shape]:
         """The shapes of all that wait or hold GPUs."""
@@ -142,7 +151,7 @@ class View(Protocol):
 class Replanner(Policy):
     """Who runs with what, planned anew for the whole cluster each time."""
 
-    interval_s: ClassVar[float] = 0.0
+    interval_s: float = 0.0
     """Plan at most this often; 0: whenever something happens."""
 
     def rank(self, view: View) -> Iterable[Ask]:
@@ -165,5 +174,7 @@ class Placement(Protocol):
         """How many GPUs on which node (its place in `free`), or None.
 
         If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has. One that
-        splits gangs that a node could hold says so with a class attribute `anywhere = True`.
+        splits gangs that a node could hold says so with a class attribute `anywhere = True`; one that looks at
+        `free.rooms` (who is where) with `looks = True`. With a method `pick(room, count, shape, fitting)` it also says
+        which of a node's fitting GPUs; without, the core does.
         """

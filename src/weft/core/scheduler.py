@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.order import Order, Resorted
-from weft.core.plan import Seat, as_wanted, go_on, repack, solo, start_asks, towards, walk_asks, walk_keys
+from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
 from weft.core.ports import Placement, Policy, Replanner
 from weft.core.reach import Reach
+from weft.core.repack import Seat, as_wanted, repack, solo, towards
 from weft.core.state import State
 from weft.core.view import Snapshot
 from weft.errors import PlanError

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.core.floor import Floor
+from weft.core.floor import Floor, Room
 from weft.core.ports import Placement
 from weft.core.shapes import Shape
 from weft.core.state import State
@@ -34,6 +35,7 @@ class Scratch:
         self._taken = [0] * len(state.floor.rooms)
         self._seated: list[tuple[Shape, Slots]] = []
         self._full: Floor | None = None
+        self._looks = getattr(placement, "looks", False)
 
     def fits(self, shape: Shape) -> bool:
         return self.seat(shape) is not None
@@ -42,7 +44,7 @@ class Scratch:
         """Takes the GPUs that the placement gives this shape; None where it gives none."""
         if not shape.gpus:
             return node_for_cpus(self.floor(), shape)
-        if not shape.plain or self._full is not None:
+        if not shape.plain or self._full is not None or self._looks:
             return self._seat_with_care(shape)
         parts = self.placement.place(shape, self._free)
         if parts is None:
@@ -90,10 +92,11 @@ def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> 
     """The GPUs for so many on each node; None where they cannot be had after all."""
     if sum(count for _, count in parts) != shape.gpus:
         raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
+    choose = _chooser(placement)
     slots = []
     for node, count in parts:
         room = floor.rooms[node]
-        gpus = floor.pick(room, count, shape)
+        gpus = choose(floor, room, count, shape) if choose is not None else floor.pick(room, count, shape)
         if gpus is None:
             return None
         slots.append((room.node.id, gpus))
@@ -116,3 +119,20 @@ def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
         if room.alive and floor.seats_cpus(room, shape):
             return ((room.node.id, ()),)
     return None
+
+
+def _chooser(placement: Placement) -> Callable[[Floor, Room, int, Shape], tuple[int, ...] | None] | None:
+    """A placement's own way to pick a node's GPUs, held to those that fit."""
+    pick = getattr(placement, "pick", None)
+    if pick is None:
+        return None
+
+    def choose(floor: Floor, room: Room, count: int, shape: Shape) -> tuple[int, ...] | None:
+        fitting = floor.fitting(room, shape, soon=False)
+        gpus = tuple(pick(room, count, shape, fitting))
+        if len(set(gpus)) != count or not set(gpus) <= set(fitting):
+            name, able = type(placement).__name__, sorted(fitting)
+            raise PlanError(f"placement {name} picked GPUs {gpus} of {room.node.id} for {count}; it may pick of {able}")
+        return gpus
+
+    return choose

@@ -13,12 +13,13 @@ end of the running.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from weft.core.floor import Floor
 from weft.core.job import ACTIVE, ENDED, JobState, Status
-from weft.core.shapes import shape_of_weave
+from weft.core.shapes import Shape, shape_of_weave
 from weft.model import (
     Alarm,
     Cancelled,
@@ -56,6 +57,8 @@ TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
 }
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 RUNNING_STAMPS: Final = -(2**50)
+RECENT: Final = 1000
+"""How many submissions make up the recent mix of demands."""
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """After these somebody is already meant to have the GPUs."""
 
@@ -84,6 +87,7 @@ class State:
         """A run that was told to stop has left; the scheduler clears it."""
         self._seq = self._front = self._runs = 0
         self._stepped: list[JobState] = []
+        self._recent: deque[Shape] = deque()
         self._on: dict[type, Callable[[Any], bool]] = {
             NodeJoined: self._node_joined, NodeLost: self._node_lost, Submitted: self._submitted,
             Cancelled: self._cancelled, Held: self._held, Released: self._released, Started: self._started,
@@ -159,9 +163,21 @@ class State:
         if fact.job.id in self.jobs:
             return False
         job = JobState(fact.job, self._next_tail_stamp(), fact.at)
+        self._remember(job.shape)
         self.jobs[job.id] = self.waiting[job.id] = self.touched[job.id] = job
         self.news = True
         return True
+
+    def _remember(self, shape: Shape) -> None:
+        """Keeps count of what was asked for lately."""
+        recent = self.floor.recent
+        self._recent.append(shape)
+        recent[shape] += 1
+        if len(self._recent) > RECENT:
+            oldest = self._recent.popleft()
+            recent[oldest] -= 1
+            if not recent[oldest]:
+                del recent[oldest]
 
     def _cancelled(self, fact: Cancelled) -> bool:
         job = self.jobs.get(fact.job)
@@ -242,7 +258,11 @@ class State:
         job = self._running(fact.job, fact.run)
         if job is None:
             return False
-        job.remaining_s, job.mark = fact.remaining_s, fact.at
+        if fact.remaining_s is not None:
+            job.remaining_s = fact.remaining_s
+        elif job.remaining_s is not None:
+            job.remaining_s = job.remaining(fact.at)
+        job.mark = fact.at
         self.floor.touch(job.slots)
         if job.status == "running":
             job.rate = fact.rate

@@ -36,6 +36,10 @@ class Snapshot:
     def active(self) -> Iterator[JobState]:
         return (job for job in self._state.active.values() if not job.leaving)
 
+    @property
+    def idle_gpus(self) -> int:
+        return self._state.floor.idle.total()
+
     def job(self, job: JobId) -> JobState:
         return self._state.jobs[job]
 

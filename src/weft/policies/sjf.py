@@ -12,5 +12,8 @@ from weft.model import Seconds
 class Sjf(Policy):
     """Shortest job first, without preemption."""
 
+    backfill: bool = False
+    """Let those pass who do not delay the first that does not fit (EASY)."""
+
     def key(self, job: JobView, now: Seconds) -> float:
         return job.remaining(now)

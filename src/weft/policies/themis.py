@@ -109,7 +109,7 @@ class Themis(Replanner):
                 memo.iteration_s[job.id] = job.profile.iteration_s if job.profile else 1.0
                 memo.gpus[job.id], memo.done[job.id] = job.gpus, 0.0
                 memo.left[job.id] = _iterations(job)
-            case Progressed(job=job_id, remaining_s=left_s) | Exited(job=job_id, remaining_s=float(left_s)):
+            case Progressed(job=job_id, remaining_s=float(left_s)) | Exited(job=job_id, remaining_s=float(left_s)):
                 self._note(memo, job_id, left_s / memo.iteration_s[job_id])
             case Start(job=job_id):
                 memo.alive.add(job_id)

@@ -1,0 +1,46 @@
+"""Memory fit: the GPUs with the least memory that suffices, so that large ones stay for those who need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from weft.core.floor import Room, memory_held
+from weft.core.free import Free, members
+from weft.core.shapes import Shape, memory_needed
+
+
+@dataclass(frozen=True)
+class MemoryFit:
+    """Best fit by GPU memory."""
+
+    looks: ClassVar[bool] = True
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        if shape.gpus <= free.largest():
+            able = members(free.at_least(shape.gpus))
+            node = min(able, key=lambda node: (_waste(shape, free, node), node), default=None)
+            return None if node is None else ((node, shape.gpus),)
+        parts, need = [], shape.gpus
+        for node in free.idle_nodes():
+            parts.append((node, min(need, free.size[node])))
+            need -= parts[-1][1]
+            if not need:
+                return tuple(parts)
+        return None
+
+    def pick(self, room: Room, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(sorted(fitting, key=lambda gpu: (_left_mb(room, gpu), gpu))[:count]))
+
+
+def _waste(shape: Shape, free: Free, node: int) -> float:
+    """Memory left over on the tightest GPUs of a node that would do."""
+    room, need = free.rooms[node], memory_needed(shape)
+    left = sorted(mb for gpu in range(len(room.holders)) if (mb := _left_mb(room, gpu)) >= need)
+    return sum(left[: shape.gpus]) - need * shape.gpus
+
+
+def _left_mb(room: Room, gpu: int) -> int:
+    held = sum(memory_held(holder, room.node.id, gpu) for holder in room.holders[gpu])
+    return room.node.gpus[gpu].memory_mb - held

@@ -1,0 +1,116 @@
+"""Gittins: the job most likely to finish soon for the service it would take, given the service it has had.
+
+For a job that has attained a, the index is the largest over all d of P(S <= a + d | S > a) / E[min(S - a, d) | S > a]:
+S is the service (time x GPUs) of jobs, of the log-normal distribution given or of those that have finished so far.
+Attained service is looked at in steps of a quantum. Until enough have finished, the least served goes first.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from weft.core.ports import Ask, JobView, Replanner, View
+from weft.model import Exited, Fact, JobId, Seconds, Start, Submitted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENOUGH = 20
+SAMPLES = 2000
+
+
+@dataclass
+class Service:
+    """Services of finished jobs, sorted, and the indices computed from them."""
+
+    gpus: dict[JobId, int] = field(default_factory=dict)
+    started: dict[JobId, Seconds] = field(default_factory=dict)
+    spent: dict[JobId, float] = field(default_factory=dict)
+    finished: list[float] = field(default_factory=list)
+    indices: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gittins(Replanner):
+    """Largest Gittins index first: likely to finish soon, given what it has had."""
+
+    quantum: float = 3250.0
+    """GPU-seconds between two looks at a job's index."""
+    median: float | None = None
+    """With `mean`: the log-normal distribution of GPU-seconds; none: learned from the jobs that finish."""
+    mean: float | None = None
+
+    preempts = True
+
+    def __post_init__(self) -> None:
+        if self.quantum <= 0:
+            raise ValueError(f"quantum must be above 0, not {self.quantum}")
+        if (self.median is None) != (self.mean is None):
+            raise ValueError("median and mean go together")
+        if self.median is not None and self.mean is not None and not 0 < self.median <= self.mean:
+            raise ValueError(f"no log-normal has median {self.median} and mean {self.mean}")
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        """For the eye only: without a distribution, the least served first."""
+        return job.attained(now) * max(job.gpus, 1)
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        memo: Service = view.memo
+        jobs: list[JobView] = [*view.waiting, *view.active]
+        jobs.sort(key=lambda job: (-self._index(memo, self._level(job, view.now)), job.stamp))
+        return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for job in jobs]
+
+    def _level(self, job: JobView, now: Seconds) -> int:
+        return int(job.attained(now) * max(job.gpus, 1) / self.quantum)
+
+    def _index(self, memo: Service, level: int) -> float:
+        known = memo.indices.get(level)
+        if known is None:
+            samples = self._given() if self.median is not None else memo.finished
+            known = gittins_index(samples, level * self.quantum) if len(samples) >= ENOUGH else -float(level)
+            memo.indices[level] = known
+        return known
+
+    def _given(self) -> list[float]:
+        """The distribution as equally likely samples."""
+        assert self.median is not None
+        assert self.mean is not None
+        spread = NormalDist(log(self.median), sqrt(2 * log(self.mean / self.median)) or 1e-9)
+        return [exp(spread.inv_cdf((k + 0.5) / SAMPLES)) for k in range(SAMPLES)]
+
+    def memo(self) -> Service:
+        return Service()
+
+    def observe(self, memo: Service, fact: Fact) -> Service:
+        match fact:
+            case Submitted(job=job):
+                memo.gpus[job.id] = max(job.gpus, 1)
+            case Start(at=at, job=job_id):
+                memo.started[job_id] = at
+            case Exited(at=at, job=job_id, how=how):
+                memo.spent[job_id] = memo.spent.get(job_id, 0.0) + at - memo.started.pop(job_id, at)
+                if how == "done" and self.median is None:
+                    insort(memo.finished, memo.spent[job_id] * memo.gpus[job_id])
+                    if len(memo.finished) > SAMPLES:
+                        del memo.finished[:: len(memo.finished) - 1]
+                    memo.indices.clear()
+        return memo
+
+
+def gittins_index(samples: list[float], attained: float) -> float:
+    """The index of a job that has attained this much, its service being one of these samples."""
+    import numpy as np
+
+    left: NDArray[np.float64] = np.asarray(samples) - attained
+    left = left[left > 0]
+    if not len(left):
+        return 0.0
+    done = np.arange(1, len(left) + 1) / len(left)
+    spent = (np.cumsum(left) + left * np.arange(len(left) - 1, -1, -1)) / len(left)
+    return float(np.max(done / spent))

@@ -1,0 +1,89 @@
+"""QSSF (Helios, SC'21): quasi-shortest service first. GPU time is predicted from the user's own jobs of similar names.
+
+A name's stem is what is left without digits and signs: `bert-lr3-v2` and `bert-lr5-v1` are alike. Where a user has no
+such job yet, all of its jobs count, then everybody's. Nobody is stopped; who does not fit first gets a reservation.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from weft.core.ports import Ask, JobView, Replanner, View
+from weft.model import Cancelled, Exited, Fact, Job, JobId, Seconds, Start, Submitted
+
+
+@dataclass
+class History:
+    """Mean GPU time of finished jobs, by user and stem, by user, and of all."""
+
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    started: dict[JobId, Seconds] = field(default_factory=dict)
+    spent_s: dict[JobId, float] = field(default_factory=dict)
+    means: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
+    queue: list[tuple[float, int, JobId]] = field(default_factory=list)
+    """Who waits, shortest predicted first."""
+    predicted: dict[JobId, tuple[float, int, JobId]] = field(default_factory=dict)
+
+    def leave_queue(self, job: JobId) -> None:
+        del self.queue[bisect_left(self.queue, self.predicted[job])]
+
+    def predict(self, job: Job) -> float:
+        for kind in _kinds(job):
+            if kind in self.means:
+                return self.means[kind][0] * max(job.gpus, 1)
+        return job.declared_s * max(job.gpus, 1) if job.declared_s is not None else inf
+
+    def learn(self, job: Job, seconds: float) -> None:
+        for kind in _kinds(job):
+            mean, count = self.means.get(kind, (0.0, 0))
+            self.means[kind] = mean + (seconds - mean) / (count + 1), count + 1
+
+
+@dataclass(frozen=True)
+class Qssf(Replanner):
+    """Shortest predicted GPU time first, from the user's history; no preemption."""
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        """For the eye only: the order is that of the predictions."""
+        return job.submitted_at
+
+    def rank(self, view: View) -> Iterator[Ask]:
+        history: History = view.memo
+        for _, _, job_id in list(history.queue):
+            if not view.idle_gpus:
+                return
+            job = view.job(job_id)
+            if job.waits:
+                yield Ask((job.id,), job.gpus, job.job.share, job.job.where)
+
+    def memo(self) -> History:
+        return History()
+
+    def observe(self, memo: History, fact: Fact) -> History:
+        match fact:
+            case Submitted(job=job):
+                memo.jobs[job.id] = job
+                memo.predicted[job.id] = (memo.predict(job), len(memo.jobs), job.id)
+                insort(memo.queue, memo.predicted[job.id])
+            case Start(at=at, job=job_id):
+                memo.started[job_id] = at
+                memo.leave_queue(job_id)
+            case Cancelled(job=job_id) if job_id not in memo.started:
+                memo.leave_queue(job_id)
+            case Exited(at=at, job=job_id, how=how):
+                memo.spent_s[job_id] = memo.spent_s.get(job_id, 0.0) + at - memo.started.pop(job_id, at)
+                if how == "done":
+                    memo.learn(memo.jobs[job_id], memo.spent_s[job_id])
+                else:
+                    insort(memo.queue, memo.predicted[job_id])
+        return memo
+
+
+def _kinds(job: Job) -> tuple[Hashable, ...]:
+    """What a job is like, closest first."""
+    name = job.name or (job.profile.model if job.profile else "")
+    stem = "".join(letter for letter in name.lower() if letter.isalpha())
+    return (job.user, stem, job.gpus), (job.user, stem), (job.user,), ()
