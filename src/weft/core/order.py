@@ -231,7 +231,8 @@ class Walked:
         else:
             self._failed_split[shape.family] = 0
 
-    def _dropped(self, shape: Shape) -> bool:
+    def dropped(self, shape: Shape) -> bool:
+        """Whether a smaller one of its family has failed."""
         if 0 < shape.gpus <= self._largest:
             return shape.gpus >= self._failed.get(shape.family, NEVER)
         return shape.gpus >= self._failed_split.get(shape.family, NEVER)
@@ -249,7 +250,7 @@ class Heads(Walked):
         heap = self._heap
         while heap:
             key, stamp, job, entries, skip = heap[0]
-            if self._dropped(job.shape):
+            if self.dropped(job.shape):
                 heappop(heap)
                 continue
             size = len(entries)
@@ -275,7 +276,7 @@ class Streams(Walked):
         heap = self._heap
         while heap:
             key, stamp, job, stream = heap[0]
-            if self._dropped(job.shape):
+            if self.dropped(job.shape):
                 heappop(heap)
                 continue
             yield key, stamp, job

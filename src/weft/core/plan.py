@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.job import JobState
-from weft.core.order import Heads, Order
+from weft.core.order import Heads, Order, Walked
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
 from weft.core.shapes import Shape, pinned_shape, shape_of_weave
@@ -18,6 +18,8 @@ from weft.core.state import State
 from weft.core.walk import NEVER, Decide, Walk
 from weft.model import WHOLE, JobId, Reserve, Seconds
 
+NOBODY = 1 << 60
+"""The rank of a run that nobody asks for."""
 BACKFILL_DEPTH = 500
 """How many of those who wait are looked at behind a reservation."""
 
@@ -90,24 +92,41 @@ def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: 
 
 
 def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> list[tuple[JobId, ...]]:
-    """The walk for a replanner's asks: what runs as asked stays where it is. Returns those that have to wait."""
-    walk, pending = Walk(state, placement, decide), []
+    """The walk for a replanner's asks: what runs as asked stays. Returns those that GPUs are vacated for."""
+    walk, pending, hopeless = Walk(state, placement, decide), [], Walked(state.floor.soon.top)
     rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
+    runs = sorted(state.active.values(), key=lambda job: (rank.get(job.id, NOBODY), job.stamp), reverse=True)
     for place, ask in enumerate(asks):
         jobs = tuple([state.jobs[job] for job in ask.jobs])
         running = tuple([job for job in jobs if job.active])
+        shape = ask_shape(ask, jobs)
         if running and _as_asked(ask, jobs):
             continue
-        shape = ask_shape(ask, jobs)
-        if any(job.leaving for job in jobs):
-            walk.promise(shape)
-        elif not running and walk.start(jobs, shape, ask.share):
+        if not running and (hopeless.dropped(shape) or walk.start(jobs, shape, ask.share)):
             continue
-        elif shape.gpus and (running or not walk.promise(shape)):
-            walk.make_room(shape, walk.clear(shape, _later(state, rank, place, ask), forced=running))
-        if not ask.where.pinned:
+        if any(job.leaving for job in jobs):
+            promised = walk.promise(shape)
+        elif not running and walk.promise(shape):
+            promised = True
+        else:
+            victims = _less_wanted(runs, rank, place, ask)
+            promised = bool(shape.gpus) and walk.make_room(shape, walk.clear(shape, victims, forced=running))
+        if ask.where.pinned:
+            continue
+        if promised:
             pending.append(ask.jobs)
+        elif not running:
+            hopeless.fail(shape)
     return pending
+
+
+def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:
+    """Of the runs, the least wanted first, those that stay so far and are wanted less than this ask."""
+    for job in runs:
+        if rank.get(job.id, NOBODY) <= place:
+            return
+        if not job.leaving and job.id not in ask.jobs:
+            yield job
 
 
 def go_on(state: State, order: Order | None, placement: Placement, decide: Decide) -> None:
@@ -136,15 +155,3 @@ def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
 def _as_asked(ask: Ask, jobs: tuple[JobState, ...]) -> bool:
     weave = tuple(sorted(ask.jobs)) if len(ask.jobs) > 1 else ()
     return all(job.active and job.weave == weave and job.slots == jobs[0].slots for job in jobs)
-
-
-def _later(state: State, rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:
-    """Runs that are wanted less than this ask, the least wanted first."""
-    last = len(rank) + 1
-    worse = [
-        job
-        for job in state.active.values()
-        if not job.leaving and rank.get(job.id, last) > place and job.id not in ask.jobs
-    ]
-    worse.sort(key=lambda job: (rank.get(job.id, last), job.stamp), reverse=True)
-    return iter(worse)

@@ -8,13 +8,15 @@ Attained service is looked at in steps of a quantum. Until enough have finished,
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from weft.core.ports import Ask, JobView, Replanner, View
+from weft.core.shapes import Shape
 from weft.model import Exited, Fact, JobId, Seconds, Start, Submitted
 
 if TYPE_CHECKING:
@@ -62,9 +64,9 @@ class Gittins(Replanner):
 
     def rank(self, view: View) -> Iterable[Ask]:
         memo: Service = view.memo
-        jobs: list[JobView] = [*view.waiting, *view.active]
-        jobs.sort(key=lambda job: (-self._index(memo, self._level(job, view.now)), job.stamp))
-        return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for job in jobs]
+        ranked = [(-self._index(memo, self._level(job, view.now)), job.stamp, job) for job in _candidates(view)]
+        ranked.sort(key=lambda entry: entry[:2])
+        return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for _, _, job in ranked]
 
     def _level(self, job: JobView, now: Seconds) -> int:
         return int(job.attained(now) * max(job.gpus, 1) / self.quantum)
@@ -101,6 +103,17 @@ class Gittins(Replanner):
                         del memo.finished[:: len(memo.finished) - 1]
                     memo.indices.clear()
         return memo
+
+
+def _candidates(view: View) -> Iterator[JobView]:
+    """Those that run, and of each shape and attained service as many as the cluster could hold, first come first."""
+    yield from view.active
+    seen: Counter[tuple[Shape, float]] = Counter()
+    for job in sorted(view.waiting, key=lambda job: job.stamp):
+        alike = (job.shape, job.attained(view.now))
+        seen[alike] += 1
+        if seen[alike] * job.gpus <= view.gpus:
+            yield job
 
 
 def gittins_index(samples: list[float], attained: float) -> float:
