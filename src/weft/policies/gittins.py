@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ENOUGH = 20
 SAMPLES = 2000
+GROWTH = 1.05
+"""Indices are computed anew when so many more have finished."""
 
 
 @dataclass
@@ -36,6 +38,9 @@ class Service:
     spent: dict[JobId, float] = field(default_factory=dict)
     finished: list[float] = field(default_factory=list)
     indices: dict[int, float] = field(default_factory=dict)
+    seen: int = 0
+    refreshed_at: int = 0
+    """How many had finished when the indices were last computed."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,10 @@ class Gittins(Replanner):
                     insort(memo.finished, memo.spent[job_id] * memo.gpus[job_id])
                     if len(memo.finished) > SAMPLES:
                         del memo.finished[:: len(memo.finished) - 1]
-                    memo.indices.clear()
+                    memo.seen += 1
+                    if memo.seen > GROWTH * memo.refreshed_at:
+                        memo.indices.clear()
+                        memo.refreshed_at = memo.seen
         return memo
 
 
