@@ -81,7 +81,11 @@ def _make(kind: str, group: str, spec: str) -> object:
         raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
     if kind == "placement" and not callable(getattr(cls, "place", None)):
         raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
-    return _build(cls, head, dict(_option(spec, text) for text in rest))
+    options = [_option(spec, text) for text in rest]
+    twice = [name for at, (name, _) in enumerate(options) if name in dict(options[:at])]
+    if twice:
+        raise InputError(f"option {twice[0]!r} of {spec!r} is given twice", hint="give each option once")
+    return _build(cls, head, dict(options))
 
 
 def _classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:

@@ -12,8 +12,10 @@ from typing import Protocol
 
 from weft.core.free import Free
 from weft.core.shapes import Shape, memory_needed
+from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
+MANY_SHAPES = 10_000
 SLACK = 1e-9
 """Shares are fractions such as 1/3: their sums are compared with this much patience."""
 
@@ -61,6 +63,7 @@ class Floor:
         self.oversubscription = oversubscription
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
+        self._sizes: dict[Shape, list[int]] = {}
 
     # ---- nodes come and go
 
@@ -74,7 +77,8 @@ class Floor:
             self.idle.add_node(len(node.gpus), node.switch)
             self.soon.add_node(len(node.gpus), node.switch)
         self.by_id[node.id] = room
-        self.idle.switch[room.index] = self.soon.switch[room.index] = node.switch
+        for free in (self.idle, self.soon):
+            free.move(room.index, node.switch)
         self._note(room)
         self.idle.change(room.index, len(node.gpus))
         self.soon.change(room.index, len(node.gpus))
@@ -122,8 +126,9 @@ class Floor:
                 if not holders:
                     idle += 1
                     soon += 1
-                elif all(h.leaving for h in holders):
-                    soon += 1
+                else:
+                    soon += all(h.leaving for h in holders)
+                    self._check_room(room, gpu, holder)
                 holders.append(holder)
             if idle:
                 self.idle.change(room.index, -idle)
@@ -132,6 +137,15 @@ class Floor:
             if family.cpus or family.ram_mb:
                 room.cpus_used += family.cpus * (len(gpus) or 1)
                 room.ram_used += family.ram_mb * (len(gpus) or 1)
+
+    def _check_room(self, room: Room, gpu: int, holder: Holder) -> None:
+        """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
+        woven = {h.weave for h in room.holders[gpu] if h.weave}
+        if holder.weave in woven:
+            return
+        request = sum(h.seat.family.share.request for h in room.holders[gpu] if not h.weave) + len(woven)
+        if request + holder.seat.family.share.request > 1 + SLACK:
+            raise PlanError(f"GPU {gpu} of {room.node.id} would be given out twice")
 
     def leave(self, holder: Holder, slots: Slots) -> None:
         """The holder (its `leaving` just set) is on its way out: its GPUs are promised back."""
@@ -195,7 +209,20 @@ class Floor:
             mask = self._mask(shape)
             if mask is not None:
                 return base.masked(mask)
-        return base.recounted([self.count_for(room, shape, soon=soon) for room in self.rooms])
+        free = base.recounted([self.count_for(room, shape, soon=soon) for room in self.rooms])
+        free.size = self._sizes_for(shape)
+        free.top = max(free.size, default=0)
+        return free
+
+    def _sizes_for(self, shape: Shape) -> list[int]:
+        """How many GPUs each node could give this shape if it were empty."""
+        sizes = self._sizes.get(shape)
+        if sizes is None:
+            empty = self.empty_copy()
+            sizes = [empty.count_for(room, shape, soon=False) for room in empty.rooms]
+            if len(self._sizes) < MANY_SHAPES:
+                self._sizes[shape] = sizes
+        return sizes
 
     def count_for(self, room: Room, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> int:
         if not room.alive:
@@ -252,6 +279,7 @@ class Floor:
 
     def _topology_changed(self) -> None:
         self._masks.clear()
+        self._sizes.clear()
         self._empty = None
         self.idle.top = self.soon.top = max((len(r.node.gpus) for r in self.rooms if r.alive), default=0)
 

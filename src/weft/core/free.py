@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Free:
-    __slots__ = ("count", "levels", "mask", "recent", "rooms", "size", "switch", "top")
+    __slots__ = ("count", "levels", "mask", "racks", "recent", "rooms", "size", "switch", "top")
 
     def __init__(self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None) -> None:
         self.rooms = rooms
@@ -28,6 +28,8 @@ class Free:
         """GPUs that each node has."""
         self.switch: list[str] = []
         self.levels: list[int] = [0]
+        self.racks: dict[str, int] = {}
+        """The nodes under each switch."""
         self.top = 0
         """The size of the largest living node."""
         self.mask: int = -1
@@ -72,7 +74,7 @@ class Free:
 
     def rack(self, switch: str) -> int:
         """The set of nodes under a switch."""
-        return sum(1 << node for node, name in enumerate(self.switch) if name == switch) & self.mask
+        return self.racks.get(switch, 0) & self.mask
 
     def total(self) -> int:
         return sum(gpus * (level & self.mask).bit_count() for gpus, level in enumerate(self.levels))
@@ -84,9 +86,16 @@ class Free:
         self.size.append(gpus)
         self.top = max(self.top, gpus)
         self.switch.append(switch)
+        self.racks[switch] = self.racks.get(switch, 0) | 1 << (len(self.size) - 1)
         while len(self.levels) <= gpus:
             self.levels.append(0)
         self.levels[0] |= 1 << (len(self.count) - 1)
+
+    def move(self, node: int, switch: str) -> None:
+        """The node hangs on this switch now."""
+        self.racks[self.switch[node]] &= ~(1 << node)
+        self.racks[switch] = self.racks.get(switch, 0) | 1 << node
+        self.switch[node] = switch
 
     def change(self, node: int, by: int) -> None:
         before = self.count[node]
@@ -100,20 +109,21 @@ class Free:
         view = Free.__new__(Free)
         view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
         view.mask, view.top, view.rooms, view.recent = mask, self.top, self.rooms, self.recent
+        view.racks = self.racks
         return view
 
     def copy(self) -> Free:
         twin = Free.__new__(Free)
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
         twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
-        twin.rooms, twin.recent = self.rooms, self.recent
+        twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
         return twin
 
     def recounted(self, counts: list[int]) -> Free:
         """An index of the same nodes with other counts."""
         twin = Free.__new__(Free)
         twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
-        twin.rooms, twin.recent = self.rooms, self.recent
+        twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
         twin.levels = [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node

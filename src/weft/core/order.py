@@ -24,6 +24,8 @@ Entry = tuple[float, int, JobState]
 Line = tuple[float, int, JobState]
 """(intercept, stamp, job): ascending, so that the worst is last."""
 NEVER = 1 << 60
+KEY_ROUNDING = 1e-6
+"""A line gives back a key with this much error: keys that close are equal, or a job could be stopped for its like."""
 ROUNDING_S = 1e-6
 """The same step computed at two instants may differ by this much."""
 
@@ -153,16 +155,17 @@ class Order:
             if lines:
                 intercept, stamp, _ = lines[-1]
                 key = intercept + slope * now
-                if key > floor_key or (key == floor_key and stamp > floor_stamp):
+                if key >= floor_key - KEY_ROUNDING:
                     heap.append((-key, -stamp, slope, len(lines) - 1))
         if len(heap) > 1:
             heapify(heap)
         while heap:
             key, stamp, slope, index = heap[0]
-            if -key < floor_key or (-key == floor_key and -stamp < floor_stamp):
+            if -key < floor_key - KEY_ROUNDING:
                 return
             lines = self._lines[slope]
-            yield lines[index][2]
+            if -key > floor_key + KEY_ROUNDING or -stamp > floor_stamp:
+                yield lines[index][2]
             if index:
                 heapreplace(heap, self._tail(slope, lines, index - 1, now))
             else:

@@ -16,6 +16,7 @@ from weft.core.reach import Reach
 from weft.core.shapes import Shape, pinned_shape, shape_of_weave
 from weft.core.state import State
 from weft.core.walk import NEVER, Decide, Walk
+from weft.errors import PlanError
 from weft.model import WHOLE, JobId, Reserve, Seconds
 
 NOBODY = 1 << 60
@@ -32,7 +33,8 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
     if policy.backfill and not policy.preempts:
         backfill(state, order, placement, decide)
         return
-    nothing_new = reach.settled_at == floor.version and not order.rising and not floor.leaving
+    settled = reach.settled_at == floor.version and not order.rising and not floor.leaving
+    nothing_new = settled and order.all_want_whole_gpus()
     walk, heads = Walk(state, placement, decide), order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
     known = policy.preempts and not walk.anywhere
     for key, stamp, job in heads:
@@ -147,6 +149,9 @@ def go_on(state: State, order: Order | None, placement: Placement, decide: Decid
 
 
 def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
+    """What an ask needs; jobs are woven only with as many GPUs each, and get no more or less than they asked for."""
+    if any(job.gpus != ask.gpus for job in jobs):
+        raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
     if ask.where.pinned:
         return pinned_shape(jobs[0].shape, ask.share, ask.where)
     return shape_of_weave([job.shape for job in jobs], ask.share, jobs[0].job.where)

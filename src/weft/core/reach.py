@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from weft.core.floor import Room
 from weft.core.free import Free, members
-from weft.core.order import Order
+from weft.core.order import KEY_ROUNDING, Order
 from weft.core.shapes import Shape
 from weft.core.state import State
 
@@ -34,8 +35,10 @@ class Finding:
 
 
 class Reach:
-    def __init__(self, state: State, order: Order) -> None:
-        self._state, self._order = state, order
+    """With `whole_nodes`, the placement gives gangs that no node could hold whole nodes and one rest."""
+
+    def __init__(self, state: State, order: Order, *, whole_nodes: bool) -> None:
+        self._state, self._order, self._whole_nodes = state, order, whole_nodes
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
         """The floor's version after the last walk: while it stays, whoever did not fit does not fit."""
@@ -46,7 +49,7 @@ class Reach:
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
         floor, changes = self._state.floor, self._changes
-        known = self._findings.get(shape) if shape.whole else None
+        known = self._findings.get(shape) if self._knows(shape) else None
         if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising:
             return False
         for bit in changes[known.seen :]:
@@ -57,11 +60,30 @@ class Reach:
             else:
                 known.able &= ~(1 << node)
         known.key, known.stamp, known.stale, known.seen = key, stamp, 0, len(changes)
-        return known.able.bit_count() < max(shape.gpus // max(floor.soon.top, 1), 1)
+        return not self._suffices(shape, known.able)
+
+    def _knows(self, shape: Shape) -> bool:
+        return shape.whole and (self._whole_nodes or shape.gpus <= self._state.floor.soon.top)
+
+    def _suffices(self, shape: Shape, able: int) -> bool:
+        """One node that could hold it all; or whole nodes for all but a rest, where no node is large enough."""
+        sizes, top = self._state.floor.soon.size, self._state.floor.soon.top
+        if shape.gpus <= top:
+            return able != 0
+        whole = sum(sizes[node] for node in members(able))
+        return whole + (shape.gpus % top if self._alike() else top) >= shape.gpus
+
+    def _alike(self) -> bool:
+        """Whether all living nodes have as many GPUs."""
+        top = self._state.floor.soon.top
+        return all(len(room.node.gpus) == top for room in self._state.floor.rooms if room.alive)
 
     def learn(self, shape: Shape, key: float, stamp: int, free: Free, promised: Iterable[int]) -> None:
         """An attempt failed: `free` is what each node could have given, with all gone that may be stopped."""
-        able = free.at_least(min(shape.gpus, free.largest()))
+        if shape.gpus <= self._state.floor.soon.top:
+            able = free.at_least(shape.gpus)
+        else:
+            able = sum(1 << node for node in free.idle_nodes())
         stale = sum(1 << node for node in promised)
         if len(self._changes) > CHANGES:
             self._changes.clear()
@@ -72,13 +94,17 @@ class Reach:
         if not room.alive:
             return False
         line_of, now = self._order.line_of, self._state.now
-        spare = len(room.holders) - min(shape.gpus, len(room.holders))
+        whole = shape.gpus > self._state.floor.soon.top
+        spare = 0 if whole else len(room.holders) - shape.gpus
+        if spare < 0:
+            return False
         for holders in room.holders:
             for holder in holders:
                 if holder.leaving:
                     continue
                 line = line_of.get(holder)  # spelt out, not asked of the order: this is the innermost loop
-                if line is None or (line[1] + line[0] * now, line[2]) < (key, stamp):
+                own = line[1] + line[0] * now if line is not None else -inf
+                if own < key - KEY_ROUNDING or (own <= key + KEY_ROUNDING and line is not None and line[2] < stamp):
                     spare -= 1
                     if spare < 0:
                         return False

@@ -47,14 +47,23 @@ def repack(state: State, wanted: Wanted, placement: Placement, fail: Callable[[S
 
 
 def _stay(scratch: Scratch, chosen: list[Seat]) -> None:
-    """The same choice where any GPUs will do: what runs stays on those it has."""
+    """The same choice where any GPUs will do: what runs as it should stays on those it has, if all find room so."""
+    if not all(seat.shape.plain for seat in chosen):
+        return
+    stays = {}
     for seat in chosen:
-        if seat.jobs[0].active:
-            seat.slots = seat.jobs[0].slots
-            scratch.keep(seat.shape, seat.slots)
+        job = seat.jobs[0]
+        if job.active and job.weave == seat.weave and scratch.vacant(job.slots):
+            scratch.keep(seat.shape, job.slots)
+            stays[id(seat)] = job.slots
     for seat in chosen:
-        if not seat.jobs[0].active:
-            seat.slots = scratch.seat(seat.shape) or seat.slots
+        if id(seat) not in stays:
+            slots = scratch.seat(seat.shape)
+            if slots is None:
+                return
+            stays[id(seat)] = slots
+    for seat in chosen:
+        seat.slots = stays[id(seat)]
 
 
 def solo(heads: Streams) -> Wanted:

@@ -38,7 +38,7 @@ class Scheduler:
         self._walks = self._replanner is None and not self._repack
         order = Resorted if resort else Order
         self.order = order(policy, victims=policy.preempts and self._walks)
-        self._reach = Reach(self.state, self.order)
+        self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
         self.memo = self._replanner.memo() if self._replanner else None
         self._observes = self._replanner is not None and type(self._replanner).observe is not Replanner.observe
         self._steps = type(policy).until is not Policy.until

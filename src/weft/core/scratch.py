@@ -65,6 +65,11 @@ class Scratch:
             for gpu in gpus:
                 self._taken[node] |= 1 << gpu
 
+    def vacant(self, slots: Slots) -> bool:
+        """Whether nobody has taken any of these whole GPUs."""
+        rooms = self._real.by_id
+        return not any(self._taken[rooms[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
+
     def floor(self) -> Floor:
         """The whole of it, holders and all."""
         if self._full is None:

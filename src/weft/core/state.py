@@ -297,7 +297,8 @@ class State:
             job.remaining_s = fact.remaining_s
         elif job.remaining_s is not None:
             job.remaining_s = job.remaining(fact.at)
-        status = TRANSITIONS[fact.how][job.status]
+        how = "lost" if job.lost and fact.how == "failed" else fact.how
+        status = TRANSITIONS[how][job.status]
         if job.cancelling and status != "done":
             status = "cancelled"
         elif status == "failed" and job.failures < job.job.retries:

@@ -7,6 +7,7 @@ averaged over the recent mix of demands; the job goes where that grows least.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from weft.core.free import Free
 from weft.core.shapes import Shape
@@ -15,6 +16,9 @@ from weft.core.shapes import Shape
 @dataclass(frozen=True)
 class Fgd:
     """Least growth of fragmentation under the recent mix of demands."""
+
+    whole_nodes: ClassVar[bool] = True
+    """Gangs that no node could hold take whole nodes, and one for the rest."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         need = shape.gpus

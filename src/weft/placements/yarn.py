@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from weft.core.free import Free
 from weft.core.shapes import Shape
@@ -11,6 +12,9 @@ from weft.core.shapes import Shape
 @dataclass(frozen=True)
 class Yarn:
     """First fit, gangs kept together."""
+
+    whole_nodes: ClassVar[bool] = True
+    """Gangs that no node could hold take whole nodes, and one for the rest."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         need = shape.gpus

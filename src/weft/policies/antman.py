@@ -7,12 +7,14 @@ those of one node reserved until more come. An opportunistic job takes the least
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.core.shapes import memory_needed
 from weft.model import (
+    WHOLE,
     Cancelled,
     Exited,
     Fact,
@@ -71,14 +73,18 @@ class Antman(Replanner):
         loads: Loads = view.memo
         waiting = sorted(view.waiting, key=lambda job: job.seq)
         node_size = max(view.node_gpus.values(), default=0)
+        if not any(view.active):  # those who hold parts of each other's GPUs would wait for ever: the first gets all
+            for job in waiting[1:]:
+                if job.reserved:
+                    yield Ask((job.id,), job.gpus, where=_at(job, ()), reserve=True)
         for job in waiting:
-            if not job.gpus:
-                yield Ask((job.id,), 0, job.job.share, job.job.where)
-            elif not job.job.opportunistic and any(loads.open.values()):
+            if _needs_more_than_gpus(job):
+                yield Ask((job.id,), job.gpus, WHOLE if job.gpus else job.job.share, job.job.where)
+            elif not job.job.opportunistic and (job.reserved or any(loads.open.values())):
                 yield from _own(job, loads, node_size)
         room = loads.room()
         for job in waiting:
-            if job.job.opportunistic and 0 < job.gpus <= len(room):
+            if job.job.opportunistic and job.gpus <= len(room) and not _needs_more_than_gpus(job):
                 free = sorted((gpu for gpu in room if _suits(job, loads.gpus[gpu])), key=loads.load.__getitem__)
                 if len(free) >= job.gpus:
                     yield Ask((job.id,), job.gpus, GUEST, _at(job, _slots(free[: job.gpus])))
@@ -115,6 +121,10 @@ def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
     """Starts a guaranteed job if its GPUs can be had, else reserves what can be."""
     held = _by_node(job.reserved)
     can_give = {node: [g for g in gpus if _suits(job, loads.gpus[node, g])] for node, gpus in loads.open.items()}
+    size = Counter(node for (node, _), card in loads.gpus.items() if node in loads.open and _suits(job, card))
+    if len(size) < len(loads.open) or set(size.values()) != {node_size}:
+        yield from _own_loosely(job, can_give, max(size.values(), default=0))
+        return
     whole, rest = (0, job.gpus) if job.gpus <= node_size else divmod(job.gpus, node_size)
     full = [node for node, gpus in held.items() if len(gpus) == node_size] if whole else []
     for node, gpus in can_give.items():
@@ -127,8 +137,18 @@ def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
     slots = tuple((node, tuple(sorted(gpus))) for node, gpus in held.items() if gpus)
     if sum(len(gpus) for _, gpus in slots) == job.gpus:
         yield Ask((job.id,), job.gpus, where=_at(job, slots))
-    elif slots != job.reserved:
+    if not job.active and slots != job.reserved:
         yield Ask((job.id,), job.gpus, where=_at(job, slots), reserve=True)
+
+
+def _own_loosely(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
+    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any GPUs if no node has."""
+    node = next((node for node, gpus in can_give.items() if len(gpus) >= job.gpus), None)
+    open_gpus = [(node, gpu) for node, gpus in can_give.items() for gpu in gpus]
+    if node is not None:
+        yield Ask((job.id,), job.gpus, where=_at(job, ((node, tuple(can_give[node][: job.gpus])),)))
+    elif job.gpus > largest and len(open_gpus) >= job.gpus:
+        yield Ask((job.id,), job.gpus, where=_at(job, _slots(open_gpus[: job.gpus])))
 
 
 def _hold_rest(held: dict[NodeId, list[int]], can_give: dict[NodeId, list[int]], need: int, mine: list[NodeId]) -> None:
@@ -140,6 +160,13 @@ def _hold_rest(held: dict[NodeId, list[int]], can_give: dict[NodeId, list[int]],
     node = (mine or enough or [most])[0]
     has = held.get(node, [])
     held[node] = has + can_give[node][: need - len(has)]
+
+
+def _needs_more_than_gpus(job: JobView) -> bool:
+    """Its CPUs, RAM, labels or ranks are the placement's business; the rule knows only GPUs."""
+    family = job.shape.family
+    ranks = isinstance(family.memory_mb, tuple)
+    return not job.gpus or bool(family.cpus or family.ram_mb or family.where.labels or family.where.pinned) or ranks
 
 
 def _suits(job: JobView, card: Card) -> bool:
@@ -162,17 +189,22 @@ def _start(memo: Loads, job: JobId, slots: Slots) -> None:
 
 def _reserve(memo: Loads, job: JobId, slots: Slots) -> None:
     held = memo.held.setdefault(job, set())
+    for gpu in sorted(held - set(_gpus(slots))):
+        held.discard(gpu)
+        memo.load[gpu] -= RESERVED
+        insort(memo.open[gpu[0]], gpu[1])
     for gpu in _gpus(slots):
         if gpu not in held:
             held.add(gpu)
             memo.load[gpu] += RESERVED
-            memo.open[gpu[0]].remove(gpu[1])
+            if gpu[1] in memo.open[gpu[0]]:
+                memo.open[gpu[0]].remove(gpu[1])
 
 
 def _leave(memo: Loads, job: JobId, load: float) -> None:
     for gpu in sorted(memo.held.pop(job, ())):
         memo.load[gpu] -= load
-        if not memo.guests[job]:
+        if not memo.guests[job] and not any(gpu in held for other, held in memo.held.items() if not memo.guests[other]):
             insort(memo.open[gpu[0]], gpu[1])
 
 

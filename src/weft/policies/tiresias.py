@@ -26,6 +26,10 @@ class Tiresias(Policy):
     preempts = True
     backfill = True
 
+    def __post_init__(self) -> None:
+        if any(t <= 0 for t in self.thresholds) or list(self.thresholds) != sorted(set(self.thresholds)):
+            raise ValueError(f"thresholds must be above 0 and rise, not {'+'.join(map(str, self.thresholds))}")
+
     def key(self, job: JobView, now: Seconds) -> float:
         attained = job.attained(now) * max(job.gpus, 1)
         return float(sum(attained >= threshold - ROUNDING for threshold in self.thresholds))
