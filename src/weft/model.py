@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from weft.errors import InputError
-
 Seconds = float
 JobId = str
 NodeId = str
@@ -96,15 +94,6 @@ class Job:
     profile: Profile | None = None
     command: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.gpus < 0 or self.cpus < 0 or self.ram_mb < 0:
-            raise InputError(f"job {self.id} asks for less than nothing", hint="gpus, cpus and ram_mb are 0 or more")
-        if isinstance(self.memory_mb, tuple) and len(self.memory_mb) != self.gpus:
-            ranks = len(self.memory_mb)
-            raise InputError(f"job {self.id} gives memory for {ranks} ranks and has {self.gpus} GPUs")
-        if self.where.pinned and sum(len(gpus) for _, gpus in self.where.pinned) != self.gpus:
-            raise InputError(f"job {self.id} is pinned to other than its {self.gpus} GPUs")
 
 
 Outcome = Literal["done", "failed", "stopped", "lost"]

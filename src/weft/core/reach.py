@@ -68,7 +68,7 @@ class Reach:
     def _suffices(self, shape: Shape, able: int) -> bool:
         """One node that could hold it all; or whole nodes for all but a rest, where no node is large enough."""
         sizes, top = self._state.floor.soon.size, self._state.floor.soon.top
-        if shape.gpus <= top:
+        if shape.gpus <= top or not top:
             return able != 0
         whole = sum(sizes[node] for node in members(able))
         return whole + (shape.gpus % top if self._alike() else top) >= shape.gpus

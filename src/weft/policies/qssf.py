@@ -6,13 +6,12 @@ such job yet, all of its jobs count, then everybody's. Nobody is stopped; who do
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.model import Cancelled, Exited, Fact, Job, JobId, Seconds, Start, Submitted
+from weft.model import Exited, Fact, Job, JobId, Seconds, Start, Submitted
 
 
 @dataclass
@@ -23,12 +22,7 @@ class History:
     started: dict[JobId, Seconds] = field(default_factory=dict)
     spent_s: dict[JobId, float] = field(default_factory=dict)
     means: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
-    queue: list[tuple[float, int, JobId]] = field(default_factory=list)
-    """Who waits, shortest predicted first."""
-    predicted: dict[JobId, tuple[float, int, JobId]] = field(default_factory=dict)
-
-    def leave_queue(self, job: JobId) -> None:
-        del self.queue[bisect_left(self.queue, self.predicted[job])]
+    predicted: dict[JobId, float] = field(default_factory=dict)
 
     def predict(self, job: Job) -> float:
         for kind in _kinds(job):
@@ -52,12 +46,10 @@ class Qssf(Replanner):
 
     def rank(self, view: View) -> Iterator[Ask]:
         history: History = view.memo
-        for _, _, job_id in list(history.queue):
+        for job in sorted(view.waiting, key=lambda job: (history.predicted[job.id], job.seq)):
             if not view.idle_gpus:
                 return
-            job = view.job(job_id)
-            if job.waits:
-                yield Ask((job.id,), job.gpus, job.job.share, job.job.where)
+            yield Ask((job.id,), job.gpus, job.job.share, job.job.where)
 
     def memo(self) -> History:
         return History()
@@ -66,19 +58,13 @@ class Qssf(Replanner):
         match fact:
             case Submitted(job=job):
                 memo.jobs[job.id] = job
-                memo.predicted[job.id] = (memo.predict(job), len(memo.jobs), job.id)
-                insort(memo.queue, memo.predicted[job.id])
+                memo.predicted[job.id] = memo.predict(job)
             case Start(at=at, job=job_id):
                 memo.started[job_id] = at
-                memo.leave_queue(job_id)
-            case Cancelled(job=job_id) if job_id not in memo.started:
-                memo.leave_queue(job_id)
             case Exited(at=at, job=job_id, how=how):
                 memo.spent_s[job_id] = memo.spent_s.get(job_id, 0.0) + at - memo.started.pop(job_id, at)
                 if how == "done":
                     memo.learn(memo.jobs[job_id], memo.spent_s[job_id])
-                else:
-                    insort(memo.queue, memo.predicted[job_id])
         return memo
 
 

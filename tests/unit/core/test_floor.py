@@ -44,7 +44,7 @@ WANTED: dict[str, tuple[Job, Slots | None]] = {
     "CPUs per GPU": (job(gpus=2, cpus=5), (("new", (2, 3)),)),
     "more CPUs than a node has": (job(gpus=2, cpus=9), None),
     "RAM per GPU": (job(gpus=4, ram_mb=16), (("new", (0, 1, 2, 3)),)),
-    "more RAM than a node has": (job(gpus=4, ram_mb=17), None),
+    "more RAM than a node has": (job(gpus=4, ram_mb=65), None),
     "CPUs and no GPU": (job(gpus=0, cpus=9), (("new", ()),)),
     "nothing": (job(gpus=0), (("old", ()),)),
 }
