@@ -8,7 +8,6 @@ from itertools import islice
 
 from benchmarks.figure import Figure
 from weft.sim.cluster import read_cluster
-from weft.sim.engine import Engine
 from weft.sim.generator import generate
 from weft.sim.simulation import Model, Setting, prepare
 from weft.sim.trace import TraceJob
@@ -26,8 +25,7 @@ def _per_event(policy: str, cluster: str, model: Model, waiting: int, goal: floa
     """All submitted at 0: the first step plans from cold, the following each take a completion."""
     trace = generate(waiting, seed=5, gpus_in_cluster=128)
     jobs = [TraceJob(0.0, job.job, job.work_s) for job in trace.jobs]
-    scheduler, costs = prepare(Setting(read_cluster(cluster), jobs, policy, model=model))
-    engine = Engine(read_cluster(cluster), jobs, costs)
+    scheduler, engine = prepare(Setting(read_cluster(cluster), jobs, policy, model=model))
     took: dict[float, float] = {}
     for events in islice(engine.instants(), 3 * EVENTS):
         at, started = events[-1].at, time.process_time()

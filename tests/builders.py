@@ -36,7 +36,6 @@ from weft.model import (
     Submitted,
     Wake,
 )
-from weft.sim.engine import Engine
 from weft.sim.simulation import Setting, prepare
 from weft.sim.trace import TraceJob
 
@@ -227,8 +226,8 @@ class Recording:
 def record(nodes: Sequence[Node], jobs: Sequence[TraceJob], policy: str, **rest: Any) -> Recording:
     """Runs a trace to its end."""
     setting = Setting(nodes, jobs, policy, **rest)
-    scheduler, costs = prepare(setting)
-    engine, recording = Engine(nodes, jobs, costs), Recording(setting, scheduler)
+    scheduler, engine = prepare(setting)
+    recording = Recording(setting, scheduler)
     for events in engine.instants():
         decisions = list(scheduler.step(*events))
         recording.steps.append((list(events), decisions))

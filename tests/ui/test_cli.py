@@ -17,7 +17,7 @@ FIGURES = {
 }  # fmt: skip
 SUMMARY = FIGURES | {
     "schema", "trace", "jobs", "policy", "placement", "model", "cluster", "gpus", "seed", "cpu_s", "facts",
-    "facts_per_s", "skipped", "unfinished",
+    "facts_per_s", "skipped", "unfinished", "failed",
 }  # fmt: skip
 
 WEFT = "job_id,submit_s,gpus,duration_s\n"

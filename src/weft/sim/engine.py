@@ -1,16 +1,39 @@
-"""The simulator: the engine that makes events of a trace and of decisions, an instant at a time."""
+"""The simulator: the engine that makes events of a trace and of decisions, an instant at a time.
+
+Of one instant come first the runs that finish, crash or begin to work, then nodes that are lost or come back, then the
+jobs that arrive, then the alarm. What follows from the decisions about these comes in further lists of that instant.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Node, NodeJoined, Seconds, Start, Stop, Submitted, Wake
+from weft.errors import InputError, PlanError
+from weft.model import (
+    Alarm,
+    Decision,
+    Event,
+    Exited,
+    JobId,
+    Node,
+    NodeId,
+    NodeJoined,
+    NodeLost,
+    Seconds,
+    Start,
+    Stop,
+    Submitted,
+    Wake,
+)
+from weft.sim.estimates import Estimates
+from weft.sim.faults import Faults
 from weft.sim.trace import TraceJob
 
 STEPS_PER_INSTANT = 1000
 """More than this without the clock moving is a policy that cannot make up its mind."""
+FUTILE_FAULTS = 50_000
+"""More failures and repairs than this without any job ending: none ever will."""
 
 
 class Costs(Protocol):
@@ -18,6 +41,9 @@ class Costs(Protocol):
 
     def start(self, start: Start) -> list[Event]: ...
     def stop(self, stop: Stop) -> list[Event]: ...
+    def lose(self, node: NodeId, now: Seconds) -> list[Event]:
+        """A node fails: what there is to say before it is gone."""
+
     def next_time(self) -> Seconds:
         """When something happens next by itself."""
 
@@ -30,12 +56,24 @@ class Costs(Protocol):
 
 
 class Engine:
-    def __init__(self, nodes: Sequence[Node], jobs: Sequence[TraceJob], costs: Costs) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        jobs: Sequence[TraceJob],
+        costs: Costs,
+        estimates: Estimates,
+        faults: Faults,
+    ) -> None:
         self._nodes, self._jobs, self._costs = nodes, jobs, costs
+        self._estimates, self._faults = estimates, faults
         self._arrived = 0
         self._arrival: Seconds = jobs[0].submit_s if jobs else float("inf")
+        self._fault: Seconds = faults.next_time()
         self._alarm: Seconds = float("inf")
         self._at_once: list[Event] = []
+        self._failures: dict[JobId, int] = {}
+        self._retries = {each.job.id: each.job.retries for each in jobs}
+        self._ended = self._futile = 0
 
     @property
     def arrived(self) -> int:
@@ -54,6 +92,7 @@ class Engine:
                 return
             events = self._happen(now)
             now = events[0].at
+            self._estimates.observe(events)
             yield events
 
     def execute(self, decision: Decision) -> None:
@@ -70,21 +109,28 @@ class Engine:
         steps = 0
         while self._at_once:
             events, self._at_once = self._at_once, []
+            self._estimates.observe(events)
             yield events
             steps += 1
             if steps > STEPS_PER_INSTANT:
                 raise PlanError(f"{steps} steps at {now} s without end: the policy stops and starts the same jobs")
 
     def _next(self) -> Seconds:
-        return min(self._arrival, self._costs.next_time(), self._alarm)
+        due = min(self._arrival, self._costs.next_time(), self._alarm)
+        fault = self._fault
+        if fault < due and (due < float("inf") or self._ended < len(self._jobs)):
+            return fault
+        return due
 
     def _happen(self, now: Seconds) -> list[Event]:
-        """What ends or begins by itself at this instant, then who arrives."""
         if self._arrival != now and self._costs.coincides(now, self._arrival):
             now = self._arrival
         events = self._costs.happen(now)
+        if self._fault < float("inf"):
+            self._count_ends(events)
+            events += self._fail(now)
         while self._arrival == now:
-            events.append(Submitted(now, self._jobs[self._arrived].job))
+            events.append(Submitted(now, self._estimates.tell(self._jobs[self._arrived].job)))
             self._arrived += 1
             more = self._arrived < len(self._jobs)
             self._arrival = self._jobs[self._arrived].submit_s if more else float("inf")
@@ -92,3 +138,28 @@ class Engine:
             self._alarm = float("inf")
             events.append(Wake(now))
         return events
+
+    def _fail(self, now: Seconds) -> list[Event]:
+        """Nodes that are lost or come back now."""
+        if self._fault > now:
+            return []
+        events: list[Event] = []
+        for fault in self._faults.happen(now):
+            if isinstance(fault, NodeLost):
+                events += self._costs.lose(fault.node, now)
+            events.append(fault)
+        self._fault = self._faults.next_time()
+        self._futile += 1
+        if self._futile > FUTILE_FAULTS:
+            hint = "nodes fail before any job gets on: choose a longer --mtbf or shorter --checkpoint-interval"
+            raise InputError(f"{FUTILE_FAULTS:,} failures and repairs by {now:.0f} s without a job ending", hint=hint)
+        return events
+
+    def _count_ends(self, events: list[Event]) -> None:
+        """Once all jobs have ended, nodes need not fail any more."""
+        for event in events:
+            if type(event) is Exited:
+                failures = self._failures[event.job] = self._failures.get(event.job, 0) + (event.how == "failed")
+                if event.how == "done" or failures > self._retries[event.job]:
+                    self._ended += 1
+                    self._futile = 0

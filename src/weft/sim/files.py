@@ -1,14 +1,15 @@
-"""Reads a text file, plain or gzip, and says what is wrong with one that cannot be read."""
+"""Reads a text file, plain or gzip, and says what is wrong with one that cannot be read; writes one whole or not."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import os
 import zlib
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 
 MAX_BYTES: Final = 1 << 30
 """Unpacked: some twenty million jobs. A small gzip can unpack to anything."""
@@ -31,6 +32,31 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
     except UnicodeDecodeError as error:
         found = f"expected UTF-8, found the byte 0x{data[error.start]:02x}; convert it: iconv -t utf-8"
         raise InputError("not UTF-8 text", where=_line(file, data, error.start), hint=found) from None
+
+
+def check_target(path: str | Path, *, force: bool) -> None:
+    """InputError where a file may not be written there."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError("is a directory", where=str(path), hint="expected a file; name one inside it")
+    if target.is_file() and not force:
+        raise InputError("exists", where=str(path), hint="name another file, or let --force replace it")
+
+
+def write_file(path: str | Path, data: bytes) -> None:
+    """The file is there whole or not at all; a pipe or a device is written as it is."""
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            partial.write_bytes(data)
+            partial.replace(target)
+    except OSError as error:
+        raise WeftError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read_bytes(file: str, max_bytes: int) -> bytes:

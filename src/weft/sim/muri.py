@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isclose
 
-from weft.model import Event, Exited, JobId, Progressed, Seconds, Start, Started, Stop
+from weft.model import Event, Exited, JobId, NodeId, Outcome, Progressed, Seconds, Start, Started, Stop
+from weft.sim.estimates import Estimates
+from weft.sim.faults import Crashes
 from weft.sim.speed import Run, Speed, profile_of
 from weft.sim.trace import TraceJob
 
@@ -34,8 +36,11 @@ QUIRKS = {
 
 
 class MuriCosts:
-    def __init__(self, jobs: Mapping[JobId, TraceJob], speed: Speed, quirks: Quirks) -> None:
+    def __init__(
+        self, jobs: Mapping[JobId, TraceJob], speed: Speed, quirks: Quirks, estimates: Estimates, crashes: Crashes
+    ) -> None:
         self._jobs, self._speed, self._quirks = jobs, speed, quirks
+        self._estimates, self._crashes = estimates, crashes
         self._left: dict[JobId, float] = {}
         self._runs: dict[JobId, Run] = {}
         self._ending: list[Run] = []
@@ -45,14 +50,21 @@ class MuriCosts:
         run = Run.of(self._jobs[start.job].job, start)
         run.started, run.since = True, start.at
         run.left = self._left.get(start.job, self._iterations(start.job))
+        run.crash_left = self._crashes.left_at(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
         return [Started(start.at, start.job, start.run, 0.0)]
 
     def stop(self, stop: Stop) -> list[Event]:
         run = self._remove(stop.job)
-        self._left[stop.job] = run.left
-        return [Exited(stop.at, stop.job, stop.run, "stopped", run.left * profile_of(run).iteration_s)]
+        return [Exited(stop.at, stop.job, stop.run, "stopped", self._believed_s(run))]
+
+    def lose(self, node: NodeId, now: Seconds) -> list[Event]:  # noqa: ARG002
+        """Runs that had GPUs only there are gone; `happen` has told how far they got. Others get a Stop."""
+        for run in [run for run in self._runs.values() if any(node == held for held, _ in run.slots)]:
+            if not self._speed.shrink(run, node):
+                self._remove(run.job.id)
+        return []
 
     def next_time(self) -> Seconds:
         return self._end
@@ -63,17 +75,19 @@ class MuriCosts:
         return ending == arrival
 
     def happen(self, now: Seconds) -> list[Event]:
-        """Completions, then every other run is advanced."""
+        """Completions and crashes, then every other run is advanced."""
         events: list[Event] = []
         if self._end <= now or self.coincides(self._end, now):
             for run in self._ending:
+                run.left = run.crash_left
                 self._remove(run.job.id)
-                events.append(Exited(now, run.job.id, run.run, "done", 0.0))
+                how: Outcome = "failed" if run.crash_left else "done"
+                events.append(Exited(now, run.job.id, run.run, how, self._believed_s(run) if run.crash_left else 0.0))
         for run in self._runs.values():
             run.left -= max(now - run.since - run.overhead, 0.0) / run.pace
             run.since = now
             solo = profile_of(run).iteration_s
-            events.append(Progressed(now, run.job.id, run.run, run.left * solo, solo / run.pace))
+            events.append(Progressed(now, run.job.id, run.run, self._believed_s(run), solo / run.pace))
         return events
 
     def settle(self, now: Seconds) -> None:
@@ -81,7 +95,7 @@ class MuriCosts:
         self._end, self._ending = float("inf"), []
         for run in self._runs.values():
             self._set_pace(run)
-            run.end = now + run.left * run.pace
+            run.end = now + (run.left - run.crash_left) * run.pace
             if self._together(run.end, self._end):
                 self._ending.append(run)
             elif run.end < self._end:
@@ -103,9 +117,16 @@ class MuriCosts:
                 run.pace *= self._speed.beside(run)
 
     def _remove(self, job: JobId) -> Run:
+        """Ends the run; nothing of its work is lost."""
         run = self._runs.pop(job)
+        self._left[job] = run.left
         self._speed.leave(run)
         return run
+
+    def _believed_s(self, run: Run) -> float | None:
+        solo = profile_of(run).iteration_s
+        left_s = run.left * solo
+        return self._estimates.left_s(run.job.id, self._iterations(run.job.id) * solo - left_s, left_s)
 
     def _iterations(self, job: JobId) -> float:
         known = self._jobs[job]

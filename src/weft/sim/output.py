@@ -136,5 +136,5 @@ def _read_gpus(path: Path) -> Iterator[tuple[Seconds, int]]:
 def _check_columns(table: Table, columns: Sequence[str], kind: str) -> None:
     for column in columns:
         if column not in table.columns:
-            hint = f"expected {', '.join(columns)}; found {table.header}"
+            hint = f"expected {', '.join(columns)}; found {table.shown}"
             raise InputError(f"a {kind} needs a column {column!r}", where=table.where, hint=hint)

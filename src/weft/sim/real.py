@@ -1,4 +1,5 @@
-"""Costs as they are: a start costs its start-up time, a stop loses the work since the last checkpoint.
+"""Costs as they are: a start costs its start-up time; a stop, a crash or a lost node loses the work since the last
+checkpoint.
 
 Between those a run goes at a steady pace: alone, spread, woven or beside others, as `speed` says.
 """
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import heappop, heappush
 
-from weft.model import Event, Exited, JobId, Progressed, Seconds, Start, Started, Stop
+from weft.model import Event, Exited, JobId, NodeId, Progressed, Seconds, Start, Started, Stop
+from weft.sim.estimates import Estimates
+from weft.sim.faults import Crashes
 from weft.sim.speed import Run, Speed
 from weft.sim.trace import TraceJob
 
@@ -17,10 +20,17 @@ CHECKPOINT_INTERVAL_S = 600.0
 
 class RealCosts:
     def __init__(
-        self, jobs: Mapping[JobId, TraceJob], speed: Speed, checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+        self,
+        jobs: Mapping[JobId, TraceJob],
+        speed: Speed,
+        checkpoint_interval_s: float,
+        estimates: Estimates,
+        crashes: Crashes,
     ) -> None:
         self._jobs, self._speed, self._checkpoint_s = jobs, speed, checkpoint_interval_s
+        self._estimates, self._crashes = estimates, crashes
         self._left: dict[JobId, float] = {}
+        """Work still to do from the last checkpoint."""
         self._runs: dict[JobId, Run] = {}
         self._heap: list[tuple[Seconds, int, int, Run]] = []
         self._pushed = 0
@@ -30,6 +40,7 @@ class RealCosts:
         run = Run.of(self._jobs[start.job].job, start)
         left = self._left.get(start.job)
         run.left = self._jobs[start.job].work_s if left is None else left
+        run.crash_left = self._crashes.left_at(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
         profile = run.job.profile
@@ -39,14 +50,22 @@ class RealCosts:
     def stop(self, stop: Stop) -> list[Event]:
         """The run ends at once and keeps what it had saved."""
         run = self._runs[stop.job]
-        work = self._jobs[stop.job].work_s
         if run.started:
             self._advance(run, stop.at)
-        done = self._left.get(stop.job, work) - run.left
-        if self._checkpoint_s and stop.why != "moved":
-            done -= done % self._checkpoint_s
-        self._left[stop.job] = left = self._left.get(stop.job, work) - done
+        left = self._save(run, all_of_it=stop.why == "moved")
         return [*self._remove(run, stop.at), Exited(stop.at, stop.job, stop.run, "stopped", left)]
+
+    def lose(self, node: NodeId, now: Seconds) -> list[Event]:
+        """Runs with GPUs only there are gone, their last checkpoint being known; others get a Stop."""
+        events: list[Event] = []
+        for run in [run for run in self._runs.values() if any(node == held for held, _ in run.slots)]:
+            if self._speed.shrink(run, node):
+                continue
+            if run.started:
+                self._advance(run, now)
+                events.append(Progressed(now, run.job.id, run.run, self._save(run), 1 / run.pace))
+            events += self._remove(run, now)
+        return events
 
     def next_time(self) -> Seconds:
         heap = self._heap
@@ -61,14 +80,16 @@ class RealCosts:
         return ending == arrival
 
     def happen(self, now: Seconds) -> list[Event]:
-        """Runs that begin to work or finish now."""
+        """Runs that begin to work, finish or crash now."""
         events: list[Event] = []
         while self.next_time() <= now:
             _, _, _, run = heappop(self._heap)
-            if run.started:
-                events += self._finish(run, now)
-            else:
+            if not run.started:
                 events += self._begin(run, now)
+            elif run.crash_left:
+                events += self._crash(run, now)
+            else:
+                events += self._finish(run, now)
         return events
 
     def settle(self, now: Seconds) -> None:
@@ -79,11 +100,29 @@ class RealCosts:
     def _begin(self, run: Run, now: Seconds) -> list[Event]:
         run.started, run.since = True, now
         run.pace = self._pace(run)
-        self._push(run, now + run.left * run.pace)
+        self._push(run, self._end(run, now))
         return [Started(now, run.job.id, run.run, 1 / run.pace), *self._repace_all(self._affected(run), now)]
 
     def _finish(self, run: Run, now: Seconds) -> list[Event]:
         return [Exited(now, run.job.id, run.run, "done", 0.0), *self._remove(run, now)]
+
+    def _crash(self, run: Run, now: Seconds) -> list[Event]:
+        run.left = run.crash_left
+        return [Exited(now, run.job.id, run.run, "failed", self._save(run)), *self._remove(run, now)]
+
+    def _save(self, run: Run, *, all_of_it: bool = False) -> float | None:
+        """Keeps the work up to the last checkpoint; returns what the scheduler believes is left from there."""
+        before = self._left.get(run.job.id)
+        if before is None:
+            before = self._jobs[run.job.id].work_s
+        done = before - run.left
+        if self._checkpoint_s and not all_of_it:
+            done -= done % self._checkpoint_s
+        self._left[run.job.id] = left = before - done
+        return self._believed(run, left)
+
+    def _believed(self, run: Run, left: float) -> float | None:
+        return self._estimates.left_s(run.job.id, self._jobs[run.job.id].work_s - left, left)
 
     def _remove(self, run: Run, now: Seconds) -> list[Event]:
         run.version = -1
@@ -106,8 +145,8 @@ class RealCosts:
             if pace != run.pace:
                 self._advance(run, now)
                 run.pace = pace
-                self._push(run, now + run.left * pace)
-                events.append(Progressed(now, run.job.id, run.run, run.left, 1 / pace))
+                self._push(run, self._end(run, now))
+                events.append(Progressed(now, run.job.id, run.run, self._believed(run, run.left), 1 / pace))
         return events
 
     def _pace(self, run: Run) -> float:
@@ -120,6 +159,10 @@ class RealCosts:
     def _advance(self, run: Run, now: Seconds) -> None:
         run.left = max(run.left - (now - run.since) / run.pace, 0.0)
         run.since = now
+
+    def _end(self, run: Run, now: Seconds) -> Seconds:
+        """When it will be done, or crash."""
+        return now + (run.left - run.crash_left) * run.pace
 
     def _push(self, run: Run, at: Seconds) -> None:
         self._pushed += 1

@@ -73,13 +73,15 @@ class Table:
     line: int
     columns: dict[str, int]
     rows: Iterator[Row]
+    header: bool = True
+    """Off: every row names its own columns."""
 
     @property
     def where(self) -> str:
         return f"{self.file}:{self.line}"
 
     @property
-    def header(self) -> str:
+    def shown(self) -> str:
         """As an error shows it."""
         shown = [shorten(column) for column in islice(self.columns, _SHOWN)]
         return ", ".join(shown) if len(shown) == len(self.columns) else ", ".join([*shown, "..."])

@@ -18,10 +18,13 @@ from weft.errors import PlanError, WeftError
 from weft.journal.memory import MemoryJournal
 from weft.model import Decision, Event, Node, Seconds
 from weft.sim.engine import Costs, Engine
+from weft.sim.estimates import estimates_of
+from weft.sim.faults import Crashes, Faults
 from weft.sim.muri import QUIRKS, MuriCosts, Quirks
 from weft.sim.real import CHECKPOINT_INTERVAL_S, RealCosts
 from weft.sim.speed import Speed
 from weft.sim.trace import TraceJob
+from weft.sim.uncertainty import CERTAIN, Uncertainty
 from weft.weaving.pace import Pace
 
 Model = Literal["real", "muri"]
@@ -40,6 +43,9 @@ class Setting:
     model: Model = "real"
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     resort: bool = False
+    seed: int = 0
+    """Draws whatever is uncertain; each kind from a stream of its own."""
+    uncertainty: Uncertainty = CERTAIN
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,7 @@ Progress = Callable[[int], None]
 
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
     """Runs the trace to its end, or through an instant, with every fact applied and journalled in memory."""
-    scheduler, costs = prepare(setting)
-    engine = Engine(setting.nodes, setting.jobs, costs)
+    scheduler, engine = prepare(setting)
     journal = MemoryJournal()
     with _little_garbage():
         started = time.process_time()
@@ -77,18 +82,33 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     return Outcome(scheduler, journal, cpu_s)
 
 
-def prepare(setting: Setting) -> tuple[Scheduler, Costs]:
-    """The scheduler and the costs of a setting."""
-    policy, quirks = _policy(setting), _quirks(setting)
-    muri = setting.model == "muri"
+def prepare(
+    setting: Setting, *, faults: Faults | None = None, crashes: Crashes | None = None
+) -> tuple[Scheduler, Engine]:
+    """The scheduler of a setting, and the engine that drives it; faults and crashes other than those it says."""
+    policy, muri = _policy(setting), setting.model == "muri"
     placement = registry.placement(placement_of(setting))
-    switches = {node.id: node.switch for node in setting.nodes}
-    sharing = policy.oversubscription > 1
-    speed = Speed(switches, getattr(policy, "pace", Pace()), sharing)
-    jobs = {job.job.id: job for job in setting.jobs}
-    costs: Costs = MuriCosts(jobs, speed, quirks) if muri else RealCosts(jobs, speed, setting.checkpoint_interval_s)
     scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
-    return scheduler, costs
+    return scheduler, _engine(setting, policy, faults or _faults(setting), crashes)
+
+
+def _engine(setting: Setting, policy: Policy, faults: Faults, crashes: Crashes | None) -> Engine:
+    unsure, seed = setting.uncertainty, setting.seed
+    beliefs, crashes = estimates_of(unsure.estimates, seed), crashes or Crashes(seed, unsure.crash_rate)
+    switches = {node.id: node.switch for node in setting.nodes}
+    speed = Speed(switches, getattr(policy, "pace", Pace()), policy.oversubscription > 1)
+    jobs = {job.job.id: job for job in setting.jobs}
+    costs: Costs
+    if setting.model == "muri":
+        costs = MuriCosts(jobs, speed, _quirks(setting), beliefs, crashes)
+    else:
+        costs = RealCosts(jobs, speed, setting.checkpoint_interval_s, beliefs, crashes)
+    return Engine(setting.nodes, setting.jobs, costs, beliefs, faults)
+
+
+def _faults(setting: Setting) -> Faults:
+    unsure = setting.uncertainty
+    return Faults() if unsure.mtbf_s is None else Faults(setting.nodes, setting.seed, unsure.mtbf_s, unsure.repair_s)
 
 
 def placement_of(setting: Setting) -> str:

@@ -29,6 +29,8 @@ class Run:
     started: bool = False
     left: float = 0.0
     """Work still to do at `since`: solo seconds, or iterations under Muri's rules."""
+    crash_left: float = 0.0
+    """How much is still to do when it crashes; 0: it does not."""
     pace: float = 1.0
     """Seconds per unit of work."""
     overhead: float = 0.0
@@ -62,6 +64,15 @@ class Speed:
         if self.sharing:
             for gpu in _gpus(run.slots):
                 self.on[gpu].remove(run)
+
+    def shrink(self, run: Run, lost: NodeId) -> bool:
+        """Takes a lost node from a run that has GPUs elsewhere too; False, and nothing is taken, where it has not."""
+        rest = tuple(part for part in run.slots if part[0] != lost)
+        if rest:
+            self.leave(run)
+            run.slots = rest
+            self.arrive(run)
+        return bool(rest)
 
     def neighbours(self, run: Run) -> list[Run]:
         """Other runs on the same GPUs, not woven with it."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, UnknownName
 from weft.model import ANYWHERE, Job, Where
+from weft.sim.files import read_text
 from weft.sim.formats import FORMATS, Draft, Format
+from weft.sim.objects import looks_like_objects, parse_objects
 from weft.sim.profiles import MODELS, profile
-from weft.sim.rows import Table, read_table, shorten
+from weft.sim.rows import Row, Table, parse_table, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +32,41 @@ class Trace:
     jobs: tuple[TraceJob, ...]
 
 
-def read_trace(path: str | Path, *, format: str = "auto", seed: int = 0) -> Trace:
-    """The jobs in order of submission; what the trace does not say (models, classes) is drawn by the seed."""
-    table = read_table(path)
+def read_trace(path: str | Path, *, format: str = "auto", seed: int = 0, retries: int = 0) -> Trace:
+    """The jobs in order of submission; what the trace does not say (models, classes) is drawn by the seed.
+
+    `retries`: of jobs of which the trace does not say it.
+    """
+    table = _table(path)
     chosen = _choose(format, table)
-    _check_columns(chosen, table)
     drafts = sorted(_drafts(chosen, table), key=lambda draft: draft.submit_s)
     if not drafts:
         raise InputError("no jobs", where=table.where, hint="expected one line per job under the header, found none")
     _number(drafts)
     origin_s = drafts[0].submit_s if chosen.from_earliest else 0.0
     draws = random.Random(seed)
-    return Trace(_name(path), chosen.name, tuple(_finish(draft, origin_s, draws) for draft in drafts))
+    return Trace(_name(path), chosen.name, tuple(_finish(draft, origin_s, draws, retries) for draft in drafts))
+
+
+def with_load(trace: Trace, load: float) -> Trace:
+    """The same jobs, arriving `load` times as densely; the first stays where it is."""
+    if load == 1 or not trace.jobs:
+        return trace
+    first_s = trace.jobs[0].submit_s
+    moved = (replace(each, submit_s=first_s + (each.submit_s - first_s) / load) for each in trace.jobs)
+    return replace(trace, jobs=tuple(moved))
+
+
+def line_of(path: str | Path, trace: Trace, wanted: TraceJob) -> int:
+    """The line of a job in its file: read once more, in the order in which jobs are submitted."""
+    draft = next(known for known in FORMATS if known.name == trace.format).draft
+    lines = sorted(((draft(row).submit_s, row.line) for row in _table(path).rows), key=lambda pair: pair[0])
+    return lines[trace.jobs.index(wanted)][1]
+
+
+def _table(path: str | Path) -> Table:
+    text = read_text(path)
+    return parse_objects(text, str(path)) if looks_like_objects(text) else parse_table(text, str(path))
 
 
 def _choose(name: str, table: Table) -> Format:
@@ -54,24 +79,31 @@ def _choose(name: str, table: Table) -> Format:
         if known.mark in table.columns:
             return known
     headers = "\n".join(f"    {known.name}: {','.join(known.required)}" for known in FORMATS)
-    hint = f"found {table.header}; expected one of\n{headers}"
+    hint = f"found {table.shown}; expected one of\n{headers}"
     raise InputError("not a trace format that is known", where=table.where, hint=hint)
 
 
-def _check_columns(chosen: Format, table: Table) -> None:
+def _check_columns(chosen: Format, where: Table | Row) -> None:
+    """Of a header, or of a row that names its own columns."""
+    kind = "column" if isinstance(where, Table) else "field"
     for column in chosen.required:
-        if column not in table.columns:
-            hint = f"expected {', '.join(chosen.required)}; found {table.header}"
-            raise InputError(f"the {chosen.name} format needs a column {column!r}", where=table.where, hint=hint)
+        if column not in where.columns:
+            found = ", ".join(map(shorten, where.columns)) if isinstance(where, Row) else where.shown
+            hint = f"expected {', '.join(chosen.required)}; found {found}"
+            raise InputError(f"the {chosen.name} format needs a {kind} {column!r}", where=where.where, hint=hint)
     known = (*chosen.required, *chosen.optional)
-    for column in table.columns if chosen.strict else ():
+    for column in where.columns if chosen.strict else ():
         if column not in known:
-            raise UnknownName(f"column of the {chosen.name} format", column[:80], known, where=table.where)
+            raise UnknownName(f"{kind} of the {chosen.name} format", column[:80], known, where=where.where)
 
 
 def _drafts(chosen: Format, table: Table) -> Iterator[Draft]:
     lines: dict[str, int] = {}
+    if table.header:
+        _check_columns(chosen, table)
     for row in table.rows:
+        if not table.header:
+            _check_columns(chosen, row)
         draft = chosen.draft(row)
         if draft.id and (first := lines.setdefault(draft.id, row.line)) != row.line:
             what = f"job id {shorten(draft.id)} occurs twice"
@@ -88,7 +120,7 @@ def _number(drafts: list[Draft]) -> None:
             draft.id = next(free)
 
 
-def _finish(draft: Draft, origin_s: float, draws: random.Random) -> TraceJob:
+def _finish(draft: Draft, origin_s: float, draws: random.Random, retries: int) -> TraceJob:
     measured = draft.profile or profile(draft.model or draws.choice(MODELS), draft.gpus)
     opportunistic = draws.random() < 0.5 if draft.opportunistic is None else draft.opportunistic
     job = Job(
@@ -102,7 +134,7 @@ def _finish(draft: Draft, origin_s: float, draws: random.Random) -> TraceJob:
         where=Where(gpu_model=draft.gpu_model) if draft.gpu_model else ANYWHERE,
         priority=draft.priority,
         opportunistic=opportunistic,
-        retries=draft.retries,
+        retries=retries if draft.retries is None else draft.retries,
         declared_s=draft.duration_s,
         iterations=draft.iterations,
         profile=measured,
@@ -113,4 +145,4 @@ def _finish(draft: Draft, origin_s: float, draws: random.Random) -> TraceJob:
 
 
 def _name(path: str | Path) -> str:
-    return Path(path).name.removesuffix(".gz").removesuffix(".csv")
+    return Path(path).name.removesuffix(".gz").removesuffix(".csv").removesuffix(".jsonl")

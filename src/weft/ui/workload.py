@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import Infeasible, InputError
+from weft.ui import unsure
 from weft.ui.render import Meter, say
 
 if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
@@ -42,7 +43,7 @@ class Workload:
     def head(self, args: argparse.Namespace) -> dict[str, Any]:
         """The first fields of a JSON object about it."""
         return {"schema": 1, "trace": self.trace, "cluster": self.cluster, "gpus": self.gpus, "model": args.model,
-                "seed": args.seed}  # fmt: skip
+                "seed": args.seed, **unsure.head(args)}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
@@ -56,21 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
         "--checkpoint-interval", metavar="S", type=seconds, default=None,
         help="a preempted job loses what it did since the last multiple of this (default: 600; 0: it loses nothing)",
     )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="draws what the trace does not say (0)")
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="draws all that is left to chance (0)")
     parser.add_argument("--format", choices=FORMATS, default="auto", help="of the trace (default: by its header)")
     parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that the cluster cannot hold")
+    unsure.add_arguments(parser)
 
 
 def load(args: argparse.Namespace) -> Workload:
     """Reads the trace and the cluster; jobs that can never run are an error, or left out and reported."""
     from weft.sim.cluster import read_cluster
     from weft.sim.fits import split_feasible
+    from weft.sim.trace import with_load
 
+    unsure.check(args)
     spec = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else "")
     if not spec:
         raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
     nodes = read_cluster(spec)
-    trace = _read(args)
+    trace = with_load(read(args, unsure.retries(args)), args.load)
     jobs, infeasible = split_feasible(trace.jobs, nodes)
     if infeasible and not (args.skip_infeasible and jobs):
         raise _infeasible(args, trace, jobs, infeasible, spec)
@@ -79,11 +83,23 @@ def load(args: argparse.Namespace) -> Workload:
     return Workload(trace.name, spec, nodes, jobs, [each.job.id for each, _ in infeasible])
 
 
+def read(args: argparse.Namespace, retries: int = 0) -> Trace:
+    """The trace, or the built-in one; `retries` of jobs that do not say."""
+    if args.trace == DEMO:
+        from weft.sim.generator import demo
+
+        return demo(retries)
+    from weft.sim.trace import read_trace
+
+    return read_trace(args.trace, format=args.format, seed=args.seed, retries=retries)
+
+
 def setting(args: argparse.Namespace, work: Workload, policy: str) -> Setting:
     from weft.sim.simulation import Setting
 
     interval = {} if args.checkpoint_interval is None else {"checkpoint_interval_s": args.checkpoint_interval}
-    return Setting(work.nodes, work.jobs, policy, args.placement, args.model, **interval)
+    chance = {"seed": args.seed, "uncertainty": unsure.uncertainty(args)}
+    return Setting(work.nodes, work.jobs, policy, args.placement, args.model, **interval, **chance)
 
 
 def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
@@ -109,11 +125,15 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
     unfinished = [job.id for job in record.jobs if job.end is None]
     if unfinished:
         say(f"{wanted.policy}: {len(unfinished):,} jobs never ended and are not in the figures: {_some(unfinished)}")
+    failed = [job.id for job in record.jobs if job.status == "failed"]
+    if failed:
+        say(f"{wanted.policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {_some(failed)}")
     facts = len(outcome.journal)
     values = {
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
+        "failed": len(failed),
         "unfinished": len(unfinished),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
@@ -140,23 +160,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def _read(args: argparse.Namespace) -> Trace:
-    if args.trace == DEMO:
-        from dataclasses import replace
-
-        from weft.sim.generator import small
-
-        return replace(small(), name=DEMO)
-    from weft.sim.trace import read_trace
-
-    return read_trace(args.trace, format=args.format, seed=args.seed)
-
-
 def _infeasible(
     args: argparse.Namespace, trace: Trace, jobs: Sequence[TraceJob], bad: Sequence[tuple[TraceJob, str]], spec: str
 ) -> Infeasible:
+    from weft.sim.trace import line_of
+
     first, reason = bad[0]
-    where = args.trace if args.trace == DEMO else f"{args.trace}:{_line(args.trace, trace, first)}"
+    where = args.trace if args.trace == DEMO else f"{args.trace}:{line_of(args.trace, trace, first)}"
     if not jobs:
         what = f"no job of it fits {spec}: job {first.job.id} {reason}"
         return Infeasible(what, where=where, hint="simulate a larger cluster")
@@ -175,13 +185,3 @@ def _by_reason(bad: Sequence[tuple[TraceJob, str]]) -> str:
 
 def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN:,} more" if len(ids) > SHOWN else "")
-
-
-def _line(path: str, trace: Trace, wanted: TraceJob) -> int:
-    """The line of a job in its file: read once more, in the order in which jobs are submitted."""
-    from weft.sim.formats import FORMATS as KNOWN
-    from weft.sim.rows import read_table
-
-    draft = next(known for known in KNOWN if known.name == trace.format).draft
-    lines = sorted(((draft(row).submit_s, row.line) for row in read_table(path).rows), key=lambda pair: pair[0])
-    return lines[trace.jobs.index(wanted)][1]

@@ -33,7 +33,8 @@ class Draft:
     cpus: int = 0
     ram_mb: int = 0
     priority: int = 0
-    retries: int = 0
+    retries: int | None = None
+    """None: the trace does not say."""
     gpu_model: str = ""
     params: tuple[tuple[str, str], ...] = ()
 

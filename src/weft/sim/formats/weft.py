@@ -30,7 +30,7 @@ def draft(row: Row) -> Draft:
         cpus=_whole(row, "cpus") or 0,
         ram_mb=_whole(row, "ram_mb") or 0,
         priority=_whole(row, "priority", low=-LARGEST) or 0,
-        retries=_whole(row, "retries") or 0,
+        retries=_whole(row, "retries"),
         gpu_model=row.text("gpu_model"),
     )
 
