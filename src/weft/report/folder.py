@@ -1,0 +1,55 @@
+"""The files of a report: pictures, charts, the page, a summary; and whether a folder holds nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from weft.report.page import Report, page
+from weft.report.pictures import Picture
+
+SUMMARY: Final = "summary.json"
+
+
+def write_report(folder: Path, report: Report, summary: Mapping[str, Any]) -> None:
+    write_pictures(folder, report.pictures)
+    for number, chart in enumerate(report.charts, start=1):
+        (folder / f"gantt-{number}.png").write_bytes(chart.png)
+    (folder / "report.html").write_text(page(report), encoding="utf-8")
+    write_summary(folder, summary)
+
+
+def write_pictures(folder: Path, pictures: Iterable[Picture]) -> None:
+    for picture in pictures:
+        (folder / f"{picture.name}.png").write_bytes(picture.png)
+        (folder / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Last, with the names of all files: by these the folder is known as ours."""
+    files = sorted(entry.name for entry in folder.iterdir())
+    text = json.dumps({**summary, "files": files}, indent=2, allow_nan=False)
+    (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether all that is in it was written here."""
+    try:
+        found = json.loads((folder / SUMMARY).read_bytes())
+        names = {entry.name for entry in folder.iterdir()}
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(found, dict) or found.get("kind") not in ("comparison", "figures"):
+        return False
+    files = found.get("files")
+    return isinstance(files, list) and names <= {SUMMARY, *(name for name in files if isinstance(name, str))}

@@ -1,0 +1,188 @@
+"""Who is on which GPU when: every run where they are few, else how many jobs each GPU or node has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from weft.model import Exited, Fact, JobId, NodeId, NodeJoined, NodeLost, Seconds, Start
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEW_RUNS: Final = 2000
+FEW_GPUS: Final = 64
+STRETCHES: Final = 600
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A run on some neighbouring GPUs of a node; each member of a weave has its lane, and so has a guest."""
+
+    job: JobId
+    row: int
+    rows: int
+    start_s: float
+    end_s: float
+    lane: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class Gantt:
+    until_s: float
+    nodes: Sequence[tuple[str, int]]
+    """Name and number of GPUs, from the top."""
+    bars: Sequence[Bar] = ()
+    """Every run, where they are few."""
+    density: NDArray[np.float32] | None = None
+    """Else jobs per GPU: a row per GPU, or per node where there are many GPUs; a column per stretch of time."""
+
+    @property
+    def gpus(self) -> int:
+        return sum(gpus for _, gpus in self.nodes)
+
+    @property
+    def by_node(self) -> bool:
+        return self.density is not None and self.gpus > FEW_GPUS
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A run on the GPUs of one node."""
+
+    job: JobId
+    node: NodeId
+    gpus: tuple[int, ...]
+    start_s: Seconds
+    members: tuple[JobId, ...]
+    guest: bool
+    end_s: Seconds = 0.0
+
+
+@dataclass
+class _Holds:
+    """Follows the facts; stale news is dropped by its run."""
+
+    nodes: dict[NodeId, int] = field(default_factory=dict)
+    past: list[_Hold] = field(default_factory=list)
+    now: dict[JobId, tuple[int, list[_Hold]]] = field(default_factory=dict)
+    runs: int = 0
+    at: Seconds = 0.0
+
+    def start(self, fact: Start) -> None:
+        if fact.job not in self.now:
+            self.runs += 1
+            guest = fact.share.request == 0
+            holds = [_Hold(fact.job, node, gpus, fact.at, fact.weave, guest) for node, gpus in fact.slots]
+            self.now[fact.job] = fact.run, holds
+
+    def exit(self, job: JobId, run: int, at: Seconds) -> None:
+        if job in self.now and self.now[job][0] == run:
+            self._close(self.now.pop(job)[1], at)
+
+    def lose(self, node: NodeId, at: Seconds) -> None:
+        for job, (run, holds) in list(self.now.items()):
+            self._close([hold for hold in holds if hold.node == node], at)
+            rest = [hold for hold in holds if hold.node != node]
+            if rest:
+                self.now[job] = run, rest
+            else:
+                del self.now[job]
+
+    def end(self) -> None:
+        for _, holds in self.now.values():
+            self._close(holds, self.at)
+
+    def _close(self, holds: Iterable[_Hold], at: Seconds) -> None:
+        for hold in holds:
+            if at > hold.start_s:
+                hold.end_s = at
+                self.past.append(hold)
+
+
+def chart(facts: Iterable[Fact]) -> Gantt:
+    holds = _Holds()
+    for fact in facts:
+        if isinstance(fact, Start):
+            holds.start(fact)
+        elif isinstance(fact, Exited):
+            holds.exit(fact.job, fact.run, fact.at)
+        elif isinstance(fact, NodeJoined):
+            holds.nodes.setdefault(fact.node.id, len(fact.node.gpus))
+        elif isinstance(fact, NodeLost):
+            holds.lose(fact.node, fact.at)
+        holds.at = fact.at
+    holds.end()
+    nodes = [(name, gpus) for name, gpus in holds.nodes.items() if gpus]
+    until = max((hold.end_s for hold in holds.past), default=0.0)
+    if holds.runs <= FEW_RUNS and sum(gpus for _, gpus in nodes) <= FEW_GPUS:
+        return Gantt(until, nodes, _bars(holds.past, nodes))
+    return Gantt(until, nodes, density=_density(holds.past, nodes, until))
+
+
+def _bars(holds: Iterable[_Hold], nodes: Sequence[tuple[str, int]]) -> list[Bar]:
+    first = _first_rows(nodes)
+    bars: list[Bar] = []
+    for hold in holds:
+        members = sorted(hold.members)
+        lane, lanes = (members.index(hold.job), len(members)) if len(members) > 1 else (1, 2) if hold.guest else (0, 1)
+        for row, rows in _stretches(hold.gpus):
+            bars.append(Bar(hold.job, first[hold.node] + row, rows, hold.start_s, hold.end_s, lane, lanes))
+    return bars
+
+
+def _stretches(gpus: Iterable[int]) -> list[tuple[int, int]]:
+    """First and number of each row of neighbours: (0, 1, 2, 5) is (0, 3), (5, 1)."""
+    found: list[tuple[int, int]] = []
+    for gpu in sorted(gpus):
+        if found and sum(found[-1]) == gpu:
+            found[-1] = found[-1][0], found[-1][1] + 1
+        else:
+            found.append((gpu, 1))
+    return found
+
+
+def _density(holds: Sequence[_Hold], nodes: Sequence[tuple[str, int]], until_s: float) -> NDArray[np.float32]:
+    import numpy as np
+
+    by_node = sum(gpus for _, gpus in nodes) > FEW_GPUS
+    first = {name: at for at, (name, _) in enumerate(nodes)} if by_node else _first_rows(nodes)
+    rows: list[int] = []
+    weights: list[int] = []
+    times: list[tuple[float, float]] = []
+    for hold in holds:
+        parts = [(first[hold.node], len(hold.gpus))] if by_node else [(first[hold.node] + g, 1) for g in hold.gpus]
+        for row, weight in parts:
+            rows.append(row)
+            weights.append(weight)
+            times.append((hold.start_s, hold.end_s))
+    sizes = np.array([gpus for _, gpus in nodes] if by_node else [1] * sum(gpus for _, gpus in nodes))
+    where, weighs = np.array(rows, dtype=np.int64), np.array(weights, dtype=np.float64)
+    span = np.array(times, dtype=np.float64).reshape(-1, 2) * (STRETCHES / until_s if until_s else 0.0)
+    covered = _after(where, weighs, span[:, 0], len(sizes)) - _after(where, weighs, span[:, 1], len(sizes))
+    return np.asarray(covered / sizes[:, None], dtype=np.float32)
+
+
+def _after(
+    row: NDArray[np.int64], weight: NDArray[np.float64], at: NDArray[np.float64], rows: int
+) -> NDArray[np.float64]:
+    """For each row and stretch, how much of the stretch is after `at`, added up with the weights."""
+    import numpy as np
+
+    stretch = np.minimum(at.astype(np.int64), STRETCHES - 1)
+    cell, size = row * STRETCHES + stretch, rows * STRETCHES
+    whole = np.bincount(cell, weight, size).reshape(rows, STRETCHES)
+    before = np.bincount(cell, weight * (at - stretch), size).reshape(rows, STRETCHES)
+    return np.asarray(np.cumsum(whole, axis=1) - before, dtype=np.float64)
+
+
+def _first_rows(nodes: Sequence[tuple[str, int]]) -> dict[str, int]:
+    first: dict[str, int] = {}
+    row = 0
+    for name, gpus in nodes:
+        first[name] = row
+        row += gpus
+    return first

@@ -1,0 +1,171 @@
+"""The pictures of a comparison: distribution of JCTs, queue, utilisation and blocking over time, bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.report import style
+from weft.report.digest import Digest
+from weft.report.stats import FIGURES, RELATIVE, Outcome, ratio
+from weft.report.timeline import Timeline
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+WIDTH: Final = 7.6
+HEIGHT: Final = 3.6
+MOST_LABELS: Final = 8
+"""Of more policies the bars are too narrow to have their values written over them."""
+
+
+class Series(NamedTuple):
+    policy: str
+    drawn: Digest
+
+
+class Picture(NamedTuple):
+    name: str
+    """Of its files."""
+    title: str
+    png: bytes
+    svg: str
+
+
+def pictures(series: Sequence[Series], outcomes: Sequence[Outcome], base: Outcome | None) -> Iterator[Picture]:
+    """Those for which there is something to draw."""
+    with style.styled():
+        if any(len(each.drawn.jcts_s) for each in series):
+            yield _picture("jct", "Distribution of job completion times", _jct(series))
+        if series:
+            yield _picture("queue", "Queue length over time", _over_time(series, "jobs waiting", _pending))
+            yield _picture("utilisation", "GPU utilisation over time", _utilisation(series))
+            unit = "mean of waiting time / remaining time"
+            yield _picture("blocking", "Blocking index over time", _over_time(series, unit, _blocking))
+        if base is not None:
+            yield _picture("normalised", f"Figures relative to {style.label(base.policy)}", _bars(outcomes, base))
+
+
+def _picture(name: str, title: str, drawn: Figure) -> Picture:
+    return Picture(name, title, style.as_png(drawn), style.as_svg(drawn))
+
+
+def _jct(series: Sequence[Series]) -> Figure:
+    import numpy as np
+
+    drawn = style.figure(WIDTH, HEIGHT)
+    axes = drawn.add_subplot()
+    low, high = float("inf"), 1.0
+    for at, each in enumerate(series):
+        jcts = np.maximum(each.drawn.jcts_s, 1.0)
+        if len(jcts):
+            part = np.arange(1, len(jcts) + 1) / len(jcts)
+            axes.step(jcts, part, where="post", label=style.label(each.policy), **_line(at))
+            low, high = min(low, float(jcts[0])), max(high, float(jcts[-1]))
+    style.log_time(axes, low / 1.2, high * 1.2)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("job completion time (logarithmic)")
+    axes.set_ylabel("part of jobs completed within")
+    _legend(axes)
+    return drawn
+
+
+def _over_time(series: Sequence[Series], unit: str, pick: Callable[[Timeline], NDArray[np.float64]]) -> Figure:
+    """One curve per policy. Logarithmic above 1: one policy with a long queue would hide all others."""
+    drawn = style.figure(WIDTH, HEIGHT)
+    axes = drawn.add_subplot()
+    scale, name = _time(series)
+    for at, each in enumerate(series):
+        edges = each.drawn.timeline.edges_s / scale
+        middles = (edges[1:] + edges[:-1]) / 2
+        axes.plot(middles, pick(each.drawn.timeline), label=style.label(each.policy), **_line(at))
+    style.log_from_one(axes)
+    axes.set_xlim(0, _last_s(series) / scale or 1)
+    axes.set_xlabel(f"time ({name})")
+    axes.set_ylabel(f"{unit}\n(logarithmic)")
+    _legend(axes)
+    return drawn
+
+
+def _utilisation(series: Sequence[Series]) -> Figure:
+    """A panel per policy: curves that go up and down all the time cannot lie upon each other."""
+    drawn = style.figure(WIDTH, 0.9 + 0.62 * len(series))
+    panels = drawn.subplots(len(series), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    scale, name = _time(series)
+    for at, (each, axes) in enumerate(zip(series, panels, strict=True)):
+        timeline = each.drawn.timeline
+        label, edges = style.label(each.policy), timeline.edges_s / scale
+        axes.stairs(100 * timeline.utilisation, edges, fill=True, color=style.colour(at), alpha=0.75, label=label)
+        axes.set_ylim(0, 105)
+        axes.set_yticks((0, 50, 100))
+        _legend(axes)
+    panels[-1].set_xlim(0, _last_s(series) / scale or 1)
+    panels[-1].set_xlabel(f"time ({name})")
+    drawn.supylabel("GPUs in use (%)", fontsize=9.5)
+    return drawn
+
+
+def _last_s(series: Sequence[Series]) -> float:
+    return max(float(each.drawn.timeline.edges_s[-1]) for each in series)
+
+
+def _time(series: Sequence[Series]) -> tuple[float, str]:
+    return style.time_unit(_last_s(series))
+
+
+def _bars(outcomes: Sequence[Outcome], base: Outcome) -> Figure:
+    able = [each for each in outcomes if not each.failed]
+    drawn = style.figure(WIDTH, HEIGHT)
+    axes = drawn.add_subplot()
+    width = 0.86 / len(able)
+    every: list[float] = [1.0]
+    for at, each in enumerate(able):
+        ratios = {group: found for group, key in enumerate(RELATIVE) if (found := ratio(each, base, key)) is not None}
+        every += ratios.values()
+        bars = axes.bar(
+            [group - 0.43 + (at + 0.5) * width for group in ratios], list(ratios.values()), width * 0.9,
+            label=style.label(each.policy), color=style.colour(at), edgecolor=style.PAPER, hatch=style.hatch(at),
+            linewidth=0, yerr=_errors(each, base), error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
+        )  # fmt: skip
+        if len(able) <= MOST_LABELS:
+            values = [f"{found:.2f}" if found < 9.95 else f"{found:.0f}" for found in ratios.values()]
+            box = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4}
+            axes.bar_label(bars, values, rotation=90, fontsize=6.5, padding=2.5, bbox=box)
+    axes.axhline(1.0, color=style.INK, linewidth=0.8, zorder=0.9)
+    style.ratios(axes, min(every), max(every))
+    axes.set_xticks(range(len(RELATIVE)), [FIGURES[key] for key in RELATIVE])
+    axes.tick_params(axis="x", length=0)
+    axes.grid(visible=False, axis="x")
+    axes.set_ylabel(f"times that of {style.label(base.policy)}\n(smaller is better)")
+    _legend(axes)
+    return drawn
+
+
+def _pending(timeline: Timeline) -> NDArray[np.float64]:
+    return timeline.pending
+
+
+def _blocking(timeline: Timeline) -> NDArray[np.float64]:
+    return timeline.blocking
+
+
+def _errors(one: Outcome, base: Outcome) -> list[float] | None:
+    """Of the confidence intervals, where there are any."""
+    errors = []
+    for key in RELATIVE:
+        mine, other = one.figures[key], base.figures[key]
+        if mine and other and other.mean:
+            errors.append((mine.ci95 or 0.0) / other.mean)
+    return errors if any(errors) else None
+
+
+def _line(at: int) -> dict[str, Any]:
+    return {"color": style.colour(at), "linestyle": style.dashes(at), "linewidth": 1.6}
+
+
+def _legend(axes: Axes) -> None:
+    """Beside the picture, so that it hides nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.2)

@@ -1,0 +1,92 @@
+"""Means with confidence intervals, figures against a baseline, and who is best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import fsum, sqrt
+from typing import Any, Final, NamedTuple
+
+FIGURES: Final = {
+    "avg_jct_s": "average JCT",
+    "p50_jct_s": "median JCT",
+    "p99_jct_s": "99th percentile JCT",
+    "makespan_s": "makespan",
+    "avg_queue_s": "average wait",
+    "gpu_utilisation": "GPU utilisation",
+    "preemptions": "preemptions",
+    "fairness_max_rho": "largest rho",
+}
+"""What is compared, in the order in which it is shown."""
+RELATIVE: Final = ("avg_jct_s", "p50_jct_s", "p99_jct_s", "makespan_s")
+"""What is worth a ratio."""
+LARGER_IS_BETTER: Final = frozenset({"gpu_utilisation"})
+
+T_975: Final = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t, 97.5 %, for 1 to 30 degrees of freedom."""
+Z_975: Final = 1.959964
+
+
+class Estimate(NamedTuple):
+    mean: float
+    ci95: float | None
+    """Half the width of the 95 % confidence interval of the mean; None: from one value there is none."""
+
+
+class Outcome(NamedTuple):
+    """How a policy did: its figures, or why there are none."""
+
+    policy: str
+    figures: Mapping[str, Estimate | None]
+    failed: str = ""
+
+
+def t_975(freedom: int) -> float:
+    """From the table; beyond it by the first terms of the Cornish-Fisher series, which is as exact there."""
+    if freedom <= len(T_975):
+        return T_975[freedom - 1]
+    z = Z_975
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def estimate(values: Sequence[float | None]) -> Estimate | None:
+    """Of what is known; None where nothing is."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return None
+    mean = fsum(known) / len(known)
+    if len(known) == 1:
+        return Estimate(mean, None)
+    variance = fsum((value - mean) ** 2 for value in known) / (len(known) - 1)
+    return Estimate(mean, t_975(len(known) - 1) * sqrt(variance / len(known)))
+
+
+def outcome(policy: str, runs: Sequence[Mapping[str, Any]], failed: str = "") -> Outcome:
+    """One policy's runs, one for each seed, as one."""
+    return Outcome(policy, {key: estimate([run[key] for run in runs]) for key in FIGURES}, failed)
+
+
+def best(outcomes: Sequence[Outcome], key: str) -> set[str]:
+    """The policies that are best in it; none where all are alike."""
+    means = {each.policy: found.mean for each in outcomes if not each.failed and (found := each.figures[key])}
+    if len(set(means.values())) < 2:
+        return set()
+    top = max(means.values()) if key in LARGER_IS_BETTER else min(means.values())
+    return {policy for policy, mean in means.items() if mean == top}
+
+
+def baseline(outcomes: Sequence[Outcome], wanted: str | None) -> Outcome | None:
+    """The one asked for, unless it failed; else the best by average JCT."""
+    able = [each for each in outcomes if not each.failed and each.figures["avg_jct_s"]]
+    for each in able:
+        if each.policy == wanted:
+            return each
+    return min(able, key=lambda each: found.mean if (found := each.figures["avg_jct_s"]) else 0.0, default=None)
+
+
+def ratio(one: Outcome, other: Outcome | None, key: str) -> float | None:
+    """How many times the other's; None where that is nothing."""
+    mine, base = one.figures.get(key), other.figures.get(key) if other else None
+    return mine.mean / base.mean if mine and base and base.mean else None
