@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Protocol
 
-from weft.core.free import Free
-from weft.core.shapes import Shape, memory_needed
+from weft.core.free import Free, members
+from weft.core.shapes import Family, Shape, memory_needed
 from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
-MANY_SHAPES = 10_000
+MANY_SHAPES = 1_000
+"""How many shapes are remembered before they are forgotten."""
+REMEMBERED = 10_000
+"""How many changes are remembered at least."""
 SLACK = 1e-9
 """Shares are fractions such as 1/3: their sums are compared with this much patience."""
 
@@ -58,12 +61,14 @@ class Floor:
         """How many runs are on their way out."""
         self.version = 0
         """Rises with every change."""
-        self.changes: list[int] | None = None
-        """Where somebody wants it: the nodes on which anything changed, as bits, one after the other."""
+        self._log: list[int] = []
+        """The nodes changed lately, as bits, one per version."""
         self.oversubscription = oversubscription
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
-        self._sizes: dict[Shape, list[int]] = {}
+        self._sizes: dict[Family | Shape, list[int]] = {}
+        self._counted: dict[tuple[Family | Shape, bool], tuple[Free, int]] = {}
+        """What each node could give to a shape or family, and as of which version."""
 
     # ---- nodes come and go
 
@@ -209,20 +214,45 @@ class Floor:
             mask = self._mask(shape)
             if mask is not None:
                 return base.masked(mask)
-        free = base.recounted([self.count_for(room, shape, soon=soon) for room in self.rooms])
-        free.size = self._sizes_for(shape)
-        free.top = max(free.size, default=0)
+        return self._counted_for(shape, base, soon=soon)
+
+    def _counted_for(self, shape: Shape, base: Free, *, soon: bool) -> Free:
+        """Counts the nodes one by one, but only those that changed since the last time."""
+        alike = shape if isinstance(shape.memory_mb, tuple) else shape.family
+        known = self._counted.get((alike, soon))
+        changed = self.changed_since(known[1]) if known is not None else None
+        if known is None or changed is None:
+            free = base.recounted([self.count_for(room, shape, soon=soon) for room in self.rooms])
+            free.size = self._sizes_for(alike, shape)
+            free.top = max(free.size, default=0)
+            if len(self._counted) >= MANY_SHAPES:
+                self._counted.clear()
+        else:
+            free = known[0]
+            for node in members(changed):
+                free.change(node, self.count_for(self.rooms[node], shape, soon=soon) - free.count[node])
+        self._counted[alike, soon] = free, self.version
         return free
 
-    def _sizes_for(self, shape: Shape) -> list[int]:
+    def _sizes_for(self, alike: Family | Shape, shape: Shape) -> list[int]:
         """How many GPUs each node could give this shape if it were empty."""
-        sizes = self._sizes.get(shape)
+        sizes = self._sizes.get(alike)
         if sizes is None:
             empty = self.empty_copy()
             sizes = [empty.count_for(room, shape, soon=False) for room in empty.rooms]
-            if len(self._sizes) < MANY_SHAPES:
-                self._sizes[shape] = sizes
+            if len(self._sizes) >= MANY_SHAPES:
+                self._sizes.clear()
+            self._sizes[alike] = sizes
         return sizes
+
+    def changed_since(self, version: int) -> int | None:
+        """The nodes on which anything changed since then; None where that is too long ago to know."""
+        if self.version - version > len(self._log):
+            return None
+        nodes = 0
+        for bit in self._log[len(self._log) - (self.version - version) :]:
+            nodes |= bit
+        return nodes
 
     def count_for(self, room: Room, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> int:
         if not room.alive:
@@ -280,13 +310,15 @@ class Floor:
     def _topology_changed(self) -> None:
         self._masks.clear()
         self._sizes.clear()
+        self._counted.clear()
         self._empty = None
         self.idle.top = self.soon.top = max((len(r.node.gpus) for r in self.rooms if r.alive), default=0)
 
     def _note(self, room: Room) -> None:
         self.version += 1
-        if self.changes is not None:
-            self.changes.append(1 << room.index)
+        self._log.append(1 << room.index)
+        if len(self._log) > 2 * REMEMBERED:
+            del self._log[:REMEMBERED]
 
     def _mask(self, shape: Shape) -> int | None:
         """The nodes whose every GPU suits this shape; None where a node has GPUs of both kinds."""
