@@ -11,7 +11,7 @@ from builders import Rig, grid, traced
 from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
 from weft.model import Job, Seconds
-from weft.sim.simulation import Setting, simulate
+from weft.sim.simulation import Model, Setting, simulate
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,33 @@ class KeyedOtherwise(Replanner):
     def rank(self, view: View) -> Iterable[Ask]:
         known = {job.id for job in (*view.waiting, *view.active)}
         return [Ask((job,), 1) for job in "bax" if job in known]
+
+
+@dataclass(frozen=True)
+class Asks(Replanner):
+    """For whatever it is given, preempting or not."""
+
+    asks: tuple[Ask, ...]
+    preempts: bool
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        return self.asks if list(view.waiting) else ()
+
+
+BAD_ASKS = {
+    "a stranger": ((Ask(("z",), 1),), r"asks for \('z',\), not all of which wait or run"),
+    "nobody": ((Ask((), 1),), "asks for nobody"),
+    "other GPUs than it needs": ((Ask(("a",), 2),), r"other than the \[1\] GPUs they need"),
+    "the same twice": ((Ask(("a",), 1), Ask(("a",), 1)), "asks for a twice|a decision that cannot be"),
+}
+
+
+@pytest.mark.parametrize(("asks", "words"), BAD_ASKS.values(), ids=BAD_ASKS)
+@pytest.mark.parametrize("preempts", [True, False])
+@pytest.mark.parametrize("model", ["real", "muri"])
+def test_bad_asks_are_refused(asks: tuple[Ask, ...], words: str, preempts: bool, model: Model) -> None:
+    with pytest.raises(PlanError, match=words):
+        simulate(Setting(grid(1, 2), [traced("a", 0, 5)], Asks(asks, preempts), model=model))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 
-from weft.core.floor import Holder
 from weft.core.job import JobState
 from weft.core.ports import Policy
+from weft.core.room import Holder
 from weft.core.shapes import Family, Shape
 from weft.core.state import State
 from weft.errors import PlanError

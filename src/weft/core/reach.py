@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from weft.core.floor import Room
 from weft.core.free import Free, members
 from weft.core.order import KEY_ROUNDING, Order
+from weft.core.room import Room
 from weft.core.shapes import Shape
 from weft.core.state import State
+
 
 @dataclass(slots=True)
 class Finding:
@@ -65,12 +66,8 @@ class Reach:
         if shape.gpus <= top or not top:
             return able != 0
         whole = sum(sizes[node] for node in members(able))
-        return whole + (shape.gpus % top if self._alike() else top) >= shape.gpus
-
-    def _alike(self) -> bool:
-        """Whether all living nodes have as many GPUs."""
-        top = self._state.floor.soon.top
-        return all(len(room.node.gpus) == top for room in self._state.floor.rooms if room.alive)
+        alike = len(self._state.floor.node_sizes) == 1
+        return whole + (shape.gpus % top if alike else top) >= shape.gpus
 
     def learn(self, shape: Shape, key: float, stamp: int, free: Free, promised: Iterable[int]) -> None:
         """An attempt failed: `free` is what each node could have given, with all gone that may be stopped."""

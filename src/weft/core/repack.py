@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.job import JobState
 from weft.core.order import Streams
-from weft.core.plan import ask_shape
 from weft.core.ports import Ask, Placement
 from weft.core.scratch import Scratch
 from weft.core.shapes import Shape
@@ -71,8 +71,10 @@ def solo(heads: Streams) -> Wanted:
 
 
 def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:
+    asks = list(asks)
+    refuse_twice(asks)
     for ask in asks:
-        jobs = tuple([state.jobs[job] for job in ask.jobs])
+        jobs = jobs_of(state, ask)
         yield jobs, ask_shape(ask, jobs), ask.share
 
 

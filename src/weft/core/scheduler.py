@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from weft.core.admission import check_job
 from weft.core.order import Order, Resorted
 from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
 from weft.core.ports import Placement, Policy, Replanner
@@ -12,7 +13,7 @@ from weft.core.repack import Seat, as_wanted, repack, solo, towards
 from weft.core.state import State
 from weft.core.view import Snapshot
 from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop
+from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
 
 
 class Scheduler:
@@ -56,6 +57,9 @@ class Scheduler:
     def step(self, *events: Event) -> list[Decision]:
         """Takes what happened at one instant; returns the decisions, already applied to the state."""
         self._decisions = []
+        for event in events:
+            if type(event) is Submitted:
+                check_job(event.job)
         for event in events:
             self.fold(event)
         if self.state.orphans:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.model import Gpu, Job, Node, Where
+from weft.placements.packed import Packed
 from weft.sim.fits import split_feasible
 from weft.sim.trace import TraceJob
 
@@ -31,6 +32,11 @@ CASES: dict[str, tuple[Job, str]] = {
         Job("a", gpus=1, memory_mb=20000, where=Where(gpu_model="T4")),
         "needs 1 GPU of model T4 with 20,000 MB; the cluster has 0",
     ),
+    "pinned": (Job("a", gpus=1, where=Where(pinned=(("n1", (1,)),))), ""),
+    "pinned to a GPU that is not there": (
+        Job("a", gpus=2, where=Where(pinned=(("n1", (1, 2)),))),
+        "is pinned to n1[1,2], which cannot hold it",
+    ),
 }
 
 
@@ -45,3 +51,11 @@ def test_both_sides_keep_their_order() -> None:
     feasible, infeasible = split_feasible(jobs, NODES)
     assert feasible == [jobs[1], jobs[3]]
     assert [each for each, _ in infeasible] == [jobs[0], jobs[2]]
+
+
+def test_a_gang_is_judged_by_how_the_placement_would_seat_it() -> None:
+    """Over two nodes nobody knows which rank goes where, so each GPU must suit the neediest."""
+    gang = TraceJob(0.0, Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), 60.0)
+    reason = "needs 4 GPUs, which placement Packed cannot seat even on the empty cluster"
+    assert split_feasible([gang], NODES) == ([gang], [])
+    assert split_feasible([gang], NODES, [Packed()]) == ([], [(gang, reason)])

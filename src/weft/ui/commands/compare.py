@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if not policies:
         raise InputError("no policies to compare", hint=f"such as --policies {POLICIES}")
     workload.check_names(args, policies)
-    work = workload.load(args)
+    work = workload.load(args, policies)
     results: list[dict[str, Any]] = []
     for number, policy in enumerate(policies, start=1):
         label = f"{policy} ({number} of {len(policies)})"

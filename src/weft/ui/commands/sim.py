@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _check_out(args)
     workload.check_names(args, [args.policy])
-    work = workload.load(args)
+    work = workload.load(args, [args.policy])
     if args.explain is not None:
         return _explain(args, work)
     outcome, record, values = workload.measure(workload.setting(args, work, args.policy), args.policy)
