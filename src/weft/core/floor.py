@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from weft.core.free import Free, members
-from weft.core.room import Holder, Room
+from weft.core.room import Holder, Occupant, Room
 from weft.core.shapes import Family, Shape
 from weft.model import Node, NodeId, Slots
 
@@ -33,6 +33,8 @@ class Floor:
         self._log: list[int] = []
         """The nodes changed lately, as bits, one per version."""
         self.oversubscription = oversubscription
+        self._foreign = 0
+        """How many GPUs have memory taken by others."""
         self.node_sizes: Counter[int] = Counter()
         """How many living nodes there are with so many GPUs."""
         self._masks: dict[object, int | None] = {}
@@ -162,6 +164,40 @@ class Floor:
                     room.cpus_leaving -= cpus
                     room.ram_leaving -= ram_mb
 
+    def occupy(self, occupant: Occupant) -> None:
+        """Nobody new comes to this GPU, or not to this part of its memory."""
+        room = self.by_id[occupant.node]
+        self._note(room)
+        if occupant.memory_mb is not None:
+            room.foreign_mb[occupant.gpu] = room.foreign_mb.get(occupant.gpu, 0) + occupant.memory_mb
+            self._foreign += 1
+            return
+        holders = room.holders[occupant.gpu]
+        if not holders:
+            self.idle.change(room.index, -1)
+        if all(holder.leaving for holder in holders):
+            self.soon.change(room.index, -1)
+        holders.append(occupant)
+
+    def free(self, occupant: Occupant) -> None:
+        """What `occupy` did no longer holds."""
+        room = self.by_id[occupant.node]
+        self._note(room)
+        if occupant.memory_mb is not None:
+            room.foreign_mb[occupant.gpu] -= occupant.memory_mb
+            self._foreign -= 1
+            return
+        holders = room.holders[occupant.gpu]
+        holders.remove(occupant)
+        if not holders:
+            self.idle.change(room.index, 1)
+        if all(holder.leaving for holder in holders):
+            self.soon.change(room.index, 1)
+
+    def largest_memory_mb(self) -> int:
+        """Of any GPU of the living nodes."""
+        return max((gpu.memory_mb for room in self.rooms if room.alive for gpu in room.node.gpus), default=0)
+
     def touch(self, slots: Slots) -> None:
         """Whoever holds these GPUs stands elsewhere in the order now."""
         for node_id, _ in slots:
@@ -174,7 +210,7 @@ class Floor:
         base = self.soon if soon else self.idle
         if shape.plain:
             return base
-        if shape.family.counted:
+        if shape.family.counted and not self._foreign:
             mask = self._mask(shape)
             if mask is not None:
                 return base.masked(mask)

@@ -40,7 +40,7 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
     for key, stamp, job in heads:
         shape = job.shape
         if not (known and reach.hopeless(shape, key, stamp)):
-            if walk.start((job,), shape, job.job.share):
+            if walk.start((job,), shape, job.wanted_share):
                 continue
             if floor.leaving and walk.promise(shape):
                 continue
@@ -59,7 +59,7 @@ def backfill(state: State, order: Order, placement: Placement, decide: Decide) -
     for tried, (_, _, job) in enumerate(heads):
         if tried > BACKFILL_DEPTH:
             return
-        if walk.start((job,), job.shape, job.job.share):
+        if walk.start((job,), job.shape, job.wanted_share):
             continue
         if until is None:
             until = walk.reserve(job.shape)
@@ -140,13 +140,13 @@ def go_on(state: State, order: Order | None, placement: Placement, decide: Decid
         jobs = tuple([state.jobs[job] for job in ids])
         if any(job.status != "waiting" and not job.leaving for job in jobs):
             continue
-        share = jobs[0].job.share if len(jobs) == 1 else WHOLE
+        share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
         shape = shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
         if any(job.leaving for job in jobs) or not walk.start(jobs, shape, share):
             walk.promise(shape)
     heads = order.heads(state.floor.soon.top) if order is not None else ()
     for _, _, job in heads:
-        if not walk.start((job,), job.shape, job.job.share) and isinstance(heads, Heads):
+        if not walk.start((job,), job.shape, job.wanted_share) and isinstance(heads, Heads):
             heads.fail(job.shape)
 
 

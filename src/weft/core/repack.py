@@ -67,7 +67,7 @@ def _stay(scratch: Scratch, chosen: list[Seat]) -> None:
 
 
 def solo(heads: Streams) -> Wanted:
-    return (((job,), job.shape, job.job.share) for _, _, job in heads)
+    return (((job,), job.shape, job.wanted_share) for _, _, job in heads)
 
 
 def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from weft.core.shapes import Shape, memory_needed
+from weft.core.shapes import Shape, memory_needed, plain_shape
 from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
@@ -24,22 +25,42 @@ class Holder(Protocol):
     weave: tuple[JobId, ...]
 
 
+@dataclass(slots=True, eq=False)
+class Occupant:
+    """Something that is no run of ours and keeps a GPU, or a part of its memory, from being used."""
+
+    node: NodeId
+    gpu: int
+    why: str
+    memory_mb: int | None
+    """None: the whole GPU."""
+    detail: str
+    seat: Shape = field(default_factory=lambda: plain_shape(1))
+    placed: Slots = ()
+    leaving: bool = False
+    weave: tuple[JobId, ...] = ()
+
+
 class Room:
     """One node's GPUs and their holders."""
 
     __slots__ = (
-        "_oversubscription", "alive", "cpus_leaving", "cpus_used", "holders", "index", "node", "ram_leaving", "ram_used"
+        "_oversubscription", "alive", "cpus_leaving", "cpus_used", "foreign_mb", "holders", "index", "node",
+        "ram_leaving", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
         self.node, self.index, self.alive, self._oversubscription = node, index, True, oversubscription
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
+        self.foreign_mb: dict[int, int] = {}
+        """Memory of each GPU that others have taken."""
         self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
 
     @property
     def tasks(self) -> int:
         """How many runs are here."""
-        return len({id(holder) for holders in self.holders for holder in holders})
+        everyone = (holder for holders in self.holders for holder in holders)
+        return len({id(holder) for holder in everyone if not isinstance(holder, Occupant)})
 
     def check(self, gpu: int, holder: Holder) -> None:
         """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
@@ -117,7 +138,7 @@ class Room:
         """What a GPU has left, (request, memory), if a share of this shape fits on it; None if not."""
         gpu, share = self.node.gpus[index], shape.family.share
         request = limit = 0.0
-        memory = 0
+        memory = self.foreign_mb.get(index, 0)
         weaves: set[tuple[JobId, ...]] = set()
         for holder in self.holders[index]:
             if holder in gone or (soon and holder.leaving):

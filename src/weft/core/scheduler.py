@@ -125,7 +125,7 @@ class Scheduler:
 
     def _plan(self) -> None:
         state = self.state
-        if not state.news and not state.vacated:
+        if state.paused or not (state.news or state.vacated):
             return
         if self._walks:
             self._drain()

@@ -74,7 +74,7 @@ class Walk:
     def start_meanwhile(self, job: JobState) -> bool:
         """Starts a job on promised GPUs: it will be gone before they are needed."""
         promised, self.promised = self.promised, {}
-        started = self.start((job,), job.shape, job.job.share)
+        started = self.start((job,), job.shape, job.wanted_share)
         self.promised = promised
         return started
 
