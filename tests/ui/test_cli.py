@@ -17,7 +17,7 @@ FIGURES = {
 }  # fmt: skip
 SUMMARY = FIGURES | {
     "schema", "trace", "jobs", "policy", "placement", "model", "cluster", "gpus", "seed", "cpu_s", "facts",
-    "facts_per_s", "skipped", "unfinished", "failed",
+    "facts_per_s", "skipped", "finished", "unfinished", "failed",
 }  # fmt: skip
 
 WEFT = "job_id,submit_s,gpus,duration_s\n"
@@ -161,6 +161,34 @@ def test_infeasible_jobs(capsys: Capture, here: Path) -> None:
     assert (found["jobs"], len(found["skipped"]), found["skipped"][0]) == (191, 9, "40")
     assert "left out 9 of 200 jobs" in err
     assert "needs 16 GPUs" in err
+
+
+IDLE = """
+from dataclasses import dataclass
+from weft.core.ports import Replanner
+
+@dataclass(frozen=True)
+class Nobody(Replanner):
+    def key(self, job, now):
+        return 0.0
+
+    def rank(self, view):
+        return []
+"""
+
+
+def test_jobs_that_never_end_are_a_failure_after_all_is_printed(capsys: Capture, here: Path) -> None:
+    (here / "idle.py").write_text(IDLE)
+    (here / "t.csv").write_text(f"{WEFT}a,0,1,5\nb,1,1,5\nc,2,1,5\n")
+    words = ["sim", "t.csv", "--cluster", "1x1", "--policy", "idle.py:Nobody"]
+    assert main([*words, "--out", "out", "--json"]) == 1
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 0, 3)
+    assert "3 jobs never ended and are not in the figures: a, b, c" in err
+    assert as_json(capsys, "metrics", "out/job.csv")["unfinished"] == 3
+    assert main(words) == 1
+    assert "jobs\t3\nfinished\t0\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("when", [[], ["--at", "6000"]], ids=["as submitted", "later"])

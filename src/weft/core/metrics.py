@@ -36,7 +36,12 @@ class Figures:
     """None: nothing to compute it from."""
 
     jobs: int
+    finished: int
     """Those that ended done: what the JCTs are of."""
+    failed: int
+    """For good."""
+    unfinished: int
+    """Those that never ended."""
     avg_jct_s: float | None
     makespan_s: float | None
     p50_jct_s: float | None
@@ -63,7 +68,10 @@ def figures(record: Record) -> Figures:
     ends = [job.end for job in jobs if job.end is not None]
     rhos = [job.rho for job in jobs if job.rho is not None]
     return Figures(
-        jobs=len(jcts),
+        jobs=len(jobs),
+        finished=len(jcts),
+        failed=sum(job.status == "failed" for job in jobs),
+        unfinished=len(jobs) - len(ends),
         avg_jct_s=_mean(jcts),
         makespan_s=max(ends) - min(job.submit for job in jobs) if ends else None,
         p50_jct_s=_percentile(jcts, 0.5),

@@ -133,8 +133,6 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
-        "failed": len(failed),
-        "unfinished": len(unfinished),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,

@@ -275,7 +275,8 @@ def test_failed_and_cancelled_jobs_end_but_have_no_jct() -> None:
         "runs": ("cancelled", 12),
     }
     found = figures(record)
-    assert (found.jobs, found.avg_jct_s, found.p50_jct_s, found.fairness_max_rho) == (0, None, None, None)
+    assert (found.jobs, found.finished, found.failed, found.unfinished) == (3, 0, 1, 0)
+    assert (found.avg_jct_s, found.p50_jct_s, found.fairness_max_rho) == (None, None, None)
     assert (found.makespan_s, found.restarts, found.preemptions) == (12, 1, 0)
 
 
@@ -330,6 +331,7 @@ def test_unfinished_jobs_count_up_to_the_end_of_the_journal() -> None:
     assert by_id(record)["b"].status == "running"
     assert figures(record).gpu_utilisation == (5 + 9) / (2 * 9)
     assert figures(record).makespan_s == 5
+    assert (figures(record).jobs, figures(record).finished, figures(record).unfinished) == (3, 1, 2)
 
 
 def test_utilisation_needs_the_gpus() -> None:
