@@ -129,6 +129,18 @@ def test_out_and_metrics_agree_with_what_was_printed(capsys: Capture, here: Path
     assert f"avg_jct_s\t{printed['avg_jct_s']}\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("model", "makespan_s"), [("real", 20.0), ("muri", 120.0)])
+def test_the_makespan_of_muri_is_the_last_end(capsys: Capture, here: Path, model: str, makespan_s: float) -> None:
+    """Alone from 100 s on, for 20 s; the start-up time is paid first (real) or never (muri)."""
+    (here / "t.csv").write_text("job_id,submit_s,gpus,duration_s,model\na,100,1,20,vgg16\n")
+    printed = as_json(capsys, "sim", "t.csv", "--cluster", "1x1", "--model", model, "--out", "out")
+    start_s = 7.0 if model == "real" else 0.0
+    assert printed["makespan_s"] == makespan_s + start_s
+    assert printed["gpu_utilisation"] == pytest.approx((20 + start_s) / (makespan_s + start_s))
+    found = as_json(capsys, "metrics", "out/job.csv")
+    assert {key: found[key] for key in FIGURES} == {key: printed[key] for key in FIGURES}
+
+
 def test_metrics_without_a_cluster_csv(capsys: Capture, here: Path) -> None:
     printed = as_json(capsys, *SIM, "--out", "out")
     (here / "out" / "cluster.csv").unlink()

@@ -29,6 +29,12 @@ class Record:
     """When the number of GPUs changed, and to what; empty where nobody knows."""
     until: Seconds | None = None
     """How far it goes; jobs that have not ended are counted up to here."""
+    since: Seconds | None = None
+    """Where makespan and utilisation begin; None: at the first submission."""
+
+    @property
+    def first(self) -> Seconds:
+        return min(job.submit for job in self.jobs) if self.since is None else self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,14 @@ class Figures:
     fairness_max_rho: float | None
 
 
-def gather(facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None) -> Record:
+def gather(
+    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
+) -> Record:
     """The record of a journal. `solo_s`: how long jobs take alone; those not in it, as long as they have held GPUs."""
     tally = Tally(solo_s or {})
     tally.take(facts)
     rows = tally.close()
-    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now)
+    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now, since)
 
 
 def figures(record: Record) -> Figures:
@@ -73,7 +81,7 @@ def figures(record: Record) -> Figures:
         failed=sum(job.status == "failed" for job in jobs),
         unfinished=len(jobs) - len(ends),
         avg_jct_s=_mean(jcts),
-        makespan_s=max(ends) - min(job.submit for job in jobs) if ends else None,
+        makespan_s=max(ends) - record.first if ends else None,
         p50_jct_s=_percentile(jcts, 0.5),
         p99_jct_s=_percentile(jcts, 0.99),
         avg_queue_s=_mean(queues),
@@ -104,11 +112,11 @@ def _percentile(ascending: Sequence[float], part: float) -> float | None:
 
 
 def _utilisation(record: Record) -> float | None:
-    """Busy GPU-seconds over those there were, from the first submission to the last end."""
+    """Busy GPU-seconds over those there were, from the first instant that counts to the last end."""
     jobs = record.jobs
     if not jobs or not record.gpus:
         return None
-    first = min(job.submit for job in jobs)
+    first = record.first
     last = max((job.end for job in jobs if job.end is not None), default=first)
     if any(job.end is None for job in jobs):
         if record.until is None:
