@@ -258,7 +258,7 @@ def test_a_bad_cluster(capsys: Capture, here: Path, text: str, says: str) -> Non
 
 def test_a_truncated_gzip(capsys: Capture, here: Path) -> None:
     (here / "t.csv.gz").write_bytes(gzip.compress((WEFT + "a,0,1,5\n" * 9).encode())[:-9])
-    assert "t.csv.gz: truncated gzip" in fails(capsys, "sim", "t.csv.gz", "--cluster", "4x8")
+    assert "t.csv.gz:11: truncated gzip" in fails(capsys, "sim", "t.csv.gz", "--cluster", "4x8")
 
 
 def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture, here: Path) -> None:

@@ -43,6 +43,8 @@ class _Pairs(list[tuple[str, Any]]):
 def _parse(line: str, where: str) -> _Pairs:
     try:
         found = json.loads(line, object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg} at column {error.colno}", where=where, hint=_HINT) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {str(error)[:200]}", where=where, hint=_HINT) from None
     if not isinstance(found, _Pairs):

@@ -19,6 +19,7 @@ from weft.errors import InputError, UnknownName, WeftError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+TERMINATED: Final = 143
 
 
 class Command(NamedTuple):
@@ -36,6 +37,10 @@ COMMANDS: Final = {
 }
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM. No SystemExit: a policy's own sys.exit is an error of the policy."""
+
+
 class Parser(argparse.ArgumentParser):
     """Raises what is wrong instead of printing it, so that --json sees it too."""
 
@@ -46,11 +51,13 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own: clean up when told to go
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        signal.signal(signal.SIGTERM, _terminate)
     _mend_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
+    except Terminated:
+        return TERMINATED
     except KeyboardInterrupt:
         return _fail(words, "interrupted", "interrupted", "", INTERRUPTED)
     except BrokenPipeError:
@@ -66,6 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.strerror or str(error)
         return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
     return code
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
 
 
 def _mend_streams() -> None:
@@ -95,9 +106,10 @@ def _run(words: list[str]) -> int:
     )
     module.configure(parser)
     try:
-        return int(module.run(parser.parse_args(words[1:])))
-    except SystemExit as done:  # --help, SIGTERM
-        return done.code if isinstance(done.code, int) else 0
+        args = parser.parse_args(words[1:])
+    except SystemExit:  # --help
+        return 0
+    return int(module.run(args))
 
 
 def _find(word: str) -> str:

@@ -136,7 +136,12 @@ def test_a_mistake_in_yaml_is_named_with_its_line(tmp_path: Path, text: str, lin
 
 BAD_CSV: dict[str, tuple[str, int, str]] = {
     "empty": ("", 1, "an empty file"),
-    "another header": ("a,b\n1,2\n", 1, "a Muri cluster needs a column 'num_switch'"),
+    "another header": (
+        "a,b\n1,2\n",
+        1,
+        "num_cpu_p_node, mem_p_node; found 'a', 'b'",
+    ),
+    "negative": (MURI + "1,8,-8,92,520\n", 2, "bad num_gpu_p_node '-8'\n  expected a whole number from 1 to 1,000,000"),
     "no row": (MURI, 1, "found 0 under the header"),
     "two rows": (MURI + "1,8,8,92,520\n1,8,8,92,520\n", 3, "found 2 under the header"),
     "no GPUs": (MURI + "1,8,0,92,520\n", 2, "bad num_gpu_p_node '0'"),

@@ -182,7 +182,7 @@ def test_values_may_have_json_types(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[object, str]] = {
-    "not JSON": ("{", "not JSON"),
+    "not JSON": ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
     "a list": ("[1]", "not a JSON object"),
     "two objects": (json.dumps(GOOD) * 2, "not JSON"),
     "a field twice": ('{"submit_s": 0, "gpus": 1, "gpus": 2, "duration_s": 1}', "field 'gpus' occurs twice"),
