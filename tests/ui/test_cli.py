@@ -12,8 +12,8 @@ from weft.ui.cli import COMMANDS, main
 
 SIM = ["sim", "demo", "--cluster", "4x8"]
 FIGURES = {
-    "avg_jct_s", "makespan_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "gpu_utilisation", "preemptions", "restarts",
-    "fairness_max_rho",
+    "avg_jct_s", "makespan_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "gpu_utilisation",
+    "preemptions", "restarts", "fairness_max_rho",
 }  # fmt: skip
 SUMMARY = FIGURES | {
     "schema", "trace", "jobs", "policy", "placement", "model", "cluster", "gpus", "seed", "cpu_s", "facts",

@@ -53,6 +53,9 @@ class Figures:
     p50_jct_s: float | None
     p99_jct_s: float | None
     avg_queue_s: float | None
+    """All waiting of those that ended done: JCT less what it held GPUs for, or was held by its user."""
+    avg_first_wait_s: float | None
+    """From submission to first start, of all that started."""
     gpu_utilisation: float | None
     preemptions: int
     restarts: int
@@ -72,7 +75,8 @@ def gather(
 def figures(record: Record) -> Figures:
     jobs = record.jobs
     jcts = sorted(job.jct_s for job in jobs if job.jct_s is not None and job.status == "done")
-    queues = [job.queue_s for job in jobs if job.queue_s is not None]
+    queues = [job.queue_s for job in jobs if job.status == "done"]
+    first_waits = [job.first_wait_s for job in jobs if job.first_wait_s is not None]
     ends = [job.end for job in jobs if job.end is not None]
     rhos = [job.rho for job in jobs if job.rho is not None]
     return Figures(
@@ -85,6 +89,7 @@ def figures(record: Record) -> Figures:
         p50_jct_s=_percentile(jcts, 0.5),
         p99_jct_s=_percentile(jcts, 0.99),
         avg_queue_s=_mean(queues),
+        avg_first_wait_s=_mean(first_waits),
         gpu_utilisation=_utilisation(record),
         preemptions=sum(job.preemptions for job in jobs),
         restarts=sum(job.restarts for job in jobs),
