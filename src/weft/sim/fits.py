@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from weft.core.floor import Floor
-from weft.core.scratch import node_for_cpus
+from weft.core.scratch import node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, shape_of
 from weft.model import Job, Node
 from weft.sim.trace import TraceJob
@@ -50,8 +50,11 @@ class _Cluster:
         return self._answers[request]
 
     def _judge_hosts(self, shape: Shape) -> str:
-        """The CPUs, RAM and labels of the nodes that have the GPUs."""
+        """The GPUs it is pinned to; the CPUs, RAM and labels of the nodes that have the GPUs."""
         family = shape.family
+        if family.where.pinned and pinned_slots(self._floor, shape) is None:
+            pinned = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in family.where.pinned)
+            return f"is pinned to {pinned}; the cluster cannot give it these"
         if not (family.cpus or family.ram_mb or family.where.labels):
             return ""
         if not shape.gpus:

@@ -22,8 +22,8 @@ from weft.sim.muri import makespan_since
 from weft.sim.rows import Row, Table, parse_table, read_table, shorten
 
 JOB_COLUMNS: Final = (
-    "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "first_wait_s", "queue_s",
-    "runs", "preemptions", "gpu_seconds", "solo_s", "rho",
+    "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",
+    "gpu_seconds", "solo_s", "rho", "first_wait_s",
 )  # fmt: skip
 CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
 
@@ -90,8 +90,8 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
 def _cells(job: JobRecord) -> tuple[object, ...]:
     """Numbers in full, so that reading them back gives the same; nothing for what is unknown."""
     return (
-        job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.first_wait_s,
-        job.queue_s, job.runs, job.preemptions, job.gpu_seconds, job.solo_s, job.rho,
+        job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
+        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s,
     )  # fmt: skip
 
 
