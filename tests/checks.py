@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from weft.core.job import ACTIVE, ENDED, JobState
+from weft.core.metrics import figures, gather
 from weft.core.shapes import plain_shape
 from weft.core.state import State
-from weft.model import Exited, Fact, JobId, NodeId, NodeLost, Slots, Start
+from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, Start, Stop
 
 GpuId = tuple[NodeId, int]
 PATIENCE = 1e-6
@@ -125,6 +127,59 @@ def snapshot(state: State) -> dict[str, Any]:
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},
     }
+
+
+def check_tally(state: State, facts: Iterable[Fact]) -> None:
+    """What is counted of a journal is what the state makes of it, and what the journal says by itself."""
+    facts = list(facts)
+    record = gather(facts)
+    preempted, unasked = _preemptions(facts)
+    assert [job.id for job in record.jobs] == list(state.jobs)
+    for job in record.jobs:
+        known = state.jobs[job.id]
+        status = "running" if known.status in ACTIVE else known.status
+        assert (job.status, job.runs, job.end) == (status, known.run, known.ended_at), job.id
+        assert (job.submit, job.first_start) == (known.submitted_at, known.first_start), job.id
+        assert job.preemptions == preempted.get(job.id, 0), job.id
+        assert job.preemptions == known.preemptions - unasked.get(job.id, 0), job.id
+        spent_s = job.queue_s + known.attained(state.now)
+        ended_at = state.now if job.end is None else job.end
+        assert spent_s <= ended_at - job.submit + PATIENCE, "the rest it was held by its user"
+    counts = Counter(job.status for job in record.jobs)
+    found = figures(record)
+    assert (found.jobs, found.finished, found.failed) == (len(state.jobs), counts["done"], counts["failed"])
+    assert found.unfinished == len(state.jobs) - len(state.ended)
+    assert (record.rows[-1][2], record.rows[-1][3], record.rows[-1][4]) == (
+        *(state.gpus, len(state.waiting), len(state.active)),
+    )
+
+
+def _preemptions(facts: Iterable[Fact]) -> tuple[Counter[JobId], Counter[JobId]]:
+    """Of each job: runs told to make room that then left; runs that left though nobody had told them to."""
+    told: dict[JobId, Stop] = {}
+    running: dict[JobId, int] = {}
+    cancelled: set[JobId] = set()
+    slots: dict[JobId, Slots] = {}
+    preempted: Counter[JobId] = Counter()
+    unasked: Counter[JobId] = Counter()
+    for fact in facts:
+        if isinstance(fact, Start):
+            running[fact.job], slots[fact.job] = fact.run, fact.slots
+            told.pop(fact.job, None)
+        elif isinstance(fact, Stop) and running.get(fact.job) == fact.run:
+            told.setdefault(fact.job, fact)
+        elif isinstance(fact, Cancelled):
+            cancelled.add(fact.job)
+        elif isinstance(fact, NodeLost):
+            slots = {job: tuple(part for part in held if part[0] != fact.node) for job, held in slots.items()}
+            running = {job: run for job, run in running.items() if slots[job]}
+        elif isinstance(fact, Exited) and running.get(fact.job) == fact.run:
+            del running[fact.job]
+            if fact.how == "stopped" and fact.job not in cancelled:
+                stop = told.get(fact.job)
+                preempted[fact.job] += stop is not None and stop.why == "preempted"
+                unasked[fact.job] += stop is None
+    return preempted, unasked
 
 
 def double_booked(facts: Iterable[Fact]) -> Iterator[str]:

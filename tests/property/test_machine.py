@@ -1,4 +1,5 @@
-"""Anything may happen in any order: the state stays sound, a restart changes nothing, no instant goes on for ever."""
+"""Anything may happen in any order: the state stays sound, a restart changes nothing, no instant goes on for ever, and
+what is counted of the journal is what the state says."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from builders import Rig, node
-from checks import check, snapshot
+from checks import check, check_tally, snapshot
 from weft import registry
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
@@ -150,6 +151,13 @@ class Anything(RuleBasedStateMachine):
                 runs[fact.job] = fact.run
 
 
+class Counted(Anything):
+    """At the end, what is counted of the journal is what the state says."""
+
+    def teardown(self) -> None:
+        check_tally(self.rig.state, self.rig.facts)
+
+
 class Restarted(Rig):
     """With a scheduler beside it that is restored from the journal before every step."""
 
@@ -175,13 +183,13 @@ class Doubled(Rig):
         return decisions
 
 
-def run(make: Callable[[], Rig]) -> None:
-    run_state_machine_as_test(lambda: Anything(make()), settings=BUDGET)  # type: ignore[arg-type]
+def run(make: Callable[[], Rig], machine: type[Anything] = Anything) -> None:
+    run_state_machine_as_test(lambda: machine(make()), settings=BUDGET)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_state_stays_sound(policy: str) -> None:
-    run(lambda: Rig(policy))
+    run(lambda: Rig(policy), Counted)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

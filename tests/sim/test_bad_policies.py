@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
 from weft.model import Job, Seconds
 from weft.sim.simulation import Model, Setting, simulate
+
+HERE = r"\(.*test_bad_policies\.py:\d+\)"
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,41 @@ class NoNumber(Policy):
 @dataclass(frozen=True)
 class NoKey(Policy):
     pass
+
+
+@dataclass(frozen=True)
+class Text(Policy):
+    answer: str | None = "high"
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return self.answer  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class TextUntil(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        return 0.0
+
+    def until(self, job: JobView, now: Seconds) -> Seconds | None:
+        return "soon"  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Leaves(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        sys.exit(3)
+
+
+@dataclass(frozen=True)
+class NoMemo(Replanner):
+    def memo(self) -> object:
+        raise RuntimeError("forgot")
+
+
+@dataclass(frozen=True)
+class NoAsks(Replanner):
+    def rank(self, view: View) -> Iterable[Ask]:
+        return [5]  # type: ignore[list-item]
 
 
 @dataclass(frozen=True)
@@ -75,9 +113,15 @@ def test_bad_asks_are_refused(asks: tuple[Ask, ...], words: str, preempts: bool,
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Raises(), r"Raises with Packed raised ZeroDivisionError: .* \(.*test_bad_policies.py:\d+\)"),
+        (Raises(), r"Raises with Packed raised ZeroDivisionError: .* " + HERE),
         (NoNumber(), "NoNumber gave job a a key that is not a number"),
         (NoKey(), "NoKey has no key"),
+        (Text(), rf"Text gave job a a key that is not a number: 'high' {HERE}"),
+        (Text(None), rf"Text gave job a a key that is not a number: None {HERE}"),
+        (TextUntil(), rf"TextUntil gave job a an until that is not a number: 'soon' {HERE}"),
+        (Leaves(), rf"Leaves with Packed called sys\.exit\(3\) {HERE}"),
+        (NoMemo(), rf"NoMemo with Packed raised RuntimeError: forgot {HERE}"),
+        (NoAsks(), rf"NoAsks with Packed gave what cannot be used: .* {HERE}"),
     ],
 )
 def test_it_is_named(policy: Policy, words: str) -> None:

@@ -64,7 +64,7 @@ def test_jobs_that_failed_for_good_are_counted(capsys: Capture) -> None:
     assert main([*SIM, "--crash-rate", "0.5", "--retries", "0", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert found["failed"] == 200 - found["jobs"] > 50
+    assert found["failed"] == found["jobs"] - found["finished"] > 50
     assert f"srsf: {found['failed']} jobs failed for good" in err
 
 

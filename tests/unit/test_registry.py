@@ -147,16 +147,61 @@ def test_a_wrong_policy_from_a_file_is_explained(own: Path, rest: str, message: 
         registry.policy(f"{own}{rest}")
 
 
-def test_a_file_that_does_not_load_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("import nonsense_that_is_not_there\n")
-    with pytest.raises(InputError, match=r"cannot load .*bad.py: ModuleNotFoundError"):
-        registry.policy(f"{tmp_path / 'bad.py'}:Thing")
+HEAD = "from dataclasses import dataclass\nfrom weft.core.ports import Policy\n\n"
+UNLOADABLE: dict[str, tuple[str, int, str]] = {
+    "import": ("\nimport nonsense_that_is_not_there\n", 2, "ModuleNotFoundError: No module named"),
+    "syntax": ("x = 1\ndef f(:\n", 2, "SyntaxError: "),
+    "exit": ("import sys\n\nsys.exit(7)\n", 3, "it calls sys.exit(7)"),
+    "exit deeper": ("def f():\n    raise SystemExit\nf()\n", 2, "it calls sys.exit(None)"),
+    "exit of the class": (
+        f"{HEAD}@dataclass(frozen=True)\nclass Thing(Policy):\n    def __post_init__(self):\n        quit(1)\n",
+        7,
+        "it calls sys.exit(1)",
+    ),
+    "error of the class": (
+        f"{HEAD}@dataclass(frozen=True)\nclass Thing(Policy):\n    def __post_init__(self):\n        {{}}['a']\n",
+        7,
+        "KeyError: 'a'",
+    ),
+}
 
 
-def test_a_class_that_is_no_policy_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thing.py").write_text("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Thing: ...\n")
-    with pytest.raises(InputError, match="policy"):
+@pytest.mark.parametrize(("text", "line", "says"), UNLOADABLE.values(), ids=UNLOADABLE)
+def test_a_file_that_does_not_load_is_explained(tmp_path: Path, text: str, line: int, says: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"cannot load .*bad.py") as caught:
+        registry.policy(f"{path}:Thing")
+    assert caught.value.where == f"{path}:{line}"
+    assert says in caught.value.what
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no policy": ("class Thing: ...\n", "is not a policy"),
+    "a dataclass that is no policy": ("@dataclass(frozen=True)\nclass Thing: ...\n", "is not a policy"),
+    "no dataclass": ("class Thing(Policy): ...\n", "is not a dataclass"),
+    "a needed option": (
+        "@dataclass(frozen=True)\nclass Thing(Policy):\n    size: int\n",
+        r"thing.py:Thing needs option 'size'\n  write .*thing.py:Thing:size=VALUE",
+    ),
+    "an unknown annotation": (
+        "@dataclass(frozen=True)\nclass Thing(Policy):\n    size: 'nosuch' = 1\n",
+        r"thing.py: cannot load the options of .*: NameError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_class_that_is_no_policy_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "thing.py").write_text(HEAD + text)
+    with pytest.raises(InputError, match=says):
         registry.policy(f"{tmp_path / 'thing.py'}:Thing")
+
+
+def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thing").write_bytes(b"\x7fELF")
+    with pytest.raises(InputError, match="not a Python file"):
+        registry.policy(f"{tmp_path / 'thing'}:Thing")
 
 
 # ---- other packages

@@ -68,7 +68,8 @@ class Feasible:
             return ""
         if shape.family.where.pinned:
             wanted = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in shape.family.where.pinned)
-            return "" if pinned_slots(self._floor, shape) else f"is pinned to {wanted}, which cannot hold it"
+            given = pinned_slots(self._floor, shape)
+            return "" if given else f"is pinned to {wanted}; the cluster cannot give it these"
         for placement in self._placements:
             parts = placement.place(shape, self._floor.free_for(shape, soon=False))
             if parts is None or slots_of(self._floor, shape, parts, placement) is None:

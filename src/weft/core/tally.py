@@ -24,6 +24,7 @@ from weft.model import (
     Seconds,
     Start,
     Stop,
+    StopReason,
     Submitted,
 )
 
@@ -36,7 +37,7 @@ class _Track(Holder):
 
     __slots__ = (
         "attained_s", "cancelling", "end", "failures", "first_start", "gpus_area", "holding", "in_queue_s",
-        "job", "jobs_area", "mark", "offset", "per_s", "preemptions", "rest_s", "rho", "run", "solo_s",
+        "job", "jobs_area", "lost", "mark", "offset", "per_s", "preemptions", "rest_s", "rho", "run", "solo_s",
         "started", "status", "stopping", "submit",
     )  # fmt: skip
 
@@ -47,7 +48,9 @@ class _Track(Holder):
         self.first_start: Seconds | None = None
         self.end: Seconds | None = None
         self.run = self.preemptions = self.failures = 0
-        self.holding = self.cancelling = self.stopping = False
+        self.holding = self.cancelling = self.lost = False
+        self.stopping: StopReason | None = None
+        """Why its run was told to stop, if it was."""
         self.solo_s: float | None = None
         self.rho: float | None = None
         self.started = self.mark = at
@@ -97,7 +100,7 @@ class Tally:
         return [
             JobRecord(
                 job.job.id, job.job.user, job.job.gpus, job.status, job.submit, job.first_start, job.end, job.run,
-                job.preemptions, job.gpu_seconds, job.solo_s, job.rho,
+                job.preemptions, self._queue_s(job), job.gpu_seconds, job.solo_s, job.rho,
             )
             for job in self._jobs.values()
         ]  # fmt: skip
@@ -134,6 +137,7 @@ class Tally:
             gone = tuple(part for part in job.slots if part[0] == fact.node)
             if gone:
                 self._busy.release_some(job, gone, fact.at)
+                job.lost = True
                 if not job.slots:
                     self._off(job, fact.at)
                     self._put_back(job, fact.at)
@@ -184,7 +188,7 @@ class Tally:
             return
         at = fact.at
         self._unqueue(job, at)
-        job.status, job.run, job.started, job.stopping = "running", fact.run, at, False
+        job.status, job.run, job.started, job.stopping, job.lost = "running", fact.run, at, None, False
         if job.first_start is None:
             job.first_start = at
         self._active[fact.job] = job
@@ -192,10 +196,8 @@ class Tally:
 
     def _stop(self, fact: Stop) -> None:
         job = self._active.get(fact.job)
-        if job is not None and job.run == fact.run and not job.stopping:
-            job.stopping = True
-            if fact.why == "preempted":
-                job.preemptions += 1
+        if job is not None and job.run == fact.run and job.stopping is None:
+            job.stopping = fact.why
 
     def _exited(self, fact: Exited) -> None:
         job = self._active.get(fact.job)
@@ -203,7 +205,7 @@ class Tally:
             return
         self._busy.release(job, fact.at)
         self._off(job, fact.at)
-        failed = fact.how == "failed" and not job.stopping
+        failed = fact.how == "failed" and job.stopping is None and not job.lost
         if fact.remaining_s is not None:
             job.rest_s = fact.remaining_s
         if fact.how == "done":
@@ -212,6 +214,7 @@ class Tally:
             self._end(job, "failed", fact.at)
         else:
             job.failures += failed
+            job.preemptions += fact.how == "stopped" and job.stopping == "preempted" and not job.cancelling
             self._put_back(job, fact.at)
 
     def _off(self, job: _Track, at: Seconds) -> None:
@@ -244,6 +247,9 @@ class Tally:
         return jct_s / (job.solo_s * max(1.0, shares))
 
     # ---- the queue
+
+    def _queue_s(self, job: _Track) -> float:
+        return job.in_queue_s + (self.now - job.mark if job.status == "waiting" else 0.0)
 
     def _queue(self, job: _Track, at: Seconds) -> None:
         job.status, job.mark = "waiting", at

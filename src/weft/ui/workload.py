@@ -125,12 +125,14 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
     from weft.core.metrics import figures, gather
+    from weft.sim.muri import makespan_since
     from weft.sim.simulation import placement_of, simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
         outcome = simulate(wanted, progress=meter.tick if meter.on else None)
     gc.freeze()  # the facts stay: no need to look at them again and again
-    record = gather(outcome.journal.read(), {each.job.id: each.work_s for each in wanted.jobs})
+    solo_s = {each.job.id: each.work_s for each in wanted.jobs}
+    record = gather(outcome.journal.read(), solo_s, since=makespan_since(wanted.model))
     gc.unfreeze()
     unfinished = [job.id for job in record.jobs if job.end is None]
     if unfinished:
@@ -143,8 +145,6 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
-        "failed": len(failed),
-        "unfinished": len(unfinished),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,

@@ -21,6 +21,15 @@ CASES: dict[str, tuple[Job, str]] = {
         "needs 3 GPUs of model T4; the cluster has 2",
     ),
     "absent model": (Job("a", where=Where(gpu_model="H100")), "needs 1 GPU of model H100; the cluster has 0"),
+    "pinned": (Job("a", gpus=2, where=Where(pinned=(("n0", (1,)), ("n1", (0,))))), ""),
+    "pinned to a GPU that is not there": (
+        Job("a", gpus=2, where=Where(pinned=(("n0", (1, 2)),))),
+        "is pinned to n0[1,2]; the cluster cannot give it these",
+    ),
+    "pinned to the wrong model": (
+        Job("a", where=Where("T4", pinned=(("n0", (0,)),))),
+        "is pinned to n0[0]; the cluster cannot give it these",
+    ),
     "memory everywhere": (Job("a", gpus=4, memory_mb=16000), ""),
     "memory too large": (Job("a", gpus=3, memory_mb=16001), "needs 3 GPUs with 16,001 MB; the cluster has 2"),
     "memory by rank, in any order": (Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), ""),
@@ -31,11 +40,6 @@ CASES: dict[str, tuple[Job, str]] = {
     "memory of a model": (
         Job("a", gpus=1, memory_mb=20000, where=Where(gpu_model="T4")),
         "needs 1 GPU of model T4 with 20,000 MB; the cluster has 0",
-    ),
-    "pinned": (Job("a", gpus=1, where=Where(pinned=(("n1", (1,)),))), ""),
-    "pinned to a GPU that is not there": (
-        Job("a", gpus=2, where=Where(pinned=(("n1", (1, 2)),))),
-        "is pinned to n1[1,2], which cannot hold it",
     ),
 }
 
