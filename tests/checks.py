@@ -17,7 +17,7 @@ PATIENCE = 1e-6
 VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
-    "cancelling", "holding", "lost",
+    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "code", "why",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def _statuses(state: State) -> None:
         assert (job.id in state.active) == (job.status in ACTIVE), job.id
         assert (job.id in state.waiting) == (job.status == "waiting"), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
+        assert job.status == "blocked" or not job.behind, job.id
         assert job.leaving == (job.status == "stopping"), job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
@@ -88,7 +89,7 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
 
 
 def memory_on(job: JobState, gpu: GpuId, began: dict[JobId, Slots]) -> int:
-    memory = job.job.memory_mb
+    memory = job.seat.memory_mb
     return memory[gpus_of(began.get(job.id, job.slots)).index(gpu)] if isinstance(memory, tuple) else memory
 
 
@@ -107,7 +108,9 @@ def _counts(state: State) -> None:
     assert state.gpus == len(found)
     idle, soon = (state.floor.free_for(plain_shape(1), soon=soon).count for soon in (False, True))
     for room in state.floor.rooms:
-        on = [found[room.node.id, gpu] for gpu in range(len(room.node.gpus))] if room.alive else []
+        taken = {gpu for (node, gpu, _), by in state.occupants.items() if node == room.node.id and by.memory_mb is None}
+        usable = set(range(len(room.node.gpus))) - taken if room.alive else ()
+        on = [found[room.node.id, gpu] for gpu in usable]
         assert idle[room.index] == sum(not jobs for jobs in on), f"idle GPUs of {room.node.id}"
         assert soon[room.index] == sum(all(job.leaving for job in jobs) for jobs in on), f"GPUs of {room.node.id} soon"
 
@@ -123,6 +126,8 @@ def snapshot(state: State) -> dict[str, Any]:
         "active": list(state.active),
         "waiting": list(state.waiting),
         "ended": list(state.ended),
+        "paused": state.paused,
+        "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},
@@ -133,15 +138,14 @@ def check_tally(state: State, facts: Iterable[Fact]) -> None:
     """What is counted of a journal is what the state makes of it, and what the journal says by itself."""
     facts = list(facts)
     record = gather(facts)
-    preempted, unasked = _preemptions(facts)
+    preempted = _preemptions(facts)
     assert [job.id for job in record.jobs] == list(state.jobs)
     for job in record.jobs:
         known = state.jobs[job.id]
         status = "running" if known.status in ACTIVE else known.status
         assert (job.status, job.runs, job.end) == (status, known.run, known.ended_at), job.id
         assert (job.submit, job.first_start) == (known.submitted_at, known.first_start), job.id
-        assert job.preemptions == preempted.get(job.id, 0), job.id
-        assert job.preemptions == known.preemptions - unasked.get(job.id, 0), job.id
+        assert job.preemptions == preempted.get(job.id, 0) == known.preemptions, job.id
         spent_s = job.queue_s + known.attained(state.now)
         ended_at = state.now if job.end is None else job.end
         assert spent_s <= ended_at - job.submit + PATIENCE, "the rest it was held by its user"
@@ -154,14 +158,13 @@ def check_tally(state: State, facts: Iterable[Fact]) -> None:
     )
 
 
-def _preemptions(facts: Iterable[Fact]) -> tuple[Counter[JobId], Counter[JobId]]:
-    """Of each job: runs told to make room that then left; runs that left though nobody had told them to."""
+def _preemptions(facts: Iterable[Fact]) -> Counter[JobId]:
+    """Of each job: runs told to make room that then left."""
     told: dict[JobId, Stop] = {}
     running: dict[JobId, int] = {}
     cancelled: set[JobId] = set()
     slots: dict[JobId, Slots] = {}
     preempted: Counter[JobId] = Counter()
-    unasked: Counter[JobId] = Counter()
     for fact in facts:
         if isinstance(fact, Start):
             running[fact.job], slots[fact.job] = fact.run, fact.slots
@@ -175,11 +178,10 @@ def _preemptions(facts: Iterable[Fact]) -> tuple[Counter[JobId], Counter[JobId]]
             running = {job: run for job, run in running.items() if slots[job]}
         elif isinstance(fact, Exited) and running.get(fact.job) == fact.run:
             del running[fact.job]
-            if fact.how == "stopped" and fact.job not in cancelled:
+            if fact.how in ("stopped", "requeued") and fact.job not in cancelled:
                 stop = told.get(fact.job)
                 preempted[fact.job] += stop is not None and stop.why == "preempted"
-                unasked[fact.job] += stop is None
-    return preempted, unasked
+    return preempted
 
 
 def double_booked(facts: Iterable[Fact]) -> Iterator[str]:

@@ -41,7 +41,10 @@ class Gates:
     def leave(self, job: JobState) -> Iterator[JobState]:
         """A job has ended, or is to be looked at anew: those who may wait now, or are doomed by it."""
         for other in job.behind:
-            self._followers[other].pop(job.id, None)
+            followers = self._followers.get(other, {})
+            followers.pop(job.id, None)
+            if not followers:
+                self._followers.pop(other, None)
         job.behind.clear()
         yield from self._next_of_batch(job)
         if job.status not in ENDED:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.job import JobState
-from weft.core.order import Heads, Order, Walked
+from weft.core.order import Heads, Order, Protection, Walked
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
 from weft.core.shapes import Shape, shape_of_weave
@@ -93,13 +93,16 @@ def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: 
             reserved = walk.reserve(shape) < NEVER
 
 
-def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> list[tuple[JobId, ...]]:
+def walk_asks(
+    state: State, asks: list[Ask], placement: Placement, decide: Decide, protection: Protection
+) -> list[tuple[JobId, ...]]:
     """The walk for a replanner's asks: what runs as asked stays. Returns those that GPUs are vacated for."""
     walk, pending, hopeless = Walk(state, placement, decide), [], Walked(state.floor.soon.top)
     rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
     if len(rank) < sum(len(ask.jobs) for ask in asks):
         refuse_twice(asks)
-    runs = sorted(state.active.values(), key=lambda job: (rank.get(job.id, NOBODY), job.stamp), reverse=True)
+    able = (run for run in state.active.values() if protection.until(run) <= state.now)
+    runs = sorted(able, key=lambda job: (rank.get(job.id, NOBODY), job.stamp), reverse=True)
     for place, ask in enumerate(asks):
         jobs = jobs_of(state, ask)
         running = tuple([job for job in jobs if job.active])

@@ -7,7 +7,7 @@ from typing import Literal
 
 from weft.model import JobId, Seconds
 
-Status = Literal["waiting", "held", "running", "done", "failed", "cancelled"]
+Status = Literal["blocked", "waiting", "held", "running", "done", "failed", "cancelled"]
 ClusterRow = tuple[Seconds, int, int, int, int, float]
 """Time, busy GPUs, GPUs, pending, running, blocking index: as they are from this instant to the next row's."""
 

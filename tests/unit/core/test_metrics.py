@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum, inf
 
@@ -192,7 +193,7 @@ def test_one_left_behind_by_its_host_keeps_its_gpu_busy() -> None:
         submit(0, "a", 2),
         submit(0, "b"),
         start(0, "a", BOTH),
-        start(2, "b", OTHER),
+        replace(start(2, "b", OTHER), share=Share(0.0, 1.0)),
         exit_(6, "a"),
         start(6, "a", ONE, run=2),
         exit_(8, "b"),
