@@ -1,4 +1,4 @@
-"""Makes `builders`, `checks` and `commands` importable, and Hypothesis draw the same examples every time."""
+"""Makes `builders`, `checks`, `commands` and `console` importable, and Hypothesis draw the same examples every time."""
 
 from __future__ import annotations
 
