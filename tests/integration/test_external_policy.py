@@ -1,4 +1,4 @@
-"""A policy from another package: the how-to's example is found, runs, passes its tests; pages show what commands print."""
+"""A policy from another package: the how-to's example is found, runs, passes its tests. Pages show what comes."""
 
 from __future__ import annotations
 
