@@ -171,7 +171,8 @@ def _build(cls: type, name: str, given: dict[str, str]) -> object:
         try:
             made = cls(**values)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name}: {error}", hint="weft policies lists the options and what they may be") from error
+            hint = "its options are the fields of the class" if ":" in name else "weft policies lists its options"
+            raise InputError(f"{name}: {error}", hint=hint) from error
     return cast(object, made)
 
 

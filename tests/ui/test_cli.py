@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import Capture, as_json, fails
 from weft.ui.cli import COMMANDS, main
 
+pytestmark = pytest.mark.usefixtures("here")
 SIM = ["sim", "demo", "--cluster", "4x8"]
 FIGURES = {
     "avg_jct_s", "makespan_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "gpu_utilisation",
@@ -21,32 +23,6 @@ SUMMARY = FIGURES | {
 }  # fmt: skip
 
 WEFT = "job_id,submit_s,gpus,duration_s\n"
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def fails(capsys: Capture, *words: str, code: int = 2) -> str:
-    """What it says on stderr; nothing is on stdout."""
-    assert main(words) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "Traceback" not in err
-    return err
-
-
-def as_json(capsys: Capture, *words: str) -> dict[str, object]:
-    assert main([*words, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.count("\n") == 1
-    found = json.loads(out)
-    assert found["schema"] == 1
-    return dict(found)
 
 
 # ---- commands

@@ -15,15 +15,10 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("here")
 WEFT = Path(sys.executable).with_name("weft")
 HEAVY = ("numpy", "rich", "yaml", "rustworkx", "asyncio", "sqlite3", "weft.sim", "weft.core", "weft.journal")
 PATIENCE_S = 60
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def weft(*words: str) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,7 @@ from weft.policies.muri import MuriL, MuriS
 from weft.policies.srsf import Srsf
 from weft.policies.srtf import Srtf
 from weft.policies.tiresias import Tiresias
+from weft.ui.cli import main
 
 OWN = """
 from dataclasses import dataclass
@@ -207,10 +208,10 @@ def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
 # ---- other packages
 
 
-def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch, text: str = OWN) -> None:
     """A package beside Weft, as pip would leave it."""
     where.mkdir()
-    (where / f"{package}.py").write_text(OWN)
+    (where / f"{package}.py").write_text(text)
     info = where / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -226,6 +227,21 @@ def test_an_installed_package_brings_a_policy(tmp_path: Path, monkeypatch: pytes
     assert type(registry.policy("longest:factor=3")).__name__ == "Longest"
     with pytest.raises(UnknownName, match="known: longest"):
         registry.policy("longst")
+
+
+@pytest.mark.parametrize(("text", "says"), [("\n1 / 0\n", "ZeroDivision"), ("\nexit(4)\n", "sys.exit(4)")])
+def test_an_installed_package_that_does_not_load_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    install(tmp_path / "site", "broken_one", "broken", monkeypatch, text)
+    with pytest.raises(InputError) as caught:
+        registry.policy("broken")
+    assert caught.value.where == f"{tmp_path / 'site' / 'broken_one.py'}:2"
+    assert says in caught.value.what
+    assert main(["policies"]) == 0, "the others are listed"
+    out = capsys.readouterr().out
+    assert "policy\tbroken\t-\tcannot be loaded from broken_one:Longest: " in out
+    assert "policy\tfifo\t" in out
 
 
 def test_a_clash_of_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

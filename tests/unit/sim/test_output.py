@@ -41,12 +41,6 @@ def record() -> Record:
     return gather(FACTS, {"a,1": 1.5})
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(directory: str | Path, record: Record, **options: Any) -> None:
     write_output(directory, record, MemoryJournal(*FACTS), SUMMARY, **options)
 
