@@ -74,7 +74,7 @@ def _jct(series: Sequence[Series]) -> Figure:
 
 
 def _over_time(series: Sequence[Series], unit: str, pick: Callable[[Timeline], NDArray[np.float64]]) -> Figure:
-    """One curve per policy. Logarithmic above 1: one policy with a long queue would hide all others."""
+    """A curve per policy. Logarithmic above 1: one policy with a long queue would hide all others."""
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
     scale, name = _time(series)
@@ -163,7 +163,8 @@ def _errors(one: Outcome, base: Outcome) -> list[float] | None:
 
 
 def _line(at: int) -> dict[str, Any]:
-    return {"color": style.colour(at), "linestyle": style.dashes(at), "linewidth": 1.6}
+    """The later the thinner: where curves coincide, all of them are seen."""
+    return {"color": style.colour(at), "linestyle": style.dashes(at), "linewidth": max(2.4 - 0.2 * at, 1.2)}
 
 
 def _legend(axes: Axes) -> None:

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +67,10 @@ _TICKS: Final = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Pictures that are drawn inside look alike, wherever and whenever."""
-    import matplotlib as mpl
-
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise WeftError("a picture needs matplotlib\n  install it: pip install matplotlib") from None
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -96,11 +99,6 @@ def as_png(drawn: Figure, dpi: int = 144) -> bytes:
     file = BytesIO()
     drawn.savefig(file, format="png", dpi=dpi, metadata={"Software": "weft"})
     return file.getvalue()
-
-
-def save(folder: Path, name: str, png: bytes, svg: str) -> None:
-    (folder / f"{name}.png").write_bytes(png)
-    (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 def label(policy: str) -> str:

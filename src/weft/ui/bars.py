@@ -31,10 +31,10 @@ class Bars:
         if self._progress is not None:
             self._progress.stop()
 
-    def watch(self, task: int, done: int) -> None:
-        """A task is so far; -1: nothing new, but time has passed."""
+    def watch(self, task: int, done: int | None) -> None:
+        """A task is so far, or (None) has ended; -1: nothing new, but time has passed."""
         if task >= 0:
-            self._done[task] = done
+            self._done[task] = self._totals[task] if done is None else done
         if self._on and (now := time.monotonic()) >= self._due:
             self._due = now + REDRAW_S
             self._draw()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from weft.core.metrics import Record, figures, gather
-from weft.core.records import JobRecord
 from weft.report.digest import Digest, digest
-from weft.sim.simulation import Setting, placement_of, simulate
+from weft.sim.simulation import Setting, simulate
+from weft.ui import workload
 from weft.ui.workers import Tick
 
 OF_JOBS: Final = ("jobs", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "fairness_max_rho")
@@ -58,24 +58,9 @@ def run(trial: Trial, tick: Tick) -> Result:
     solo_s = {each.job.id: each.work_s for each in setting.jobs}
     record = gather(outcome.journal.read(), solo_s)
     measured = [job for job in record.jobs if trial.span.holds(job.submit)]
-    facts = len(outcome.journal)
-    values = {
-        "policy": trial.policy,
-        "placement": placement_of(setting),
-        **_figures(record, measured),
-        "failed": sum(job.status == "failed" for job in record.jobs),
-        "unfinished": sum(job.end is None for job in record.jobs),
-        "cpu_s": outcome.cpu_s,
-        "facts": facts,
-        "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
-    }
+    values = workload.values(setting, outcome, record)
+    if len(measured) < len(record.jobs):
+        part = asdict(figures(Record(measured)))
+        values |= {key: part[key] for key in OF_JOBS}
     drawn = digest(outcome.journal.read(), record, measured) if trial.draw else None
     return Result(values, drawn)
-
-
-def _figures(record: Record, measured: Sequence[JobRecord]) -> dict[str, Any]:
-    whole = asdict(figures(record))
-    if len(measured) == len(record.jobs):
-        return whole
-    part = asdict(figures(Record(measured)))
-    return {**whole, **{key: part[key] for key in OF_JOBS}}

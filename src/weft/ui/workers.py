@@ -25,8 +25,8 @@ CALLS: Final = 32
 Tick = Callable[[int], None]
 Work = Callable[[Any, Tick], Any]
 """A function of a module, its task, and what it is to call with how much is done."""
-Watch = Callable[[int, int], None]
-"""Told which task is how far."""
+Watch = Callable[[int, int | None], None]
+"""Told which task is how far; None: it has ended."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def _hear(worker: _Worker, crew: list[_Worker], results: list[Any], watch: Watch
         watch(worker.task, value)
         return
     results[worker.task] = Failed(value) if kind == "failed" else value
+    watch(worker.task, None)
     crew.remove(worker)
     _dismiss(worker)
 

@@ -114,8 +114,8 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
-    from weft.core.metrics import figures, gather
-    from weft.sim.simulation import placement_of, simulate
+    from weft.core.metrics import gather
+    from weft.sim.simulation import simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
         outcome = simulate(wanted, progress=meter.tick if meter.on else None)
@@ -128,18 +128,25 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
     failed = [job.id for job in record.jobs if job.status == "failed"]
     if failed:
         say(f"{wanted.policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {_some(failed)}")
+    return outcome, record, values(wanted, outcome, record)
+
+
+def values(wanted: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
+    """How a policy did, as the fields of a JSON object."""
+    from weft.core.metrics import figures
+    from weft.sim.simulation import placement_of
+
     facts = len(outcome.journal)
-    values = {
+    return {
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
-        "failed": len(failed),
-        "unfinished": len(unfinished),
+        "failed": sum(job.status == "failed" for job in record.jobs),
+        "unfinished": sum(job.end is None for job in record.jobs),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
     }
-    return outcome, record, values
 
 
 def seconds(text: str) -> float:
