@@ -1,4 +1,4 @@
-"""No policy beats the lower bounds: random clusters and traces, under both models, woven or not, whatever goes wrong."""
+"""No policy beats the lower bounds: random clusters and traces, both models, woven or not, whatever goes wrong."""
 
 from __future__ import annotations
 
