@@ -85,9 +85,9 @@ def _note(contest: Contest) -> str:
     if contest.bounds is None:
         notes.append("No lower bound: it is for traces of which every job gets done, and here some did not.")
     else:
-        notes.append("Lower bound: no policy can do better on these jobs and GPUs, interleaving allowed.")
+        notes.append("Bound: no policy can do better on these jobs and GPUs, interleaving allowed.")
         if any(shares(entry.policy) for entry in contest.entries):
-            notes.append("Policies that put two jobs on one GPU without interleaving them are held to the second one.")
+            notes.append("Sharing: the same for policies that put jobs on one GPU without interleaving them.")
     return " ".join(notes)
 
 
@@ -102,9 +102,9 @@ def _absolute(contest: Contest) -> tuple[Columns, Rows]:
         for entry in contest.entries
     ]
     if contest.bounds is not None:
-        rows.append([render.Cell(BOUND, "lower bound"), *_bounds(contest, "")])
+        rows.append([render.Cell(BOUND, "bound"), *_bounds(contest, "")])
         if any(shares(entry.policy) for entry in contest.entries):
-            rows.append([render.Cell(SHARING_BOUND, "… sharing"), *_bounds(contest, "alone_")])
+            rows.append([render.Cell(SHARING_BOUND, "sharing"), *_bounds(contest, "alone_")])
     return [("policy", "policy"), *COLUMNS.items()], rows
 
 
