@@ -125,16 +125,20 @@ def time_unit(span_s: float) -> tuple[float, str]:
     return next((unit for unit in _UNITS if span_s >= 3 * unit[0]), _UNITS[-1])
 
 
-def log_time(axes: Axes, low_s: float, high_s: float) -> None:
-    """A logarithmic x axis with ticks at times that people know."""
+def log_time(axes: Axes, low_s: float, high_s: float) -> tuple[float, float]:
+    """A logarithmic x axis with ticks at times that people know, two at least; returns where it begins and ends."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    if sum(low_s <= tick <= high_s for tick in _TICKS) < 2:
+        low_s = max((tick for tick in _TICKS if tick <= low_s), default=low_s)
+        high_s = min((tick for tick in _TICKS if tick >= high_s), default=high_s)
     axes.set_xscale("log")
     axes.set_xlim(low_s, high_s)
     shown = [tick for tick in _TICKS if low_s <= tick <= high_s]
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _TICKS.get(round(value), f"{value:g} s")))
+    return low_s, high_s
 
 
 def log_from_one(axes: Axes) -> None:
