@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import muri_traces, philly, queue, replay
+from benchmarks import comparison, muri_traces, philly, queue, replay
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -14,6 +14,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "replay": replay.figures,
     "queue": queue.figures,
     "growth": philly.growth,
+    "compare": comparison.figures,
 }
 
 

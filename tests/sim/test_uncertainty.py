@@ -25,7 +25,9 @@ from weft.sim.simulation import Model, Setting, prepare, simulate
 from weft.sim.trace import TraceJob
 from weft.sim.uncertainty import Uncertainty
 
-POLICIES = ("fifo", "priority", "srsf", "gittins", "tiresias", "fair-share", "themis", "antman", "muri-s", "muri-l")
+POLICIES = (
+    "fifo", "priority", "srsf", "qssf", "gittins", "tiresias", "fair-share", "themis", "antman", "muri-s", "muri-l",
+)  # fmt: skip
 ALL = Uncertainty("unknown", mtbf_s=8000, repair_s=1200, crash_rate=0.1)
 KINDS = {
     "estimates": Uncertainty("lognormal:0.7"),

@@ -17,7 +17,10 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("here")
 WEFT = Path(sys.executable).with_name("weft")
-HEAVY = ("numpy", "rich", "yaml", "rustworkx", "asyncio", "sqlite3", "weft.sim", "weft.core", "weft.journal")
+HEAVY = (
+    "numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "asyncio", "sqlite3",
+    "weft.sim", "weft.core", "weft.journal", "weft.report",
+)  # fmt: skip
 PATIENCE_S = 60
 
 
@@ -38,8 +41,9 @@ def cpu_s(process: subprocess.Popen[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_starting_is_cheap() -> None:
-    code = "import sys; from weft.ui.cli import main; main(['version']); print(*sys.modules)"
+@pytest.mark.parametrize("word", ["version", "--help"])
+def test_starting_is_cheap(word: str) -> None:
+    code = f"import sys; from weft.ui.cli import main; main([{word!r}]); print(*sys.modules)"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -63,7 +63,8 @@ def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
     can_give = {node: [g for g in gpus if _suits(job, loads.gpus[node, g])] for node, gpus in loads.open.items()}
     size = Counter(node for (node, _), gpu in loads.gpus.items() if node in loads.open and _suits(job, gpu))
     if len(size) < len(loads.open) or set(size.values()) != {node_size}:
-        yield from _own_loosely(job, can_give, max(size.values(), default=0))
+        mine = {node: sorted([*gpus, *held.get(node, ())]) for node, gpus in can_give.items()}
+        yield from _own_loosely(job, mine, max(size.values(), default=0))
         return
     whole, rest = (0, job.gpus) if job.gpus <= node_size else divmod(job.gpus, node_size)
     full = [node for node, gpus in held.items() if len(gpus) == node_size] if whole else []
@@ -82,7 +83,7 @@ def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
 
 
 def _own_loosely(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
-    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any GPUs if no node has."""
+    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any if no node has; its own too."""
     node = next((node for node, gpus in can_give.items() if len(gpus) >= job.gpus), None)
     open_gpus = [(node, gpu) for node, gpus in can_give.items() for gpu in gpus]
     if node is not None:

@@ -58,14 +58,14 @@ def _jct(series: Sequence[Series]) -> Figure:
 
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
-    low, high = float("inf"), 1.0
+    every = np.maximum(np.concatenate([each.drawn.jcts_s for each in series]), 1.0)
+    low, high = style.log_time(axes, float(every.min()) / 1.2, float(every.max()) * 1.2)
     for at, each in enumerate(series):
         jcts = np.maximum(each.drawn.jcts_s, 1.0)
         if len(jcts):
-            part = np.arange(1, len(jcts) + 1) / len(jcts)
-            axes.step(jcts, part, where="post", label=style.label(each.policy), **_line(at))
-            low, high = min(low, float(jcts[0])), max(high, float(jcts[-1]))
-    style.log_time(axes, low / 1.2, high * 1.2)
+            edges = np.concatenate(([low], jcts, [high]))
+            parts, name = np.arange(len(jcts) + 1) / len(jcts), style.label(each.policy)
+            axes.stairs(parts, edges, baseline=None, label=name, **_line(at))
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("job completion time (logarithmic)")
     axes.set_ylabel("part of jobs completed within")
@@ -74,7 +74,7 @@ def _jct(series: Sequence[Series]) -> Figure:
 
 
 def _over_time(series: Sequence[Series], unit: str, pick: Callable[[Timeline], NDArray[np.float64]]) -> Figure:
-    """One curve per policy. Logarithmic above 1: one policy with a long queue would hide all others."""
+    """A curve per policy. Logarithmic above 1: one policy with a long queue would hide all others."""
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
     scale, name = _time(series)
@@ -136,7 +136,7 @@ def _bars(outcomes: Sequence[Outcome], base: Outcome) -> Figure:
             axes.bar_label(bars, values, rotation=90, fontsize=6.5, padding=2.5, bbox=box)
     axes.axhline(1.0, color=style.INK, linewidth=0.8, zorder=0.9)
     style.ratios(axes, min(every), max(every))
-    axes.set_xticks(range(len(RELATIVE)), [FIGURES[key] for key in RELATIVE])
+    axes.set_xticks(range(len(RELATIVE)), [FIGURES[key].replace(" JCT", "\nJCT") for key in RELATIVE])
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     axes.set_ylabel(f"times that of {style.label(base.policy)}\n(smaller is better)")
@@ -163,7 +163,8 @@ def _errors(one: Outcome, base: Outcome) -> list[float] | None:
 
 
 def _line(at: int) -> dict[str, Any]:
-    return {"color": style.colour(at), "linestyle": style.dashes(at), "linewidth": 1.6}
+    """The later the thinner: where curves coincide, all of them are seen."""
+    return {"color": style.colour(at), "linestyle": style.dashes(at), "linewidth": max(2.4 - 0.2 * at, 1.2)}
 
 
 def _legend(axes: Axes) -> None:

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +67,10 @@ _TICKS: Final = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Pictures that are drawn inside look alike, wherever and whenever."""
-    import matplotlib as mpl
-
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise WeftError("a picture needs matplotlib\n  install it: pip install matplotlib") from None
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
@@ -98,11 +101,6 @@ def as_png(drawn: Figure, dpi: int = 144) -> bytes:
     return file.getvalue()
 
 
-def save(folder: Path, name: str, png: bytes, svg: str) -> None:
-    (folder / f"{name}.png").write_bytes(png)
-    (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-
-
 def label(policy: str) -> str:
     """One line, not too long, and nothing that a picture cannot show."""
     text = "".join(letter if letter.isprintable() else " " for letter in policy)
@@ -127,16 +125,20 @@ def time_unit(span_s: float) -> tuple[float, str]:
     return next((unit for unit in _UNITS if span_s >= 3 * unit[0]), _UNITS[-1])
 
 
-def log_time(axes: Axes, low_s: float, high_s: float) -> None:
-    """A logarithmic x axis with ticks at times that people know."""
+def log_time(axes: Axes, low_s: float, high_s: float) -> tuple[float, float]:
+    """A logarithmic x axis with ticks at times that people know, two at least; returns where it begins and ends."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    if sum(low_s <= tick <= high_s for tick in _TICKS) < 2:
+        low_s = max((tick for tick in _TICKS if tick <= low_s), default=low_s)
+        high_s = min((tick for tick in _TICKS if tick >= high_s), default=high_s)
     axes.set_xscale("log")
     axes.set_xlim(low_s, high_s)
     shown = [tick for tick in _TICKS if low_s <= tick <= high_s]
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _TICKS.get(round(value), f"{value:g} s")))
+    return low_s, high_s
 
 
 def log_from_one(axes: Axes) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from weft.errors import WeftError
+from weft.report import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,51 +15,36 @@ if TYPE_CHECKING:
 TracedJob = tuple[float, int, float]
 """When it is submitted (s), its GPUs, how long it takes alone (s)."""
 
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#404040"
-"""Of Okabe and Ito's palette; apart in brightness too, and the second is dashed or hatched as well."""
+JOBS, WORK = style.colour(0), style.colour(1)
+"""What is counted by jobs, and by GPU time; the latter is dashed or hatched as well."""
 MOST_BINS, FEWEST_BINS, JOBS_PER_BIN = 60, 10, 8
 MOST_STEPS: Final = 4000
 SIZES: Final = 12
-DURATIONS: Final = ((1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"),
-                    (86400, "1 d"), (7 * 86400, "1 w"), (60 * 86400, "60 d"))  # fmt: skip
-UNITS: Final = ((3 * 86400, 86400, "days"), (3 * 3600, 3600, "hours"), (0, 60, "minutes"))
 
 
-def draw(title: str, jobs: Sequence[TracedJob], *, cluster_gpus: int | None = None, format: str = "png") -> bytes:
+def draw(
+    title: str, jobs: Sequence[TracedJob], *, cluster_gpus: int | None = None, format: Literal["png", "svg"] = "png"
+) -> bytes:
     """The picture as PNG or SVG; the same trace makes the same bytes."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise WeftError("a picture needs matplotlib\n  install it: pip install matplotlib") from None
-    with mpl.rc_context({"svg.hashsalt": "weft", "svg.fonttype": "path", "font.size": 9.5}):
-        figure = Figure(figsize=(11, 7), dpi=120, layout="constrained")
-        FigureCanvasAgg(figure)
-        figure.suptitle(f"{title}: {len(jobs):,} jobs", fontsize=13, fontweight="bold")
+    with style.styled():
+        figure = style.figure(11, 7)
+        figure.suptitle(f"{style.label(title)}: {len(jobs):,} jobs", fontsize=13)
         (above_left, above_right), (below_left, below_right) = figure.subplots(2, 2)
         _arrivals(above_left, jobs)
         _sizes(above_right, jobs)
         _durations(below_left, jobs)
         _demand(below_right, jobs, cluster_gpus)
-        for axes in figure.axes:
-            axes.grid(visible=True, color="#dddddd", linewidth=0.6)
-            axes.set_axisbelow(True)
-            axes.spines[["top", "right"]].set_visible(False)
-        picture = io.BytesIO()
-        metadata = {"Date": None} if format == "svg" else {"Software": None}
-        figure.savefig(picture, format=format, metadata=metadata)
-    return picture.getvalue()
+        return style.as_png(figure, dpi=120) if format == "png" else style.as_svg(figure).encode("utf-8")
 
 
 def _arrivals(axes: Axes, jobs: Sequence[TracedJob]) -> None:
     first, last = jobs[0][0], jobs[-1][0]
-    scale, unit = _unit(last - first)
+    scale, unit = style.time_unit(last - first)
     bins = max(FEWEST_BINS, min(len(jobs) // JOBS_PER_BIN, MOST_BINS))
     width = max((last - first) / bins, 1.0)
     counts = Counter(min(int((submit - first) / width), bins - 1) for submit, _, _ in jobs)
     edges = [at * width / scale for at in range(bins + 1)]
-    axes.stairs([counts[at] / width * 3600 for at in range(bins)], edges, fill=True, color=BLUE)
+    axes.stairs([counts[at] / width * 3600 for at in range(bins)], edges, fill=True, color=JOBS)
     axes.set(title="Arrivals", xlabel=f"time since the first job ({unit})", ylabel="jobs per hour")
     axes.set_xlim(0, edges[-1])
     axes.set_ylim(bottom=0)
@@ -79,14 +63,15 @@ def _sizes(axes: Axes, jobs: Sequence[TracedJob]) -> None:
         labels.append("other")
         parts.append((1 - sum(of_jobs for of_jobs, _ in parts), 1 - sum(of_work for _, of_work in parts)))
     at = range(len(labels))
-    axes.bar([x - 0.2 for x in at], [100 * part for part, _ in parts], 0.38, color=BLUE, label="of the jobs")
+    axes.bar([x - 0.2 for x in at], [100 * part for part, _ in parts], 0.38, color=JOBS, label="of the jobs")
     axes.bar(
-        [x + 0.2 for x in at], [100 * part for _, part in parts], 0.38, color=ORANGE, label="of the GPU time",
-        hatch="///", edgecolor="white", linewidth=0,
+        [x + 0.2 for x in at], [100 * part for _, part in parts], 0.38, color=WORK, label="of the GPU time",
+        hatch=style.hatch(1), edgecolor=style.PAPER, linewidth=0,
     )  # fmt: skip
     axes.set_xticks(list(at), labels)
+    axes.grid(visible=False, axis="x")
     axes.set(title="GPUs per job", xlabel="GPUs", ylabel="part (%)", ylim=(0, 105))
-    axes.legend(frameon=False)
+    axes.legend()
 
 
 def _durations(axes: Axes, jobs: Sequence[TracedJob]) -> None:
@@ -95,21 +80,12 @@ def _durations(axes: Axes, jobs: Sequence[TracedJob]) -> None:
     work = list(accumulate(part for _, part in by_length))
     picked = _pick(len(lengths))
     xs = [lengths[at] for at in picked]
-    axes.plot(xs, [100 * (at + 1) / len(lengths) for at in picked], color=BLUE, linewidth=2, label="of the jobs")
-    axes.plot(
-        xs, [100 * work[at] / work[-1] for at in picked], color=ORANGE, linewidth=2, ls="--", label="of the GPU time"
-    )
-    median = lengths[len(lengths) // 2]
-    axes.axvline(median, color=GREY, linewidth=1, ls=":", label="median job")
-    axes.set_xscale("log")
-    low, high = lengths[0] / 1.3, lengths[-1] * 1.3
-    ticks = [(at, name) for at, name in DURATIONS if low <= at <= high]
-    if len(ticks) > 1:
-        axes.set_xticks([at for at, _ in ticks], [name for _, name in ticks])
-        axes.set_xticks([], minor=True)
-    axes.set(title="Durations", xlabel="takes at most, alone on its GPUs", ylabel="part (%)")
-    axes.set(xlim=(low, high), ylim=(0, 105))
-    axes.legend(frameon=False)
+    axes.plot(xs, [100 * (at + 1) / len(lengths) for at in picked], color=JOBS, label="of the jobs")
+    axes.plot(xs, [100 * work[at] / work[-1] for at in picked], color=WORK, ls=style.dashes(1), label="of the GPU time")
+    axes.axvline(lengths[len(lengths) // 2], color=style.INK, linewidth=1, ls=":", label="median job")
+    style.log_time(axes, lengths[0] / 1.3, lengths[-1] * 1.3)
+    axes.set(title="Durations", xlabel="takes at most, alone on its GPUs", ylabel="part (%)", ylim=(0, 105))
+    axes.legend()
 
 
 def _demand(axes: Axes, jobs: Sequence[TracedJob], cluster_gpus: int | None) -> None:
@@ -117,21 +93,18 @@ def _demand(axes: Axes, jobs: Sequence[TracedJob], cluster_gpus: int | None) -> 
     first = jobs[0][0]
     changes = sorted([(submit, gpus) for submit, gpus, _ in jobs] + [(submit + s, -gpus) for submit, gpus, s in jobs])
     wanted = list(accumulate(change for _, change in changes))
-    scale, unit = _unit(changes[-1][0] - first)
+    scale, unit = style.time_unit(changes[-1][0] - first)
     steps = _peaks(wanted)
     xs, ys = [(changes[at][0] - first) / scale for at in steps], [wanted[at] for at in steps]
-    axes.step(xs, ys, where="post", color=BLUE, linewidth=1.2, label="wanted")
-    axes.fill_between(xs, ys, step="post", color=BLUE, alpha=0.2)
+    axes.step(xs, ys, where="post", color=JOBS, linewidth=1.2, label="wanted")
+    axes.fill_between(xs, ys, step="post", color=JOBS, alpha=0.2)
     if cluster_gpus is not None:
-        axes.axhline(cluster_gpus, color=ORANGE, linewidth=2, ls="--", label=f"the cluster has {cluster_gpus:,}")
-        axes.legend(frameon=False)
+        label = f"the cluster has {cluster_gpus:,}"
+        axes.axhline(cluster_gpus, color=WORK, linewidth=2, ls=style.dashes(1), label=label)
+        axes.legend()
     axes.set(title="GPUs wanted, were nobody to wait", xlabel=f"time since the first job ({unit})", ylabel="GPUs")
     axes.set_xlim(0, max(xs[-1], 1e-9))
     axes.set_ylim(bottom=0)
-
-
-def _unit(span_s: float) -> tuple[float, str]:
-    return next((scale, unit) for least, scale, unit in UNITS if span_s >= least)
 
 
 def _pick(count: int) -> list[int]:

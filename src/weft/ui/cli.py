@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "sim": Command("run a policy on a trace and print its figures", ("simulate",)),
     "compare": Command("run several policies on the same trace, side by side"),
+    "figures": Command("reproduce the figures of a paper"),
     "metrics": Command("the figures of a job.csv"),
     "policies": Command("the policies and placements there are, with their options"),
     "trace": Command("make traces"),

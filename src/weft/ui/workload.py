@@ -124,9 +124,9 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
-    from weft.core.metrics import figures, gather
+    from weft.core.metrics import gather
     from weft.sim.muri import makespan_since
-    from weft.sim.simulation import placement_of, simulate
+    from weft.sim.simulation import simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
         outcome = simulate(wanted, progress=meter.tick if meter.on else None)
@@ -140,8 +140,16 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
     failed = [job.id for job in record.jobs if job.status == "failed"]
     if failed:
         say(f"{wanted.policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {_some(failed)}")
+    return outcome, record, values(wanted, outcome, record)
+
+
+def values(wanted: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
+    """How a policy did, as the fields of a JSON object."""
+    from weft.core.metrics import figures
+    from weft.sim.simulation import placement_of
+
     facts = len(outcome.journal)
-    values = {
+    return {
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
@@ -149,7 +157,6 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
     }
-    return outcome, record, values
 
 
 def seconds(text: str) -> float:

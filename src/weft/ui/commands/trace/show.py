@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from weft.errors import InputError
 from weft.ui import figures, render, workload
@@ -77,7 +77,8 @@ def _draw(trace: Trace, gpus: int | None, path: str) -> None:
     from weft.sim.files import write_file
 
     jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
-    write_file(path, draw(trace.name, jobs, cluster_gpus=gpus, format=path.rpartition(".")[2]))
+    format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"
+    write_file(path, draw(trace.name, jobs, cluster_gpus=gpus, format=format))
     render.say(f"drew {path}")
 
 

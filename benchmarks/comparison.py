@@ -1,0 +1,59 @@
+"""Whole commands, in parallel processes: Muri's figures, Philly compared under six policies, and its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.figure import Figure
+from benchmarks.process import weft
+from benchmarks.workloads import muri_trace, philly, run
+from weft.core.metrics import gather
+from weft.report.digest import digest
+from weft.report.gantt_picture import gantt_png
+from weft.report.page import Chart, Report, page
+from weft.report.pictures import Series, pictures
+from weft.report.stats import FIGURES, outcome
+from weft.sim.trace import Trace
+from weft.sim.writing import to_bytes
+
+POLICIES: Final = "fifo,sjf,srtf,srsf,tiresias,balanced"
+
+
+def figures() -> Iterator[Figure]:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        trace = muri_trace("trace3")
+        _write(trace, folder / "trace3.csv", "muri")
+        spent = weft("figures", "muri", folder, "--out", folder / "figures")
+        what = f"weft figures muri, all variants of {len(trace.jobs)} jobs"
+        yield Figure(what, spent.wall_s, "s", 120.0)
+        yield Figure("  all processes", spent.cpu_s, "CPU s")
+        trace = philly()
+        _write(trace, folder / "philly.csv", "weft")
+        words = ("compare", folder / "philly.csv", "--cluster", "56x8", "--policies", POLICIES)
+        spent = weft(*words, "--out", folder / "report")
+        yield Figure(f"weft compare, {len(trace.jobs)} jobs on 56x8, 6 policies", spent.wall_s, "s", 90.0)
+        yield Figure("  all processes", spent.cpu_s, "CPU s")
+        yield Figure("  report.html", (folder / "report" / "report.html").stat().st_size / 1e6, "MB", 5.0)
+    yield Figure("  drawing it", _drawing_s(trace), "CPU s", 10.0)
+
+
+def _write(trace: Trace, path: Path, format: str) -> None:
+    path.write_bytes(to_bytes(trace, format))
+
+
+def _drawing_s(trace: Trace) -> float:
+    """From six journals to a page; the same one six times."""
+    done = run(trace.jobs, "56x8", "srsf")
+    record = gather(done.journal.read())
+    began = time.process_time()
+    names = POLICIES.split(",")
+    series = [Series(name, digest(done.journal.read(), record, record.jobs)) for name in names]
+    outcomes = [outcome(name, [dict.fromkeys(FIGURES, 1.0)]) for name in names]
+    charts = [Chart(each.policy, gantt_png(each.drawn.gantt), "") for each in series]
+    page(Report(trace.name, [], [], list(pictures(series, outcomes, outcomes[0])), charts))
+    return time.process_time() - began
