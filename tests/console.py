@@ -75,7 +75,7 @@ def run(command: str, env: dict[str, str], folder: Path) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     words = ["bash", "-c", command]
-    env = {**env, "NO_COLOR": "1", "TERM": "xterm"}
+    env = {**env, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
     with subprocess.Popen(words, env=env, cwd=folder, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
         os.close(theirs)
         output = b"".join(_chunks(ours)).decode()
