@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
 .DEFAULT_GOAL := help
-.PHONY: help setup all run test check bench clean
+.PHONY: help setup all proto run test check bench clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-all: setup ## setup, plus whatever is generated
-# Nothing is generated yet.
+all: setup proto ## setup, plus whatever is generated
+
+proto: setup ## the messages of the wire, from weft.proto
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
 run: setup ## compare the policies on a small cluster
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)

@@ -4,6 +4,9 @@ WeftError                 what every caller may catch
 ├── InputError            a file, flag or value is wrong: what, where, what to do (exit code 2)
 │   └── UnknownName       a policy, placement or option that does not exist; lists the right ones, nearest first
 ├── Infeasible            a job that no node of this cluster can ever hold
+├── NotFound              a job that does not exist (exit code 3)
+├── Unreachable           no scheduler answers (exit code 4)
+├── Refused               the scheduler does not do that now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
 └── PlanError             a policy or placement broke its contract; names it and says how
 """
@@ -36,6 +39,18 @@ class UnknownName(InputError):
 
 class Infeasible(InputError):
     """A job that no node of this cluster can ever hold."""
+
+
+class NotFound(WeftError):
+    """A job that does not exist."""
+
+
+class Unreachable(WeftError):
+    """No scheduler answers."""
+
+
+class Refused(WeftError):
+    """The scheduler does not do that now."""
 
 
 class JournalError(WeftError):

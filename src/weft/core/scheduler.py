@@ -54,7 +54,8 @@ class Scheduler:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
         self._target: list[Seat] = []
-        self._alarm: Seconds | None = None
+        self.alarm: Seconds | None = None
+        """When it wants to be woken."""
         self._decisions: list[Decision] = []
 
     def step(self, *events: Event) -> list[Decision]:
@@ -84,8 +85,8 @@ class Scheduler:
         for fact in facts:
             self.fold(fact)
             if type(fact) is Alarm:
-                self._alarm = fact.due
-        self.state.news = self._interval_s > 0 and self._alarm is not None
+                self.alarm = fact.due
+        self.state.news = self._interval_s > 0 and self.alarm is not None
         self.state.vacated = False
         self._drain()
 
@@ -187,6 +188,6 @@ class Scheduler:
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = ends if due is None or (ends is not None and ends < due) else due
-        if due != self._alarm:
-            self._alarm = due
+        if due != self.alarm:
+            self.alarm = due
             self._decide(Alarm(self.state.now, due))

@@ -1,0 +1,23 @@
+"""Time that never runs backwards, whatever happens to the clock on the wall."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """The wall's time when it was made, and from then on by a clock that does not jump."""
+
+    def __init__(
+        self,
+        at_least: float = 0.0,
+        *,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._steady = steady
+        self._offset = max(wall(), at_least) - steady()
+
+    def now(self) -> float:
+        return self._offset + self._steady()

@@ -1,0 +1,184 @@
+"""What users ask for, turned into events. No input or output: the loop journals and carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from weft.core.admission import check_job
+from weft.core.feasible import Feasible
+from weft.core.job import ACTIVE, ENDED, JobState
+from weft.core.scheduler import Scheduler
+from weft.errors import InputError, UnknownName
+from weft.model import (
+    Cancelled,
+    Edited,
+    Event,
+    Forgotten,
+    Held,
+    Job,
+    JobId,
+    Node,
+    Released,
+    Seconds,
+    Submitted,
+    Task,
+)
+from weft.server.intake import Intake
+from weft.server.refs import one, resolve
+from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
+from weft.wire.specs import FIELDS, canonical, spec_of
+
+SETTABLE: Final = (
+    "name", "priority", "gpus", "memory", "cpus", "mem", "time", "retries", "comment", "after", "gpu_ids", "grace",
+    "max_jobs_per_gpu", "requeue_exit", "duration",
+)  # fmt: skip
+Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
+"""What to do to one job: an event, or why not."""
+
+
+class Desk:
+    def __init__(self, scheduler: Scheduler, node: Node, *, user: str) -> None:
+        self._scheduler, self._node, self._user = scheduler, node, user
+        self._feasible = Feasible([node], [scheduler.placement])
+        self._intake = Intake(node, self._feasible, user=user)
+        self._keys: dict[str, list[JobId]] = {}
+        self._next = 1
+        for job in scheduler.state.jobs.values():
+            self._know(job.job)
+
+    def _know(self, job: Job) -> None:
+        number = job.id.partition("_")[0]
+        if number.isdecimal():
+            self._next = max(self._next, int(number) + 1)
+        if job.task is not None and job.task.key:
+            self._keys.setdefault(job.task.key, []).append(job.id)
+
+    # ---- submit
+
+    def submit(self, request: SubmitRequest, now: Seconds) -> tuple[list[Event], SubmitReply]:
+        if request.key and request.key in self._keys:
+            return [], SubmitReply(ids=self._keys[request.key])
+        state = self._scheduler.state
+        made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref]))
+        if request.dry_run:
+            return [], SubmitReply()
+        events: list[Event] = []
+        for spec, jobs in zip(request.jobs, made, strict=True):
+            for job in jobs:
+                self._know(job)
+                events.append(Submitted(now, job))
+                if spec.hold:
+                    events.append(Held(now, job.id))
+        return events, SubmitReply(ids=[job.id for jobs in made for job in jobs])
+
+    # ---- change
+
+    def change(self, request: ChangeRequest, now: Seconds) -> tuple[list[Event], ChangeReply]:
+        verb = VERBS.get(request.verb)
+        if verb is None:
+            raise UnknownName("verb", request.verb, VERBS)
+        state = self._scheduler.state
+        ids = resolve(state, request.jobs)
+        if request.statuses:
+            ids += [job.id for job in state.jobs.values() if job.status in request.statuses]
+        if not ids and not request.statuses:
+            raise InputError(f"{request.verb} what?", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
+        events: list[Event] = []
+        reply = ChangeReply()
+        for job in (state.jobs[each] for each in ids):
+            found = verb(self, job, now, request)
+            if isinstance(found, str):
+                reply.refused.append(Variable(name=job.id, value=found))
+                continue
+            events.append(found)
+            reply.ids.append(found.job.id if isinstance(found, Submitted) else job.id)
+        return events, reply
+
+    def _cancel(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return f"it is {job.status} already" if job.status in ENDED else Cancelled(now, job.id)
+
+    def _hold(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.status in ENDED:
+            return f"it is {job.status} already"
+        return "it is held already" if job.holding else Held(now, job.id)
+
+    def _release(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return Released(now, job.id) if job.holding else "it is not held"
+
+    def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return Forgotten(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
+
+    def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.status not in ENDED:
+            return f"it is {job.status}: cancel it first"
+        number, self._next = str(self._next), self._next + 1
+        task = replace(job.job.task or Task(), key="", array_index=None, array_size=None)
+        again = replace(job.job, id=number, after=(), batch="", batch_limit=0, task=task)
+        return Submitted(now, again)
+
+    def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
+        if job.status in ENDED or job.status in ACTIVE:
+            return f"it is {job.status}: only a job that waits can be changed"
+        edited = self._edited(job.job, request.settings)
+        return Edited(now, edited)
+
+    def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
+        given = {each.name: each.value for each in settings}
+        for key in given:
+            if canonical(key) not in SETTABLE:
+                raise UnknownName("key to set", key, SETTABLE)
+        spec = spec_of(given)
+        request = SubmitRequest(jobs=[_spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])])
+        state = self._scheduler.state
+        (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref)])[0]
+        if job.id in self._all_before(made.after):
+            raise InputError(f"cyclic dependencies: {job.id} would come after itself")
+        task, old = made.task or Task(), job.task or Task()
+        edited = replace(
+            made, id=job.id, user=job.user, batch=job.batch, batch_limit=job.batch_limit, command=job.command,
+            params=job.params, after=made.after if "after" in given else job.after,
+            task=replace(task, chdir=old.chdir, env=old.env, key=old.key, array_index=old.array_index,
+                         array_size=old.array_size),
+        )  # fmt: skip
+        check_job(edited)
+        return edited
+
+    def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
+        """These jobs, and all that they come after."""
+        state, found, left = self._scheduler.state, set[JobId](), list(jobs)
+        while left:
+            job = left.pop()
+            if job not in found and job in state.jobs:
+                found.add(job)
+                left += state.jobs[job].job.after
+        return found
+
+
+def _spec_of(job: Job, changed: JobSpec, fields: Sequence[str]) -> JobSpec:
+    """The job as it was said, with these fields as they are said now."""
+    task = job.task or Task()
+    k = round(1 / job.share.request) if 0 < job.share.request < 1 else 0
+    memory = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
+    spec = JobSpec(
+        name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
+        ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
+        grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
+        gpu_ids=[gpu for _, gpus in job.where.pinned for gpu in gpus], comment=task.comment, declared_s=job.declared_s,
+        env=[Variable(name=name, value=value) for name, value in task.env],
+    )  # fmt: skip
+    for field in fields:
+        spec.ClearField(field)
+    spec.MergeFrom(changed)
+    return spec
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "cancel": Desk._cancel,
+    "hold": Desk._hold,
+    "release": Desk._release,
+    "set": Desk._set,
+    "restart": Desk._restart,
+    "forget": Desk._forget,
+}

@@ -1,0 +1,191 @@
+"""From a request to jobs: defaults, arrays, dependencies, and whether this machine could ever run them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from weft.core.admission import check_job
+from weft.core.feasible import Feasible
+from weft.errors import InputError
+from weft.model import WHOLE, Job, JobId, Node, Share, Task, Where
+from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.values import array, name
+
+DEFAULT_MEMORY_MB: Final = 4096
+MOST_JOBS: Final = 100_000
+"""Of one request, array tasks counted."""
+Resolve = Callable[[str], list[JobId]]
+"""The jobs that a reference means."""
+
+
+class Intake:
+    """Knows the machine. `local` commands must be there to be taken."""
+
+    def __init__(self, node: Node, feasible: Feasible, *, user: str) -> None:
+        self._node, self._feasible, self._user = node, feasible, user
+        self._found: set[tuple[str, str, str]] = set()
+        """Programs that are there, while one request is looked at."""
+        self._env: tuple[tuple[str, str], ...] = ()
+
+    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve) -> list[list[Job]]:
+        """The jobs of each spec; raises before any is made if one is wrong."""
+        if not request.jobs:
+            raise InputError("no job in the request")
+        self._found.clear()
+        self._env = tuple((each.name, each.value) for each in request.env)
+        made: list[list[Job]] = []
+        for at, spec in enumerate(request.jobs):
+            try:
+                made.append(self._expand(spec, request, str(first_id + at)))
+            except InputError as error:
+                raise _about(request, at, error) from None
+        if sum(map(len, made)) > MOST_JOBS:
+            raise InputError(f"more than {MOST_JOBS:,} jobs at once", hint="submit them in several requests")
+        self._link(request, made, resolve)
+        return made
+
+    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
+        job = self._job(spec, request, job_id)
+        check_job(job)
+        self._check_program(job)
+        reason = self._feasible.why_not(job)
+        if reason:
+            raise InputError(f"it {reason}", hint="weft gpus shows what there is")
+        if not spec.array:
+            return [job]
+        indices, limit = array(spec.array)
+        task = job.task or Task()
+        return [
+            replace(job, id=f"{job_id}_{index}", batch=job_id, batch_limit=limit,
+                    task=replace(task, array_index=index, array_size=len(indices)))
+            for index in indices
+        ]  # fmt: skip
+
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
+        gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+        if spec.gpu_ids and len(spec.gpu_ids) != gpus:
+            raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
+        pinned = ((self._node.id, tuple(spec.gpu_ids)),) if spec.gpu_ids else ()
+        env = (
+            tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
+            if spec.env
+            else self._env
+        )
+        task = Task(
+            chdir=spec.chdir or request.chdir,
+            env=env,
+            time_limit_s=spec.time_limit_s if spec.HasField("time_limit_s") else None,
+            grace_s=spec.grace_s if spec.HasField("grace_s") else None,
+            requeue_exits=tuple(spec.requeue_exits),
+            comment=spec.comment,
+            key=request.key,
+        )
+        return Job(
+            job_id,
+            gpus,
+            name=name(spec.name) if spec.name else _default_name(spec),
+            user=self._user,
+            memory_mb=self._memory_mb(spec, gpus),
+            cpus=spec.cpus,
+            ram_mb=spec.ram_mb,
+            share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
+            where=Where(gpu_model=spec.gpu_model, pinned=pinned),
+            priority=spec.priority,
+            retries=spec.retries,
+            declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,
+            command=tuple(spec.command),
+            params=tuple((each.name, each.value) for each in spec.params),
+            task=task,
+        )
+
+    def _memory_mb(self, spec: JobSpec, gpus: int) -> int | tuple[int, ...]:
+        if len(spec.memory_mb) == 1:
+            return spec.memory_mb[0] if gpus else 0
+        if spec.memory_mb:
+            return tuple(spec.memory_mb)
+        largest = max((gpu.memory_mb for gpu in self._node.gpus), default=0)
+        return min(DEFAULT_MEMORY_MB, largest) if gpus else 0
+
+    def _check_program(self, job: Job) -> None:
+        task = job.task or Task()
+        if not job.command:
+            raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        if task.chdir and not os.path.isdir(task.chdir):
+            raise InputError(f"chdir: {task.chdir!r} is not a directory")
+        program, path = job.command[0], dict(task.env).get("PATH", os.defpath)
+        if (program, path, task.chdir) in self._found:
+            return
+        self._found.add((program, path, task.chdir))
+        if os.sep in program:
+            program = os.path.join(task.chdir, program)
+        if shutil.which(program, path=path) is None:
+            raise InputError(
+                f"there is no program {job.command[0][:200]!r} to run",
+                hint="check its spelling, that it is executable, and PATH",
+            )
+
+    def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
+        """Puts in whom each comes after; a circle is refused."""
+        inside: dict[int, set[int]] = {}
+        for at, spec in enumerate(request.jobs):
+            after: dict[JobId, None] = {}
+            for ref in spec.after:
+                if ref.startswith("#"):
+                    other = _number(ref, len(made))
+                    inside.setdefault(at, set()).add(other)
+                    after.update(dict.fromkeys(job.id for job in made[other]))
+                else:
+                    after.update(dict.fromkeys(resolve(ref)))
+            if after:
+                made[at] = [replace(job, after=tuple(after)) for job in made[at]]
+        circle = _circle(inside)
+        if circle:
+            names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
+            raise InputError(f"cyclic dependencies: {names}", hint="take one of the after: out")
+
+
+def _number(ref: str, count: int) -> int:
+    text = ref[1:]
+    if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < count):
+        raise InputError(f"after: {ref!r} is not one of this request", hint=f"#0 to #{count - 1}")
+    return int(text)
+
+
+def _circle(after: dict[int, set[int]]) -> list[int]:
+    """Those on a circle, in order; empty where there is none."""
+    done: set[int] = set()
+    for start in after:
+        path: list[int] = []
+        stack = [(start, iter(sorted(after.get(start, ()))))]
+        path.append(start)
+        while stack:
+            at, others = stack[-1]
+            following = next(others, None)
+            if following is None:
+                done.add(at)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                return [*path[path.index(following) :], following]
+            elif following not in done:
+                path.append(following)
+                stack.append((following, iter(sorted(after.get(following, ())))))
+    return []
+
+
+def _default_name(spec: JobSpec) -> str:
+    words: Sequence[str] = [word for word in spec.command if not word.startswith("-")]
+    plain = "".join(c for c in os.path.basename(words[0]) if c.isalnum() or c in "._-+ ") if words else ""
+    return plain.strip()[:60] or "job"
+
+
+def _about(request: SubmitRequest, at: int, error: InputError) -> InputError:
+    """Says which of several it is about."""
+    if len(request.jobs) == 1:
+        return error
+    label = request.jobs[at].name or f"#{at}"
+    return InputError(f"job {label!r}: {error.what}", where=error.where, hint=error.hint)

@@ -1,0 +1,130 @@
+"""The loop: what happened goes in, is journalled together with what is decided about it, and then carried out.
+
+All that arrives while the last batch was written makes up the next: one transaction for all of it. Nobody is answered
+and nothing is carried out before it is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from weft.core.scheduler import Scheduler
+from weft.errors import JournalError, Refused
+from weft.model import Alarm, Decision, Event, Fact, Seconds, Wake
+from weft.server.clock import Clock
+
+Make = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
+"""Given the time: what happened, and the answer to whoever brought it."""
+RETRY_S = 1.0
+log = logging.getLogger(__name__)
+
+
+class Store(Protocol):
+    def append(self, *facts: Fact) -> None: ...
+
+
+class Loop:
+    def __init__(
+        self, scheduler: Scheduler, journal: Store, clock: Clock, carry_out: Callable[[Decision], None]
+    ) -> None:
+        self.scheduler, self._journal, self.clock, self._carry_out = scheduler, journal, clock, carry_out
+        self._waiting: list[tuple[Make, asyncio.Future[Any] | None]] = []
+        self._scheduled = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self.changed = asyncio.Condition()
+        """Told whenever facts have been journalled."""
+        self.broken: Callable[[JournalError], None] = lambda _: None
+        """Called when the journal cannot be written: memory is ahead of the disk, and must be given up."""
+
+    # ---- in
+
+    async def ask(self, make: Make) -> Any:
+        """Runs `make` at its turn; answers once what it brought is on disk."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._enter(make, answer)
+        return await answer
+
+    def tell(self, make: Callable[[Seconds], Sequence[Event]]) -> None:
+        """News that nobody waits for an answer to."""
+        self._enter(lambda now: (make(now), None), None)
+
+    def _enter(self, make: Make, answer: asyncio.Future[Any] | None) -> None:
+        self._waiting.append((make, answer))
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    # ---- one turn
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        batch, self._waiting = self._waiting, []
+        now = self.clock.now()
+        events: list[Event] = []
+        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        for make, answer in batch:
+            try:
+                brought, reply = make(now)
+            except Exception as error:
+                _fail(answer, error)
+                continue
+            events += brought
+            if answer is not None:
+                answers.append((answer, reply))
+        if events and not self._step(events, answers):
+            return
+        for answer, reply in answers:
+            if not answer.done():
+                answer.set_result(reply)
+
+    def _step(self, events: list[Event], answers: Sequence[tuple[asyncio.Future[Any], Any]]) -> bool:
+        try:
+            decisions = self.scheduler.step(*events)
+            self._journal.append(*events, *decisions)
+        except JournalError as error:
+            for answer, _ in answers:
+                _fail(answer, Refused(f"{error}\n  nothing was changed; free some space and try again"))
+            self.broken(error)
+            return False
+        for decision in decisions:
+            if type(decision) is Alarm:
+                self._set_alarm(decision.due)
+            else:
+                self._carry_out(decision)
+        asyncio.get_running_loop().create_task(self._notify())
+        return True
+
+    async def _notify(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    # ---- the alarm
+
+    def wake(self) -> None:
+        """Everything is looked at anew."""
+        self.tell(lambda now: [Wake(now)])
+
+    def set_alarm_again(self) -> None:
+        """After a restart."""
+        self._set_alarm(self.scheduler.alarm)
+
+    def _set_alarm(self, due: Seconds | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if due is not None:
+            wait_s = max(due - self.clock.now(), 0.0)
+            self._alarm = asyncio.get_running_loop().call_later(wait_s, self.wake)
+
+    def close(self) -> None:
+        self._set_alarm(None)
+
+
+def _fail(answer: asyncio.Future[Any] | None, error: BaseException) -> None:
+    if answer is None:
+        log.exception("could not take up what happened", exc_info=error)
+    elif not answer.done():
+        answer.set_exception(error)

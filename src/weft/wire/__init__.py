@@ -1,0 +1,1 @@
+"""How everything outside the scheduler talks to it. The only room that knows the generated code."""

@@ -1,0 +1,86 @@
+"""Where a user's scheduler keeps its state, and where it listens: XDG, for its owner alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.errors import InputError, WeftError
+
+LONGEST_SOCKET: Final = 100
+"""The kernel takes no more than 107 bytes as the path of a socket."""
+
+
+@dataclass(frozen=True)
+class Places:
+    state: Path
+    runtime: Path
+
+    @property
+    def database(self) -> Path:
+        return self.state / "state.db"
+
+    @property
+    def jobs(self) -> Path:
+        return self.state / "jobs"
+
+    @property
+    def server_log(self) -> Path:
+        return self.state / "server.log"
+
+    @property
+    def lock(self) -> Path:
+        return self.state / "server.lock"
+
+    @property
+    def socket(self) -> Path:
+        return self.runtime / "weft.sock"
+
+    @property
+    def progress(self) -> Path:
+        """Where jobs report their progress."""
+        return self.runtime / "progress.sock"
+
+    def make(self) -> None:
+        for folder in (self.state, self.jobs, self.runtime):
+            _make_private(folder)
+
+
+def places(env: Mapping[str, str] = os.environ) -> Places:
+    """Of this user, as the environment says."""
+    state = Path(env.get("XDG_STATE_HOME") or Path(_home(env), ".local", "state"), "weft").absolute()
+    mark = hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
+    given = env.get("XDG_RUNTIME_DIR")
+    fallback = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
+    runtime = Path(given, "weft", mark).absolute() if given else fallback
+    if len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
+        runtime = fallback
+    if len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
+        raise InputError(
+            f"{runtime} is too long a path for a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter one"
+        )
+    return Places(state, runtime)
+
+
+def _home(env: Mapping[str, str]) -> str:
+    home = env.get("HOME") or os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise InputError("no home directory to keep the state in", hint="set HOME or XDG_STATE_HOME")
+    return home
+
+
+def _make_private(folder: Path) -> None:
+    """The directory is the lock: whoever cannot enter it cannot talk to the scheduler."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise WeftError(f"{folder} is not a directory of yours\n  remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR")
+    if found.st_mode & 0o077:
+        os.chmod(folder, 0o700)
