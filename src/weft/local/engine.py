@@ -32,6 +32,8 @@ LOOK_S: Final = 1.0
 """How often runs are looked at whose shim is not watched yet: most are over before."""
 UNCLEAR_S: Final = 3.0
 """How long a claim may stay unreadable before its shim counts as dead."""
+UNCLAIMED_S: Final = 20.0
+"""How long an order may wait for its shim before it is given up."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,11 @@ class LocalEngine:
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
         """The runs that have not ended, each with its shim once it is known."""
         return {(run.job, run.run): run.shim for run in self._runs.values()}
+
+    @property
+    def starter(self) -> int | None:
+        """The pid of the warm starter, while there is one."""
+        return self._link.pid if self._link else None
 
     # ---- opening and closing
 
@@ -213,9 +220,9 @@ class LocalEngine:
     # ---- finding out
 
     def _glance(self, run: _Run) -> None:
-        """A run that should have begun: its bell may have gone unheard. An order may also still wait its turn."""
+        """A run that should have begun: its bell may have gone unheard, or its order may still wait its turn."""
         evidence = self._examine(run)
-        if evidence.exited is not None or evidence.shim is not None:
+        if evidence.exited is not None or evidence.claimed or time.monotonic() - run.since > UNCLAIMED_S:
             self._spawn(self._settle(run))
 
     def _examine(self, run: _Run) -> recovery.Evidence:
@@ -249,7 +256,7 @@ class LocalEngine:
         run.token = run.token or evidence.token
         if fate == "finished" and evidence.exited is not None:
             self._finish(run, evidence.exited)
-        elif fate == "unclaimed":
+        elif fate == "unclaimed" and run.leader is None:
             # fenced by now; a run that had claimed and ended meanwhile left its record
             exited = self._examine(run).exited
             if exited is not None:
@@ -274,7 +281,7 @@ class LocalEngine:
 
     async def _bury(self, run: _Run, evidence: recovery.Evidence) -> None:
         """The shim is dead and left no record: nothing of the run may stay on its GPUs."""
-        leader = evidence.started.leader if evidence.started else None
+        leader = evidence.started.leader if evidence.started else run.leader
         folder = f"WEFT_CKPT_DIR={self._jobs_dir}/{run.job}/{files.CHECKPOINTS}"
         sure = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
         marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", sure)

@@ -36,7 +36,7 @@ class Shim:
     def __init__(self, order: Order, raw: bytes) -> None:
         self.order, self.raw = order, raw
         self.folder = order["dir"]
-        self.log = self.leader = -1
+        self.home = self.log = self.leader = -1
         self.status: int | None = None
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
@@ -82,7 +82,8 @@ class Shim:
     def _claim(self) -> int | None:
         """Take the run, and the disk blocks of its exit record; None: an engine has given the run up."""
         files.make_dirs(self.folder)
-        os.chdir(self.folder)
+        self.home = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.fchdir(self.home)
         try:
             claim = os.open(files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -113,7 +114,7 @@ class Shim:
             order["argv"], order["env"], order["chdir"] or self.folder, self.log, order["umask"]
         )
         self.started_at, self.started = time.time(), time.monotonic()
-        os.chdir(self.folder)
+        os.fchdir(self.home)
         started = {
             **self._names(),
             "shim": identify(os.getpid()),
@@ -239,7 +240,7 @@ class Shim:
             "signal": -code if code is not None and code < 0 else None,
             "why": self.why,
             "detail": self.detail[:500],
-            "done": os.path.exists(files.DONE),
+            "done": self.home >= 0 and os.path.exists(files.DONE),
             "started_at": self.started_at,
             "at": time.time(),
             "ran_s": round(time.monotonic() - self.started, 6) if self.started else 0.0,
@@ -251,7 +252,7 @@ class Shim:
 
     def _finish(self, claim: int) -> None:
         """Write the record where the claim was, in blocks that are already ours; try for as long as it takes."""
-        os.chdir(self.folder)
+        os.fchdir(self.home)
         record = self._record()
         content = files.to_json(record)
         while True:
@@ -269,5 +270,5 @@ class Shim:
 
     def _ring(self, message: dict[str, Any]) -> None:
         bell.ring(self.order["bell_dir"], files.to_json(message))
-        with contextlib.suppress(OSError):
-            os.chdir(self.folder)
+        if self.home >= 0:
+            os.fchdir(self.home)
