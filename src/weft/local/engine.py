@@ -84,7 +84,7 @@ class LocalEngine:
         self._bell = bell.hang(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._bell.fileno(), self._on_bell)
-        await self._open_link()
+        self._link = StarterLink(self._runtime_dir, self._starter_gone)
         self._look = loop.call_later(LOOK_S, self._look_around)
 
     async def close(self) -> None:
@@ -102,12 +102,6 @@ class LocalEngine:
             asyncio.get_running_loop().remove_reader(self._bell.fileno())
             self._bell.close()
             self._bell = None
-        await asyncio.sleep(0)
-
-    async def _open_link(self) -> None:
-        link = StarterLink(self._refused, self._starter_gone)
-        await link.open()
-        self._link = link
 
     # ---- what is asked of it
 
@@ -180,11 +174,6 @@ class LocalEngine:
             self._vigil.drop(run.name)
             self._report(exited)
 
-    def _refused(self, answer: dict[str, Any]) -> None:
-        run = self._runs.get(f"{answer['job']}/{answer['run']}")
-        if run is not None:
-            self._never_started(run, str(answer["error"]))
-
     def _starter_gone(self) -> None:
         """Runs whose orders it took down with it never start; the others are not concerned."""
         self._link = None
@@ -197,7 +186,7 @@ class LocalEngine:
         while self._link is None:
             await asyncio.sleep(LOOK_S)
             with contextlib.suppress(OSError):
-                await self._open_link()
+                self._link = StarterLink(self._runtime_dir, self._starter_gone)
 
     def _shim_gone(self, name: str) -> None:
         run = self._runs.get(name)

@@ -39,19 +39,27 @@ def make_dirs(path: str) -> None:
             os.mkdir(path, 0o700)
 
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def to_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return _encode(value).encode("ascii")
 
 
 def write_whole(path: str, content: bytes) -> None:
     """Write beside, then rename: the file is there whole or not at all."""
     beside = f"{path}.tmp"
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    write_new(beside, content)
+    os.rename(beside, path)
+
+
+def write_new(path: str, content: bytes) -> None:
+    """For files that nobody looks for before something else is there."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_all(handle, content)
     finally:
         os.close(handle)
-    os.rename(beside, path)
 
 
 def write_all(handle: int, content: bytes) -> None:

@@ -50,13 +50,11 @@ def find(program: str, path: str) -> str:
     """Where a program is, as its own PATH says; the first that may be executed."""
     if "/" in program:
         return program
-    denied = ""
-    for folder in path.split(":"):
-        candidate = f"{folder or '.'}/{program}"
+    candidates = [f"{folder or '.'}/{program}" for folder in path.split(":")]
+    for candidate in candidates:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
-        if not denied and os.path.isfile(candidate):
-            denied = candidate
+    denied = next((candidate for candidate in candidates if os.path.isfile(candidate)), "")
     if denied:
         raise Refused(NOT_EXECUTABLE, "not-executable", f"{denied!r} may not be executed: check its permissions")
     raise Refused(NOT_FOUND, "not-found", f"no program {program!r} in PATH={path!r}")

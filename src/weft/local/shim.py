@@ -1,4 +1,4 @@
-"""One run, from its claim to its exit record. Forked from the starter, needs nobody after that.
+"""One run, from its claim to its exit record. Forked by the starter, the process needs nobody after that.
 
 Everything is synchronous: signals are blocked and waited for, so there are no handlers and no threads.
 """
@@ -6,7 +6,6 @@ Everything is synchronous: signals are blocked and waited for, so there are no h
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import signal
@@ -24,8 +23,6 @@ LEFTOVER_GRACE_S: Final = 2.0
 RECORD_BYTES: Final = 4096
 RETRY_S: Final = 1.0
 _AWAITED: Final = (signal.SIGCHLD, POKE)
-_SUBREAPER: Final = 36
-_libc: Final = ctypes.CDLL(None)
 
 Order = dict[str, Any]
 
@@ -34,33 +31,34 @@ class Shim:
     """Keeps one command: starts it, waits, makes it end when it must, and writes down how it went."""
 
     def __init__(self, order: Order, raw: bytes) -> None:
-        self.order, self.raw = order, raw
+        self.order, self.raw, self.me = order, raw, identify(os.getpid())
+        self.cpu_before_s = time.process_time()
         self.folder = order["dir"]
-        self.home = self.log = self.leader = -1
+        self.home = self.claim = self.log = self.leader = -1
         self.status: int | None = None
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
         self.why = self.detail = ""
         self.started_at = self.started = 0.0
 
-    def run(self) -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    def run(self) -> bool:
+        """The whole run; whether this process may serve another."""
         try:
-            claim = self._claim()
+            if not self._claim():
+                return True
         except OSError as error:
             self._give_up(error)
-            return
-        if claim is None:
-            return
+            return False
         try:
             self._keep()
         except Exception as error:
             # whatever went wrong here, the run must not stay without an end
             self.why, self.detail = "shim-error", repr(error)
             self._end_everybody()
-        self._finish(claim)
+        kept = self._finish()
+        for handle in (self.claim, self.home, self.log):
+            os.close(handle)
+        return kept
 
     def _keep(self) -> None:
         stop = self._stop_request()
@@ -79,28 +77,29 @@ class Shim:
 
     # ---- starting
 
-    def _claim(self) -> int | None:
-        """Take the run, and the disk blocks of its exit record; None: an engine has given the run up."""
+    def _claim(self) -> bool:
+        """Take the run, and the disk blocks of its exit record; False: an engine has given the run up."""
         files.make_dirs(self.folder)
         self.home = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         os.fchdir(self.home)
         try:
-            claim = os.open(files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self.claim = os.open(files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
-            return None
+            os.close(self.home)
+            return False
         try:
-            os.posix_fallocate(claim, 0, RECORD_BYTES)
-            os.pwrite(claim, files.to_json({**self._names(), "shim": identify(os.getpid())}), 0)
-            files.write_whole(files.SPEC, self.raw)
+            os.posix_fallocate(self.claim, 0, RECORD_BYTES)
+            os.pwrite(self.claim, files.to_json({**self._names(), "shim": self.me}), 0)
+            files.write_new(files.SPEC, self.raw)
             if self.order["params"]:
-                files.write_whole(files.PARAMS, files.to_json(self.order["params"]))
+                files.write_new(files.PARAMS, files.to_json(self.order["params"]))
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"../{files.CHECKPOINTS}", 0o700)
             self.log = os.open(files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             os.unlink(files.CLAIM)
             raise
-        return claim
+        return True
 
     def _give_up(self, error: OSError) -> None:
         """Nothing could be written, so nothing was started: whoever listens is told, and no record is left."""
@@ -117,7 +116,7 @@ class Shim:
         os.fchdir(self.home)
         started = {
             **self._names(),
-            "shim": identify(os.getpid()),
+            "shim": self.me,
             "leader": identify(self.leader),
             "at": self.started_at,
         }
@@ -134,6 +133,8 @@ class Shim:
         """Until the leader has ended."""
         order = self.order
         ending = Ending(self.started, order["time_limit_s"], order["grace_s"])
+        while self._sleep(0.0):
+            pass  # what is left of the run before
         cap, check_at = order["log_cap_bytes"], self.started + 1.0
         self._listen(ending)
         while not self._reap():
@@ -245,28 +246,34 @@ class Shim:
             "at": time.time(),
             "ran_s": round(time.monotonic() - self.started, 6) if self.started else 0.0,
             "cpu_s": round(self.cpu_s, 6),
-            "shim_cpu_s": round(time.process_time(), 6),
+            "shim_cpu_s": round(time.process_time() - self.cpu_before_s, 6),
             "max_rss_mb": self.max_rss_kb // 1024,
             "leftovers": self.leftovers,
         }
 
-    def _finish(self, claim: int) -> None:
-        """Write the record where the claim was, in blocks that are already ours; try for as long as it takes."""
+    def _finish(self) -> bool:
+        """Write the record where the claim was, in blocks that are already ours; try for as long as it takes.
+
+        False: the directory has gone, and with it all that says that this run is over but our own end.
+        """
         os.fchdir(self.home)
         record = self._record()
         content = files.to_json(record)
         while True:
             try:
-                os.pwrite(claim, content, 0)
-                os.ftruncate(claim, len(content))
-                os.fsync(claim)
+                os.pwrite(self.claim, content, 0)
+                os.ftruncate(self.claim, len(content))
+                os.fsync(self.claim)
                 os.rename(files.CLAIM, files.EXIT)
+                kept = True
                 break
             except FileNotFoundError:
-                break  # somebody removed the directory: nobody wants the record
+                kept = False
+                break
             except OSError:
                 time.sleep(RETRY_S)
         self._ring(record)
+        return kept
 
     def _ring(self, message: dict[str, Any]) -> None:
         bell.ring(self.order["bell_dir"], files.to_json(message))
