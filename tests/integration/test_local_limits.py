@@ -68,6 +68,23 @@ def test_nothing_is_started_on_a_full_disk(small_disk: Path, tmp_path: Path) -> 
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize(
+    ("why", "grace_s", "told"), [("preempted", None, "preempted"), ("cancelled", 0.0, "cancelled")]
+)
+def test_a_run_can_be_stopped_on_a_full_disk(small_disk: Path, why: str, grace_s: float | None, told: str) -> None:
+    async def scene() -> None:
+        async with desk(small_disk) as found:
+            found.engine.start(shell("exec sleep 60"))
+            await found.started()
+            fill(small_disk)
+            assert found.engine.stop("1", 1, why, grace_s)
+            ended = await found.exited()
+            assert (ended.why, ended.signal) == (told, 9 if grace_s == 0 else 15)
+            assert not found.path("stop.json").exists()
+
+    asyncio.run(scene())
+
+
 def test_a_log_without_end_takes_twice_the_cap_at_most(tmp_path: Path) -> None:
     cap = 1 << 20
 

@@ -167,6 +167,24 @@ def test_what_was_given_up_never_starts(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_the_claim_names_the_shim(tmp_path: Path) -> None:
+    """So that a run is found even if its shim dies before it has written that it started."""
+
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            found.engine.start(shell("sleep 60"))
+            begun = await found.started()
+            found.path("started.json").unlink()
+            evidence = recovery.look(str(found.path(".")), 0.0)
+            assert evidence.shim == begun.shim
+            assert recovery.fate(evidence, boot_id(), is_alive) == "alive"
+            kill(begun.shim)
+            assert (await found.exited()).why == "lost"
+            await gone(begun.leader)
+
+    asyncio.run(scene())
+
+
 def forge(folder: Path, boot: str, pid: int, start: int) -> None:
     """Files as a shim would have left them."""
     who = [boot, pid, start]

@@ -9,7 +9,13 @@ Act = Literal["warn", "term", "kill"]
 
 WARNED: Final = frozenset({"preempted", "moved"})
 """Reasons for which a run may first save its work; for others the whole tree is told at once."""
+NO_FILE: Final[dict[Act, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
+"""What a stop that could not be written down says of its reason."""
 KILL_AGAIN_S: Final = 0.5
+
+
+def act_for(why: str) -> Act:
+    return "warn" if why in WARNED else "term"
 
 
 class Ending:
@@ -24,9 +30,12 @@ class Ending:
 
     def ask(self, now: float, why: str, grace_s: float) -> Act | None:
         """A stop request. A later one can only make it end sooner, or tell the whole tree too."""
-        act: Act = "warn" if why in WARNED else "term"
+        act = act_for(why)
         if not self.why:
             self.why = why
+        if grace_s <= 0:
+            self._kill_at = now
+            return self.due(now)
         self._kill_at = now + grace_s if self._kill_at is None else min(self._kill_at, now + grace_s)
         if self._told == act or self._told == "term" or self._told == "kill":
             return None

@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from weft.errors import InputError
 from weft.local import bell, files, recovery
+from weft.local.ending import act_for
 from weft.local.environment import environment
 from weft.local.identity import Identity, boot_id, is_alive, send
 from weft.local.link import StarterLink
 from weft.local.order import RunOrder, is_plain
 from weft.local.reports import Report, RunExited, RunStarted, read_exited, read_started
-from weft.local.shim import POKE
+from weft.local.shim import LOUD, POKE
 from weft.local.survivors import kill_survivors
 from weft.local.vigil import Vigil
 from weft.model import JobId, NodeId
@@ -126,11 +127,17 @@ class LocalEngine:
         if known is None:
             return False
         folder = files.run_dir(self._jobs_dir, job, run)
-        files.make_dirs(folder)
-        files.write_whole(f"{folder}/{files.STOP}", files.to_json({"why": why, "grace_s": grace_s}))
+        call: int = POKE
+        try:
+            files.make_dirs(folder)
+            files.write_whole(f"{folder}/{files.STOP}", files.to_json({"why": why, "grace_s": grace_s}))
+        except OSError:
+            if known.shim is None:
+                raise
+            call = LOUD["kill" if grace_s == 0 else act_for(why)]
         known.stopping = True
         if known.shim is not None:
-            send(known.shim, POKE)
+            send(known.shim, call)
         return True
 
     def kill_all(self) -> None:

@@ -69,10 +69,10 @@ def write_all(handle: int, content: bytes) -> None:
 
 
 def read_object(path: str) -> dict[str, Any] | None:
-    """The JSON object in a file; None: no file, or something else in it."""
+    """The JSON object in a file; None: no file, or something else in it. Reserved room behind it does not count."""
     try:
         with open(path, "rb") as file:
-            value = json.loads(file.read())
+            value = json.loads(file.read().rstrip(b"\0"))
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None

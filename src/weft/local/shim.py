@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 
 from weft.local import bell, files, launch, oom, tree
-from weft.local.ending import Act, Ending
+from weft.local.ending import NO_FILE, Act, Ending, act_for
 from weft.local.identity import identify
 from weft.local.logcap import rotate_when_over
 
@@ -22,7 +22,10 @@ POKE: Final = signal.SIGUSR1
 LEFTOVER_GRACE_S: Final = 2.0
 RECORD_BYTES: Final = 4096
 RETRY_S: Final = 1.0
-_AWAITED: Final = (signal.SIGCHLD, POKE)
+LOUD: Final[dict[Act, int]] = {"warn": signal.SIGRTMIN + 1, "term": signal.SIGRTMIN + 2, "kill": signal.SIGRTMIN + 3}
+"""Sent where the stop request cannot be written down: the disk is full, perhaps of what this very run writes."""
+_HEARD: Final = {number: act for act, number in LOUD.items()}
+_AWAITED: Final = (signal.SIGCHLD, POKE, *LOUD.values())
 
 Order = dict[str, Any]
 
@@ -69,7 +72,7 @@ class Shim:
             self._start()
         except launch.Refused as refused:
             self.code, self.why, self.detail = refused.code, refused.why, refused.detail
-            files.write_all(self.log, f"weft: {refused.detail}\n".encode(errors="backslashreplace"))
+            self._log(refused.detail)
             return
         self._wait()
         self._end_everybody()
@@ -124,8 +127,12 @@ class Shim:
             files.write_whole(files.STARTED, files.to_json(started))
         except OSError as error:
             # the claim names the shim; that is enough to find it by
-            files.write_all(self.log, f"weft: cannot write {files.STARTED}: {error.strerror}\n".encode())
+            self._log(f"cannot write {files.STARTED}: {error.strerror}")
         self._ring({"is": "started", **started})
+
+    def _log(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            files.write_all(self.log, f"weft: {text}\n".encode(errors="backslashreplace"))
 
     # ---- working
 
@@ -136,7 +143,7 @@ class Shim:
         while self._sleep(0.0):
             pass  # what is left of the run before
         cap, check_at = order["log_cap_bytes"], self.started + 1.0
-        self._listen(ending)
+        self._listen(ending, POKE)
         while not self._reap():
             now = time.monotonic()
             self._do(ending.due(now))
@@ -144,12 +151,14 @@ class Shim:
                 rotate_when_over(cap)
                 check_at = now + 1.0
             due = [at for at in (ending.next_at(), check_at if cap else None) if at is not None]
-            if self._sleep(max(0.0, min(due) - now) if due else None) == POKE:
-                self._listen(ending)
+            got = self._sleep(max(0.0, min(due) - now) if due else None)
+            if got != signal.SIGCHLD:
+                self._listen(ending, got)
         self.why = ending.why
 
-    def _listen(self, ending: Ending) -> None:
-        stop = self._stop_request()
+    def _listen(self, ending: Ending, got: int) -> None:
+        act = _HEARD.get(got)
+        stop = self._stop_request() if act is None else (NO_FILE[act], self._grace(act))
         # a leader that has ended by itself was not stopped
         if stop is not None and not self._reap():
             self._do(ending.ask(time.monotonic(), *stop))
@@ -160,9 +169,10 @@ class Shim:
             return None
         why = str(stop.get("why", "cancelled"))
         grace = stop.get("grace_s")
-        if not isinstance(grace, int | float):
-            grace = self.order["preempt_grace_s" if why in ("preempted", "moved") else "grace_s"]
-        return why, float(grace)
+        return why, float(grace) if isinstance(grace, int | float) else self._grace(act_for(why))
+
+    def _grace(self, act: Act) -> float:
+        return 0.0 if act == "kill" else float(self.order["preempt_grace_s" if act == "warn" else "grace_s"])
 
     def _do(self, act: Act | None) -> None:
         if act is None:
