@@ -1,0 +1,57 @@
+"""What each way to end means to the scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.local.exits import MOST_TRIES, exited
+from weft.local.reports import RunExited
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "why", "done", "how", "shown", "because"),
+    [
+        (0, None, "", False, "done", 0, ""),
+        (1, None, "", False, "failed", 1, ""),
+        (None, 11, "", False, "failed", 139, ""),
+        (85, None, "", False, "requeued", 85, ""),
+        (75, None, "", False, "requeued", 75, ""),
+        (42, None, "", False, "requeued", 42, ""),
+        (1, None, "oom", False, "failed", 1, "oom"),
+        (42, None, "oom", False, "failed", 42, "oom"),
+        (85, None, "oom", False, "requeued", 85, "oom"),
+        (0, None, "preempted", False, "stopped", 0, "preempted"),
+        (0, None, "preempted", True, "done", 0, ""),
+        (1, None, "preempted", True, "stopped", 1, "preempted"),
+        (85, None, "preempted", False, "stopped", 85, "preempted"),
+        (None, 9, "preempted", False, "stopped", 137, "preempted"),
+        (0, None, "moved", False, "stopped", 0, "moved"),
+        (None, 15, "cancelled", False, "stopped", 143, "cancelled"),
+        (None, None, "cancelled", False, "stopped", None, "cancelled"),
+        (None, 15, "timeout", False, "failed", 143, "timeout"),
+        (0, None, "timeout", False, "failed", 0, "timeout"),
+        (0, None, "timeout", True, "done", 0, ""),
+        (85, None, "timeout", False, "requeued", 85, "timeout"),
+        (42, None, "timeout", False, "requeued", 42, "timeout"),
+        (127, None, "not-found", False, "failed", 127, "not-found"),
+        (126, None, "bad-directory", False, "failed", 126, "bad-directory"),
+        (None, None, "disk-full", False, "failed", None, "disk-full"),
+        (None, None, "lost", False, "failed", None, "lost"),
+        (None, None, "reboot", False, "lost", None, "reboot"),
+        (None, None, "never-started", False, "lost", None, "never-started"),
+    ],
+)
+def test_table(
+    code: int | None, signal: int | None, why: str, done: bool, how: str, shown: int | None, because: str
+) -> None:
+    fact = exited(RunExited(5.0, "a", 3, code, signal, why, done=done), requeue_exits=(42,))
+    assert (fact.at, fact.job, fact.run) == (5.0, "a", 3)
+    assert (fact.how, fact.code, fact.why) == (how, shown, because)
+
+
+def test_trying_later_has_an_end() -> None:
+    report = RunExited(0.0, "a", 1, code=75)
+    assert exited(report, tries=MOST_TRIES - 1).how == "requeued"
+    last = exited(report, tries=MOST_TRIES)
+    assert (last.how, last.why) == ("failed", "try-later")
+    assert exited(report, tries=MOST_TRIES, requeue_exits=(75,)).how == "requeued"
