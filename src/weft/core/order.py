@@ -163,6 +163,10 @@ class Order:
         self.fresh.clear()
         return Heads([entries for entries in lists if entries], largest_node)
 
+    def best_first(self) -> Iterator[JobState]:
+        """All that wait, lazily."""
+        return (job for _, _, job in merge(*map(_from_best, self.waiting.values())))
+
     def all_want_whole_gpus(self) -> bool:
         """Whether nobody waits who would do with a part of a GPU, or with none."""
         return all(shape.whole or not entries for shape, entries in self.waiting.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
+from weft.core.job import JobState
 from weft.core.order import UNPROTECTED, Order, Protection, Resorted
 from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
 from weft.core.ports import Placement, Policy, Replanner
@@ -172,6 +173,13 @@ class Scheduler:
             asks = list(self._replanner.rank(view))
             pending = walk_asks(state, asks, self.placement, self._decide, self.protection)
             self._decide(Planned(state.now, tuple(pending)))
+
+    def in_order(self) -> Iterator[JobState]:
+        """Those that wait, best first; first come first where the policy has no key. To be read between two steps."""
+        if not self.keyed:
+            return iter(sorted(self.state.waiting.values(), key=lambda job: job.seq))
+        self._drain()
+        return self.order.best_first()
 
     def next_plan_at(self) -> Seconds | None:
         """When it plans next, where it waits for that."""

@@ -1,0 +1,171 @@
+"""Talks to a scheduler. The first call starts this user's own, if none is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+import grpc
+
+from weft import errors
+from weft.errors import InputError, NotFound, Refused, Unreachable, WeftError
+from weft.wire import messages as m
+from weft.wire.places import Places, places
+from weft.wire.service import OPTIONS, call
+
+START_S: Final = 20.0
+"""How long a scheduler may take to start."""
+CALL_S: Final = 60.0
+KINDS: Final = {"NotFound": NotFound, "Refused": Refused, "JournalError": errors.JournalError}
+
+
+class Client:
+    """Over a unix socket. Use it as a context manager, or close it."""
+
+    def __init__(self, where: Places | None = None, *, start: bool = True) -> None:
+        self.places = where or places()
+        if not _answers(self.places):
+            if not start:
+                raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
+            start_scheduler(self.places)
+        self._channel = grpc.insecure_channel(f"unix:{self.places.socket}", options=OPTIONS)
+        self._calls: dict[str, Any] = {}
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- what can be asked
+
+    def submit(self, request: m.SubmitRequest) -> list[str]:
+        return list(self._call("Submit", request).ids)
+
+    def change(
+        self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
+        statuses: Sequence[str] = (),
+    ) -> m.ChangeReply:  # fmt: skip
+        pairs = [m.Variable(name=key, value=value) for key, value in (settings or {}).items()]
+        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses)
+        reply: m.ChangeReply = self._call("Change", request)
+        return reply
+
+    def query(self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0) -> dict[str, Any]:
+        return self._json("Query", m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since))
+
+    def explain(self, job: str) -> dict[str, Any]:
+        return self._json("Explain", m.ExplainRequest(job=job))
+
+    def operate(self, verb: str, **options: str) -> dict[str, Any]:
+        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+        return self._json("Operate", m.OperateRequest(verb=verb, options=pairs))
+
+    def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0) -> Iterator[bytes]:
+        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines)
+        with _explained(self.places):
+            for chunk in self._method("Logs")(request):
+                yield chunk.text
+
+    def watch(self, after: int) -> Iterator[dict[str, Any]]:
+        with _explained(self.places):
+            for line in self._method("Watch")(m.WatchRequest(after=after)):
+                yield json.loads(line.json)
+
+    def wait(self, job: str) -> dict[str, Any]:
+        """The job, once it has ended."""
+        while True:
+            found = self.query("job", [job])
+            (only,) = found["jobs"][:1]
+            if only["ended"]:
+                return dict(only)
+            for fact in self.watch(found["position"]):
+                if fact.get("job") == only["id"] and fact["fact"] in ("Exited", "Cancelled"):
+                    break
+
+    # ---- inside
+
+    def _method(self, name: str) -> Any:
+        if name not in self._calls:
+            self._calls[name] = call(self._channel, name)
+        return self._calls[name]
+
+    def _call(self, name: str, request: Any) -> Any:
+        with _explained(self.places):
+            return self._method(name)(request, timeout=CALL_S)
+
+    def _json(self, name: str, request: Any) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._call(name, request).json)
+        return found
+
+
+@contextmanager
+def _explained(where: Places) -> Iterator[None]:
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise _told(error, where) from None
+
+
+def _told(error: Any, where: Places) -> WeftError:
+    """The error as the scheduler raised it."""
+    code, details = error.code(), error.details() or ""
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return Unreachable(f"the scheduler at {where.socket} does not answer\n  its log: {where.server_log}")
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Unreachable(f"the scheduler took more than {CALL_S:.0f} s to answer\n  its log: {where.server_log}")
+    try:
+        body = json.loads(details)
+        kind, what, hint = body["kind"], body["what"], body["hint"]
+    except (ValueError, KeyError, TypeError):
+        return WeftError(f"the scheduler failed: {code.name}: {details[:500]}\n  its log: {where.server_log}")
+    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint)
+
+
+def _answers(where: Places) -> bool:
+    """Whether somebody listens at the socket."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(where.socket))
+        except OSError:
+            return False
+    return True
+
+
+def start_scheduler(where: Places) -> None:
+    """Starts this user's scheduler in the background, and returns once it listens."""
+    where.make()
+    log = os.open(where.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    env = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    command = [sys.executable, "-m", "weft.server"]
+    process = subprocess.Popen(
+        command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
+    os.close(log)
+    until = time.monotonic() + START_S
+    while not _answers(where):
+        if process.poll() not in (None, 0):
+            raise Unreachable(f"the scheduler did not start: {_last_line(where)}\n  its log: {where.server_log}")
+        if time.monotonic() > until:
+            raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
+        time.sleep(0.01)
+    process.returncode = 0  # it lives on: nobody waits for it here
+
+
+def _last_line(where: Places) -> str:
+    try:
+        lines = where.server_log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "it left no log"
+    return lines[-1] if lines else "its log is empty"

@@ -1,0 +1,85 @@
+"""`python -m weft.server`: this user's scheduler. Commands start it by themselves; it ends when it is not needed."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import logging.handlers
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import Final
+
+import grpc.aio
+
+from weft.errors import WeftError
+from weft.server.machine import this_machine
+from weft.server.running import Running
+from weft.server.service import Service
+from weft.server.settings import load
+from weft.wire.places import Places, places
+from weft.wire.service import OPTIONS
+
+LOG_BYTES: Final = 1 << 20
+log = logging.getLogger("weft.server")
+
+
+def main() -> int:
+    os.umask(0o077)
+    here = places()
+    here.make()
+    lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0  # another one was faster, and serves
+    os.truncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    _log_to(here)
+    try:
+        asyncio.run(_serve(here))
+    except WeftError as error:
+        log.error("%s", error)
+        print(f"weft: error: {error}", file=sys.stderr)
+        return 1
+    except Exception:
+        log.exception("the scheduler failed")
+        raise
+    return 0
+
+
+async def _serve(here: Places) -> None:
+    settings = load(here.state)
+    machine = this_machine(settings)
+    running = Running(here, settings, machine.node, machine.uuids)
+    server = grpc.aio.server(options=OPTIONS)
+    service = Service(running)
+    server.add_generic_rpc_handlers((service.handler(),))
+    with suppress(FileNotFoundError):
+        here.socket.unlink()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.stopping.set)
+    await running.open()
+    server.add_insecure_port(f"unix:{here.socket}")
+    await server.start()
+    log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
+    await running.until_done(lambda: service.asked_at)
+    with suppress(FileNotFoundError):
+        here.socket.unlink()
+    await server.stop(grace=1.0)
+    await running.close()
+    log.info("done")
+
+
+def _log_to(here: Places) -> None:
+    handler = logging.handlers.RotatingFileHandler(here.server_log, maxBytes=LOG_BYTES, backupCount=1)
+    logging.basicConfig(
+        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""To the scheduler itself: pause, resume, drain, doctor, shutdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import InputError, UnknownName
+from weft.model import Blocked, Event, Paused, Resumed, Unblocked
+from weft.server.rows import SCHEMA
+
+if TYPE_CHECKING:
+    from weft.server.running import Running
+
+
+async def operate(running: Running, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
+    if verb not in VERBS:
+        raise UnknownName("operation", verb, VERBS)
+    return {"schema": SCHEMA, **await VERBS[verb](running, options)}
+
+
+async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
+    await running.loop.ask(lambda now: ([Paused(now)], None))
+    return {"paused": True}
+
+
+async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
+    await running.loop.ask(lambda now: ([Resumed(now)], None))
+    return {"paused": False}
+
+
+async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
+    """Nobody new comes to a GPU, or to any; with `off`, they do again."""
+    node, count = running.node, len(running.node.gpus)
+    words = options.get("gpus", "").replace(",", " ").split()
+    everything = not words or words in ([node.id], ["all"])
+    chosen = range(count) if everything else [_index(word, count) for word in words]
+    undo = "off" in options
+
+    def make(now: float) -> tuple[list[Event], None]:
+        make_one = (lambda gpu: Unblocked(now, node.id, gpu, "Drained")) if undo else (
+            lambda gpu: Blocked(now, node.id, gpu, "Drained", detail="drained by its user")
+        )  # fmt: skip
+        return [make_one(gpu) for gpu in chosen], None
+
+    await running.loop.ask(make)
+    return {"node": node.id, "gpus": list(chosen), "drained": not undo}
+
+
+def _index(word: str, count: int) -> int:
+    if not (word.isdecimal() and int(word) < count):
+        raise InputError(
+            f"there is no GPU {word[:40]!r}", hint=f"0 to {count - 1}, or all" if count else "there are none"
+        )
+    return int(word)
+
+
+async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
+    """Safe to paste: no environment, no command, no name of a job."""
+    state = running.scheduler.state
+    return {
+        "pid": os.getpid(),
+        "version": version("weft"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
+        "policy": running.policy,
+        "node": running.node.id,
+        "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in running.node.gpus],
+        "gpus_from": "declared" if running.settings.gpus else "driver",
+        "cpus": running.node.cpus,
+        "ram_mb": running.node.ram_mb,
+        "state_dir": str(running.places.state),
+        "runtime_dir": str(running.places.runtime),
+        "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
+        "jobs": {"running": len(state.active), "waiting": len(state.waiting), "ended": len(state.ended)},
+        "enforced": ["which GPUs a job is told of", "time limits", "the number of jobs on a GPU",
+                     "reservations of GPU memory"],
+        "advisory": ["GPU memory: a job that uses more than it reserved is not stopped",
+                     "GPUs: a job that ignores CUDA_VISIBLE_DEVICES can use others", "CPUs and RAM"],
+        "idle_s": running.settings.idle_s,
+    }  # fmt: skip
+
+
+async def _shutdown(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
+    runs = len(running.scheduler.state.active)
+    if "kill" in options:
+        running.hands.engine.kill_all()
+    running.stopping.set()
+    return {"pid": os.getpid(), "running": runs}
+
+
+VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}

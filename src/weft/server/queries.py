@@ -1,0 +1,87 @@
+"""What can be read: the queue, a job, the history, GPUs, nodes. Never the whole state: a part of it at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.core.job import JobState
+from weft.errors import UnknownName
+from weft.model import JobId
+from weft.server.refs import resolve
+from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row
+from weft.wire.messages import QueryRequest
+
+if TYPE_CHECKING:
+    from weft.server.running import Running
+
+USUAL_LIMIT: Final = 200
+MOST: Final = 10_000
+
+
+class Queries:
+    def __init__(self, running: Running) -> None:
+        self._running, self._scheduler = running, running.scheduler
+        self._state, self._now = running.scheduler.state, running.loop.clock.now()
+
+    def answer(self, request: QueryRequest) -> dict[str, Any]:
+        what = {
+            "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
+        }  # fmt: skip
+        if request.what not in what:
+            raise UnknownName("query", request.what, what)
+        return {
+            "schema": SCHEMA,
+            "now": iso(self._now),
+            "position": len(self._running.journal),
+            **what[request.what](request),
+        }
+
+    def _queue(self, request: QueryRequest) -> dict[str, Any]:
+        """Those that run, then those that wait, best first, then the rest."""
+        state, limit = self._state, _limit(request)
+        order = list(islice(self._scheduler.in_order(), limit))
+        first = order[0].id if order else None
+        known = {job.id for job in order}
+        # neither active nor waiting: held or behind a gate; few enough to look for, or not looked for at all
+        others: Iterable[JobState] = (
+            job for job in state.jobs.values() if job.status in ("blocked", "held") and job.id not in known
+        )
+        total = len(state.jobs) - len(state.ended)
+        shown = list(islice((*state.active.values(), *order, *(others if total > len(state.waiting) else ())), limit))
+        return {
+            "jobs": [self._row(job, first) for job in shown],
+            "running": len(state.active), "waiting": total - len(state.active), "more": total - len(shown),
+            "paused": state.paused, "policy": self._running.policy,
+        }  # fmt: skip
+
+    def _row(self, job: JobState, first: JobId | None) -> dict[str, Any]:
+        return row(job, self._now, brief_reason(self._state, job, first), self._running.progress_of(job))
+
+    def _jobs(self, request: QueryRequest) -> dict[str, Any]:
+        state = self._state
+        jobs = [state.jobs[job] for job in resolve(state, request.jobs)[:MOST]]
+        first = next((job.id for job in self._scheduler.in_order()), None)
+        return {
+            "jobs": [
+                detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
+            ]
+        }
+
+    def _history(self, request: QueryRequest) -> dict[str, Any]:
+        """Those that have ended, the last first."""
+        ended = reversed(self._state.ended.values())
+        recent = (job for job in ended if (job.ended_at or 0.0) >= request.since)
+        shown = list(islice(recent, _limit(request)))
+        return {"jobs": [self._row(job, None) for job in shown], "more": len(self._state.ended) - len(shown)}
+
+    def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
+        return {"gpus": gpu_rows(self._state, self._running.readings())}
+
+    def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
+        return {"nodes": node_rows(self._state)}
+
+
+def _limit(request: QueryRequest) -> int:
+    return min(request.limit or USUAL_LIMIT, MOST)

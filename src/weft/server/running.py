@@ -1,0 +1,153 @@
+"""A scheduler at work: everything that belongs to it, from the first fact of its journal to the last run it adopts."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from weft import registry
+from weft.core.job import JobState
+from weft.core.order import Protection
+from weft.core.scheduler import Scheduler
+from weft.errors import JournalError, Refused
+from weft.journal.sqlite import SqliteJournal
+from weft.model import Event, Node, NodeJoined, NodeLost
+from weft.server.clock import Clock
+from weft.server.desk import Desk
+from weft.server.hands import Hands
+from weft.server.loop import RETRY_S, Loop
+from weft.server.operations import operate
+from weft.server.progress import Progress
+from weft.server.settings import Settings
+from weft.wire.places import Places
+
+SPACE_MB: Final = 16
+"""With less disk space than this left, nothing new is taken."""
+log = logging.getLogger(__name__)
+
+
+class Running:
+    def __init__(self, places: Places, settings: Settings, node: Node, uuids: tuple[str, ...] = ()) -> None:
+        self.places, self.settings, self.policy = places, settings, settings.policy
+        self.journal = SqliteJournal(places.database)
+        if self.journal.torn:
+            log.warning("%s", self.journal.torn)
+        self.scheduler = self._replayed()
+        self.node = self._settle_node(node)
+        self.hands = Hands(self.node, uuids, places.jobs, places.runtime, places.progress)
+        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self.hands.carry_out)
+        self.desk = self._desk()
+        self.progress = Progress(places)
+        self.stopping = asyncio.Event()
+        self.busy_at = self.loop.clock.now()
+        """When something was last queued, running or asked."""
+
+    def _replayed(self) -> Scheduler:
+        policy = registry.policy(self.settings.policy)
+        placement = registry.placement(self.settings.placement or policy.placement)
+        protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
+        scheduler = Scheduler(policy, placement, protection=protection)
+        scheduler.replay(self.journal.read())
+        return scheduler
+
+    def _desk(self) -> Desk:
+        return Desk(self.scheduler, self.node, user=getpass.getuser())
+
+    def _settle_node(self, node: Node) -> Node:
+        """The node as the journal knows it, where it has the same GPUs, or where its GPUs are in use."""
+        rooms = [room for room in self.scheduler.state.floor.rooms if room.alive]
+        known = rooms[0].node if rooms else None
+        if known is not None and self.scheduler.state.active and known.gpus != node.gpus:
+            log.warning(
+                "the GPUs are others than before, but jobs still run on those: they change once these have ended"
+            )
+            return known
+        return known if known is not None and known.gpus == node.gpus else node
+
+    # ---- opening and closing
+
+    async def open(self) -> None:
+        self.hands.serve(self.scheduler.state, self.loop.tell)
+        self.loop.broken = self._broken
+        await self.hands.engine.open()
+        await self.progress.open(self)
+        self.loop.tell(self._joining)
+        active = self.scheduler.state.active.values()
+        await self.hands.engine.adopt([(job.id, job.run) for job in active])
+        for job in [job for job in self.scheduler.state.active.values() if job.leaving]:
+            self.hands.engine.stop(job.id, job.run, job.stop_why)
+        self.loop.set_alarm_again()
+        self.loop.wake()
+
+    def _joining(self, now: float) -> list[Event]:
+        """The node joins, unless it is there as it was."""
+        floor = self.scheduler.state.floor
+        living = [room.node for room in floor.rooms if room.alive]
+        if living == [self.node]:
+            return []
+        return [*(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
+
+    async def close(self) -> None:
+        self.loop.close()
+        self.progress.close()
+        await self.hands.engine.close()
+        self.journal.close()
+
+    # ---- when the disk fails
+
+    def _broken(self, error: JournalError) -> None:
+        """Memory is ahead of the disk: go back to what the disk says, and find the runs again."""
+        log.error("%s; going back to what is on disk", error)
+        self.scheduler = self.loop.scheduler = self._replayed()
+        self.desk = self._desk()
+        self.hands.serve(self.scheduler.state, self.loop.tell)
+        asyncio.get_running_loop().call_later(RETRY_S, self._find_again)
+
+    def _find_again(self) -> None:
+        engine = self.hands.engine
+        lost = [
+            (job.id, job.run) for job in self.scheduler.state.active.values() if (job.id, job.run) not in engine.runs
+        ]
+        task = asyncio.get_running_loop().create_task(engine.adopt(lost))
+        task.add_done_callback(lambda _: self.loop.wake())
+
+    def check_space(self) -> None:
+        found = os.statvfs(self.places.state)
+        if found.f_bavail * found.f_frsize < SPACE_MB << 20:
+            raise Refused(
+                f"less than {SPACE_MB} MB of disk are left at {self.places.state}\n  nothing was queued; free some"
+            )
+
+    # ---- what others ask of it
+
+    async def operate(self, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
+        return await operate(self, verb, options)
+
+    def progress_of(self, job: JobState) -> Mapping[str, Any] | None:
+        return self.progress.of(job) if job.run else None
+
+    def readings(self) -> Mapping[tuple[str, int], Mapping[str, Any]]:
+        """What the driver says of each GPU, where there is one."""
+        return {}
+
+    def is_idle(self) -> bool:
+        state = self.scheduler.state
+        return len(state.ended) == len(state.jobs)
+
+    async def until_done(self, asked_at: Callable[[], float]) -> None:
+        """Returns when it is to end: told to, or with nothing to do for long enough."""
+        idle_s = self.settings.idle_s
+        while not self.stopping.is_set():
+            try:
+                await asyncio.wait_for(self.stopping.wait(), timeout=min(idle_s / 4, 5.0) if idle_s else None)
+            except TimeoutError:
+                now = self.loop.clock.now()
+                if not self.is_idle():
+                    self.busy_at = now
+                if now - max(self.busy_at, asked_at()) > idle_s:
+                    log.info("nothing to do for %.0f s", idle_s)
+                    return

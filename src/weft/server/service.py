@@ -1,0 +1,111 @@
+"""The wire's methods, each a few lines: the desk decides, the loop journals, rows are what is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from weft.core.explain import explain
+from weft.errors import InputError, JournalError, NotFound, Refused, WeftError
+from weft.journal.codec import encode_line
+from weft.server.logs import read_log
+from weft.server.queries import Queries
+from weft.server.refs import one
+from weft.server.running import Running
+from weft.wire import messages as m
+from weft.wire.service import handler
+
+Context = grpc.aio.ServicerContext[Any, Any]
+PAGE: Final = 1000
+CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
+    NotFound: grpc.StatusCode.NOT_FOUND,
+    Refused: grpc.StatusCode.FAILED_PRECONDITION,
+    JournalError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    InputError: grpc.StatusCode.INVALID_ARGUMENT,
+}
+
+
+class Service:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.asked_at = 0.0
+        """When somebody last asked anything."""
+        self._methods: dict[str, Callable[..., Any]] = {
+            "Submit": self._submit, "Change": self._change, "Query": self._query, "Explain": self._explain,
+            "Operate": self._operate,
+        }  # fmt: skip
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        methods: dict[str, Callable[..., Any]] = {"Logs": self._logs, "Watch": self._watch}
+        methods |= {name: self._answering(method) for name, method in self._methods.items()}
+        return handler(methods.__getitem__)
+
+    def _answering(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
+        async def answer(request: Any, context: Context) -> Any:
+            self.asked_at = self._running.loop.clock.now()
+            try:
+                return await method(request)
+            except WeftError as error:
+                await _abort(context, error)
+
+        return answer
+
+    async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
+        running = self._running
+        running.check_space()
+        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now))
+        return reply
+
+    async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
+        running = self._running
+        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
+        return reply
+
+    async def _query(self, request: m.QueryRequest) -> m.JsonReply:
+        return _json(Queries(self._running).answer(request))
+
+    async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
+        running = self._running
+        state = running.scheduler.state
+        found = explain(running.scheduler, one(state, request.job), at=running.loop.clock.now())
+        name = state.jobs[found.job].job.name
+        return _json({"schema": 1, "name": name, **found.as_json(), "lines": found.lines()})
+
+    async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
+        options = {each.name: each.value for each in request.options}
+        return _json(await self._running.operate(request.verb, options))
+
+    async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
+        try:
+            async for text in read_log(self._running, request):
+                yield m.LogChunk(text=text)
+        except WeftError as error:
+            await _abort(context, error)
+
+    async def _watch(self, request: m.WatchRequest, _context: Context) -> AsyncIterator[m.FactLine]:
+        running, position = self._running, request.after
+        while True:
+            for fact in running.journal.read(position):
+                position += 1
+                yield m.FactLine(position=position, json=encode_line(fact))
+            async with running.loop.changed:
+                while len(running.journal) <= position:
+                    await running.loop.changed.wait()
+
+
+async def _abort(context: Context, error: WeftError) -> None:
+    """What went wrong goes over whole: its kind, message and hint."""
+    code = next((code for kind, code in CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
+    hint = error.hint if isinstance(error, InputError) else ""
+    what = f"{error.where}: {error.what}" if isinstance(error, InputError) and error.where else str(error)
+    what = what if not isinstance(error, InputError) or error.where else error.what
+    body = json.dumps({"kind": type(error).__name__, "what": what, "hint": hint})
+    await context.abort(code, body)
+
+
+def _json(value: dict[str, Any]) -> m.JsonReply:
+    return m.JsonReply(json=json.dumps(value))

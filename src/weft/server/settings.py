@@ -1,0 +1,61 @@
+"""How a scheduler is set up: what `weft up` was told, kept so that it starts the same again by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from weft.errors import InputError
+
+FILE: Final = "settings.json"
+DEFAULT_POLICY: Final = "priority:preempts=on"
+
+
+@dataclass(frozen=True)
+class Settings:
+    policy: str = DEFAULT_POLICY
+    placement: str = ""
+    """Empty: the one that the policy brings along."""
+    gpus: str = ""
+    """Declared indices, such as 0,1; empty: those that the driver shows."""
+    models: str = ""
+    memories: str = ""
+    foreign: str = "avoid"
+    """What other people's processes on a GPU mean: avoid, share or ignore."""
+    idle_s: float = 600.0
+    """It ends by itself after so long with nothing queued or running; 0: never."""
+    min_run_s: float = 60.0
+    """A run is not preempted before it has lasted this long."""
+    max_preemptions: int = 10
+    """A job that was preempted this often is not preempted again."""
+    keep_s: float = 30 * 86400.0
+    """Ended jobs and their logs are forgotten after this long."""
+
+
+def load(state: Path) -> Settings:
+    path = state / FILE
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot be read: {error}", where=str(path), hint="weft up writes it anew; or remove it"
+        ) from None
+    known = {field.name for field in fields(Settings)}
+    return Settings(**{key: value for key, value in found.items() if key in known})
+
+
+def save(state: Path, settings: Settings) -> None:
+    beside = state / f"{FILE}.tmp"
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(asdict(settings), file, indent=2)
+    beside.replace(state / FILE)
+
+
+def changed(settings: Settings, **given: Any) -> Settings:
+    """With what is given; None: as it was."""
+    return replace(settings, **{key: value for key, value in given.items() if value is not None})
