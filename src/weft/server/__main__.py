@@ -42,7 +42,6 @@ def main() -> int:
         asyncio.run(_serve(here))
     except WeftError as error:
         log.error("%s", error)
-        print(f"weft: error: {error}", file=sys.stderr)
         return 1
     except Exception:
         log.exception("the scheduler failed")
