@@ -144,7 +144,7 @@ def _step(scheduler: Scheduler, events: list[Event]) -> list[Decision]:
 def _little_garbage() -> Iterator[None]:
     """Facts live to the end: collecting them again and again costs 15 %."""
     threshold = gc.get_threshold()
-    gc.collect()
+    gc.collect(1)  # not all: where much is loaded, that takes longer than a small simulation
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)
     try:
