@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from weft.core.job import ACTIVE, ENDED, JobState
+from weft.core.metrics import figures, gather
 from weft.core.shapes import plain_shape
 from weft.core.state import State
-from weft.model import Exited, Fact, JobId, NodeId, NodeLost, Slots, Start
+from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, Start, Stop
 
 GpuId = tuple[NodeId, int]
 PATIENCE = 1e-6
 VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
-    "cancelling", "holding", "lost",
+    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "code", "why",
 )  # fmt: skip
 
 
@@ -44,6 +46,7 @@ def _statuses(state: State) -> None:
         assert (job.id in state.active) == (job.status in ACTIVE), job.id
         assert (job.id in state.waiting) == (job.status == "waiting"), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
+        assert job.status == "blocked" or not job.behind, job.id
         assert job.leaving == (job.status == "stopping"), job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
@@ -86,7 +89,7 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
 
 
 def memory_on(job: JobState, gpu: GpuId, began: dict[JobId, Slots]) -> int:
-    memory = job.job.memory_mb
+    memory = job.seat.memory_mb
     return memory[gpus_of(began.get(job.id, job.slots)).index(gpu)] if isinstance(memory, tuple) else memory
 
 
@@ -105,7 +108,9 @@ def _counts(state: State) -> None:
     assert state.gpus == len(found)
     idle, soon = (state.floor.free_for(plain_shape(1), soon=soon).count for soon in (False, True))
     for room in state.floor.rooms:
-        on = [found[room.node.id, gpu] for gpu in range(len(room.node.gpus))] if room.alive else []
+        taken = {gpu for (node, gpu, _), by in state.occupants.items() if node == room.node.id and by.memory_mb is None}
+        usable = set(range(len(room.node.gpus))) - taken if room.alive else ()
+        on = [found[room.node.id, gpu] for gpu in usable]
         assert idle[room.index] == sum(not jobs for jobs in on), f"idle GPUs of {room.node.id}"
         assert soon[room.index] == sum(all(job.leaving for job in jobs) for jobs in on), f"GPUs of {room.node.id} soon"
 
@@ -121,10 +126,62 @@ def snapshot(state: State) -> dict[str, Any]:
         "active": list(state.active),
         "waiting": list(state.waiting),
         "ended": list(state.ended),
+        "paused": state.paused,
+        "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},
     }
+
+
+def check_tally(state: State, facts: Iterable[Fact]) -> None:
+    """What is counted of a journal is what the state makes of it, and what the journal says by itself."""
+    facts = list(facts)
+    record = gather(facts)
+    preempted = _preemptions(facts)
+    assert [job.id for job in record.jobs] == list(state.jobs)
+    for job in record.jobs:
+        known = state.jobs[job.id]
+        status = "running" if known.status in ACTIVE else known.status
+        assert (job.status, job.runs, job.end) == (status, known.run, known.ended_at), job.id
+        assert (job.submit, job.first_start) == (known.submitted_at, known.first_start), job.id
+        assert job.preemptions == preempted.get(job.id, 0) == known.preemptions, job.id
+        spent_s = job.queue_s + known.attained(state.now)
+        ended_at = state.now if job.end is None else job.end
+        assert spent_s <= ended_at - job.submit + PATIENCE, "the rest it was held by its user"
+    counts = Counter(job.status for job in record.jobs)
+    found = figures(record)
+    assert (found.jobs, found.finished, found.failed) == (len(state.jobs), counts["done"], counts["failed"])
+    assert found.unfinished == len(state.jobs) - len(state.ended)
+    assert (record.rows[-1][2], record.rows[-1][3], record.rows[-1][4]) == (
+        *(state.gpus, len(state.waiting), len(state.active)),
+    )
+
+
+def _preemptions(facts: Iterable[Fact]) -> Counter[JobId]:
+    """Of each job: runs told to make room that then left."""
+    told: dict[JobId, Stop] = {}
+    running: dict[JobId, int] = {}
+    cancelled: set[JobId] = set()
+    slots: dict[JobId, Slots] = {}
+    preempted: Counter[JobId] = Counter()
+    for fact in facts:
+        if isinstance(fact, Start):
+            running[fact.job], slots[fact.job] = fact.run, fact.slots
+            told.pop(fact.job, None)
+        elif isinstance(fact, Stop) and running.get(fact.job) == fact.run:
+            told.setdefault(fact.job, fact)
+        elif isinstance(fact, Cancelled):
+            cancelled.add(fact.job)
+        elif isinstance(fact, NodeLost):
+            slots = {job: tuple(part for part in held if part[0] != fact.node) for job, held in slots.items()}
+            running = {job: run for job, run in running.items() if slots[job]}
+        elif isinstance(fact, Exited) and running.get(fact.job) == fact.run:
+            del running[fact.job]
+            if fact.how in ("stopped", "requeued") and fact.job not in cancelled:
+                stop = told.get(fact.job)
+                preempted[fact.job] += stop is not None and stop.why == "preempted"
+    return preempted
 
 
 def double_booked(facts: Iterable[Fact]) -> Iterator[str]:

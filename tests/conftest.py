@@ -1,13 +1,21 @@
-"""Makes `builders` and `checks` importable, and Hypothesis draw the same examples every time."""
+"""Makes `builders`, `checks`, `commands` and `console` importable, and Hypothesis draw the same examples every time."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import extract_tb
 from types import FunctionType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
@@ -63,10 +65,11 @@ def options_of(cls: type) -> list[Field[Any]]:
 
 def _make(kind: str, group: str, spec: str) -> object:
     head, *rest = canonical(spec).split(":")
+    label = head
     if head.endswith(".py") or "/" in head:
         if not rest:
             raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
-        cls, rest = _from_file(kind, Path(head), rest[0]), rest[1:]
+        cls, label, rest = _from_file(kind, Path(head), rest[0]), f"{head}:{rest[0]}", rest[1:]
         if isinstance(cls, FunctionType):
             return _classic(kind, spec, cls, rest)
     else:
@@ -74,18 +77,47 @@ def _make(kind: str, group: str, spec: str) -> object:
         if head not in known:
             aliases = [alias for alias in ALIASES if kind == "policy"]
             raise UnknownName(kind, head, [*known, *aliases])
-        cls = known[head].load()
-    if not is_dataclass(cls):
-        raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
-    if kind == "policy" and not issubclass(cls, Policy):
-        raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
-    if kind == "placement" and not callable(getattr(cls, "place", None)):
-        raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
+        with _explained(f"{kind} {head!r} of {known[head].value}"):
+            cls = known[head].load()
+    _check_class(kind, spec, cls)
     options = [_option(spec, text) for text in rest]
     twice = [name for at, (name, _) in enumerate(options) if name in dict(options[:at])]
     if twice:
         raise InputError(f"option {twice[0]!r} of {spec!r} is given twice", hint="give each option once")
-    return _build(cls, head, dict(options))
+    return _build(cls, label, dict(options))
+
+
+def _check_class(kind: str, spec: str, cls: type) -> None:
+    if kind == "policy" and not (isinstance(cls, type) and issubclass(cls, Policy)):
+        raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
+    if kind == "placement" and not callable(getattr(cls, "place", None)):
+        raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
+    if not is_dataclass(cls):
+        raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
+
+
+@contextmanager
+def _explained(what: str, file: str = "") -> Iterator[None]:
+    """What code of others raises while it is loaded, with the line of it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = (
+            f"it calls sys.exit({error.code!r})"
+            if isinstance(error, SystemExit)
+            else f"{type(error).__name__}: {error}"
+        )
+        frames = [frame for frame in extract_tb(error.__traceback__) if _is_theirs(frame.filename, file)]
+        where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else file
+        if isinstance(error, SyntaxError) and error.filename:
+            where, said = f"{error.filename}:{error.lineno}", f"SyntaxError: {error.msg}"
+        raise InputError(f"cannot load {what}: {said}", where=where, hint="mend it there") from error
+
+
+def _is_theirs(frame: str, file: str) -> bool:
+    return frame == file if file else not frame.startswith(("<", str(Path(__file__).parent)))
 
 
 def _classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:
@@ -103,14 +135,12 @@ def _from_file(kind: str, path: Path, name: str) -> type | FunctionType:
         raise InputError(f"no such file: {path}", hint=f"a {kind} of your own is given as path/file.py:ClassName")
     module_name = f"weft_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise InputError("not a Python file", where=str(path), hint=f"a {kind} is given as path/file.py:ClassName")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    try:
+    with _explained(str(path), str(spec.origin)):
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"cannot load {path}: {type(error).__name__}: {error}") from error
     kinds = (type, FunctionType)
     known = [n for n, value in vars(module).items() if isinstance(value, kinds) and value.__module__ == module_name]
     if name not in known:
@@ -127,16 +157,27 @@ def _option(spec: str, text: str) -> tuple[str, str]:
 
 def _build(cls: type, name: str, given: dict[str, str]) -> object:
     known = {field.name: field for field in options_of(cls)}
-    hints = get_type_hints(cls)
+    with _explained(f"the options of {name}", sys.modules[cls.__module__].__file__ or ""):
+        hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, text in given.items():
         if option not in known:
             raise UnknownName(f"option of {name}", option, known or ["(it has none)"])
         values[option] = _parse(f"{name}:{option}", text, hints[option])
-    try:
-        return cls(**values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: {error}") from error
+    missing = [option for option, field in known.items() if option not in values and _is_needed(field)]
+    if missing:
+        raise InputError(f"{name} needs option {missing[0]!r}", hint=f"write {name}:{missing[0]}=VALUE")
+    with _explained(name):
+        try:
+            made = cls(**values)
+        except (TypeError, ValueError) as error:
+            hint = "its options are the fields of the class" if ":" in name else "weft policies lists its options"
+            raise InputError(f"{name}: {error}", hint=hint) from error
+    return cast(object, made)
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _parse(what: str, text: str, wanted: Any) -> Any:

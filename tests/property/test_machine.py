@@ -1,8 +1,10 @@
-"""Anything may happen in any order: the state stays sound, a restart changes nothing, no instant goes on for ever."""
+"""Anything may happen in any order: the state stays sound, a restart changes nothing, no instant goes on for ever, and
+what is counted of the journal is what the state says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -10,27 +12,34 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from builders import Rig, node
-from checks import check, snapshot
+from checks import check, check_tally, snapshot
 from weft import registry
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
 from weft.model import (
     ANYWHERE,
+    Blocked,
     Cancelled,
     Decision,
+    Edited,
     Event,
     Exited,
+    Forgotten,
     Held,
     Job,
+    Measured,
     NodeJoined,
     NodeLost,
+    Paused,
     Profile,
     Progressed,
     Released,
+    Resumed,
     Share,
     Start,
     Started,
     Submitted,
+    Unblocked,
     Where,
 )
 
@@ -94,13 +103,52 @@ class Anything(RuleBasedStateMachine):
         ranks = tuple(data.draw(st.lists(st.sampled_from([5, 30, 70]), min_size=gpus, max_size=gpus)))
         self.tell(Submitted(self.rig.now, Job(f"j{self.submitted}", gpus, memory_mb=ranks, declared_s=10.0)))
 
-    @rule(index=which, how=st.sampled_from(["done", "failed", "stopped", "lost"]), stale=st.sampled_from([0, 0, 0, 1]))
-    def exit(self, index: int, how: str, stale: int) -> None:
+    @rule(gpus=st.integers(0, 4), first=which, second=which, limit=st.integers(0, 2), retries=st.integers(0, 1))
+    def submit_after(self, gpus: int, first: int, second: int, limit: int, retries: int) -> None:
+        """After others, or as one of a batch."""
+        self.submitted += 1
+        after = {name for name in (self.pick(first), self.pick(second)) if name is not None}
+        job = Job(f"j{self.submitted}", gpus, after=tuple(sorted(after)), batch="b", batch_limit=limit, retries=retries)
+        self.tell(Submitted(self.rig.now, job))
+
+    @rule(index=which, gpus=st.integers(0, 9), priority=st.integers(0, 3))
+    def edit(self, index: int, gpus: int, priority: int) -> None:
+        if (name := self.pick(index)) is not None:
+            job = self.rig.job(name).job
+            self.tell(Edited(self.rig.now, replace(job, gpus=gpus, memory_mb=0, priority=priority, where=ANYWHERE)))
+
+    @rule(index=which)
+    def forget(self, index: int) -> None:
+        """Only those that ended long ago: whoever counts the journal has counted them."""
+        if (job := self.pick(index)) is not None and not isinstance(self, Counted):
+            self.tell(Forgotten(self.rig.now, (job,)))
+
+    @rule(what=st.sampled_from([Paused, Resumed, Resumed]))
+    def pause(self, what: Callable[[float], Event]) -> None:
+        self.tell(what(self.rig.now))
+
+    @rule(index=st.integers(0, 2), gpu=st.integers(0, 8), why=st.sampled_from(["DirtyGpu", "Drained"]),
+          memory_mb=st.sampled_from([None, 10]), ends=st.booleans())  # fmt: skip
+    def block(self, index: int, gpu: int, why: str, memory_mb: int | None, ends: bool) -> None:
+        node = NODES[index].id
+        free = Unblocked(self.rig.now, node, gpu, why)
+        self.tell(free if ends else Blocked(self.rig.now, node, gpu, why, memory_mb))
+
+    @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
+    def measured(self, index: int, memory_mb: int) -> None:
+        if (job := self.pick(index)) is not None:
+            asked = self.rig.job(job).job.memory_mb
+            least = min(asked) if isinstance(asked, tuple) else asked
+            self.tell(Measured(self.rig.now, job, self.rig.job(job).run, min(memory_mb, least)))
+
+    @rule(index=which, how=st.sampled_from(["done", "failed", "stopped", "lost", "requeued"]),
+          stale=st.sampled_from([0, 0, 0, 1]), why=st.sampled_from(["", "", "oom", "timeout"]))  # fmt: skip
+    def exit(self, index: int, how: str, stale: int, why: str) -> None:
         """A run ends, as it may at any time; or news of an old run comes late."""
         if (job := self.pick(index)) is not None:
             run = self.rig.job(job).run - stale
             before = snapshot(self.rig.state)["jobs"][job]
-            self.tell(Exited(self.rig.now, job, run, how))  # type: ignore[arg-type]
+            self.tell(Exited(self.rig.now, job, run, how, why=why))  # type: ignore[arg-type]
             if stale:
                 assert self.rig.job(job).run >= before["run"]
 
@@ -150,6 +198,13 @@ class Anything(RuleBasedStateMachine):
                 runs[fact.job] = fact.run
 
 
+class Counted(Anything):
+    """At the end, what is counted of the journal is what the state says."""
+
+    def teardown(self) -> None:
+        check_tally(self.rig.state, self.rig.facts)
+
+
 class Restarted(Rig):
     """With a scheduler beside it that is restored from the journal before every step."""
 
@@ -175,13 +230,13 @@ class Doubled(Rig):
         return decisions
 
 
-def run(make: Callable[[], Rig]) -> None:
-    run_state_machine_as_test(lambda: Anything(make()), settings=BUDGET)  # type: ignore[arg-type]
+def run(make: Callable[[], Rig], machine: type[Anything] = Anything) -> None:
+    run_state_machine_as_test(lambda: machine(make()), settings=BUDGET)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_state_stays_sound(policy: str) -> None:
-    run(lambda: Rig(policy))
+    run(lambda: Rig(policy), Counted)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

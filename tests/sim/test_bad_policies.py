@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from builders import Rig, grid, traced
 from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
 from weft.model import Job, Seconds
-from weft.sim.simulation import Setting, simulate
+from weft.sim.simulation import Model, Setting, simulate
+
+HERE = r"\(.*test_bad_policies\.py:\d+\)"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,41 @@ class NoKey(Policy):
 
 
 @dataclass(frozen=True)
+class Text(Policy):
+    answer: str | None = "high"
+
+    def key(self, job: JobView, now: Seconds) -> float:
+        return self.answer  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class TextUntil(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        return 0.0
+
+    def until(self, job: JobView, now: Seconds) -> Seconds | None:
+        return "soon"  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Leaves(Policy):
+    def key(self, job: JobView, now: Seconds) -> float:
+        sys.exit(3)
+
+
+@dataclass(frozen=True)
+class NoMemo(Replanner):
+    def memo(self) -> object:
+        raise RuntimeError("forgot")
+
+
+@dataclass(frozen=True)
+class NoAsks(Replanner):
+    def rank(self, view: View) -> Iterable[Ask]:
+        return [5]  # type: ignore[list-item]
+
+
+@dataclass(frozen=True)
 class KeyedOtherwise(Replanner):
     """Between plans its key would have others run than its rank."""
 
@@ -45,12 +83,45 @@ class KeyedOtherwise(Replanner):
         return [Ask((job,), 1) for job in "bax" if job in known]
 
 
+@dataclass(frozen=True)
+class Asks(Replanner):
+    """For whatever it is given, preempting or not."""
+
+    asks: tuple[Ask, ...]
+    preempts: bool
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        return self.asks if list(view.waiting) else ()
+
+
+BAD_ASKS = {
+    "a stranger": ((Ask(("z",), 1),), r"asks for \('z',\), not all of which wait or run"),
+    "nobody": ((Ask((), 1),), "asks for nobody"),
+    "other GPUs than it needs": ((Ask(("a",), 2),), r"other than the \[1\] GPUs they need"),
+    "the same twice": ((Ask(("a",), 1), Ask(("a",), 1)), "asks for a twice|a decision that cannot be"),
+}
+
+
+@pytest.mark.parametrize(("asks", "words"), BAD_ASKS.values(), ids=BAD_ASKS)
+@pytest.mark.parametrize("preempts", [True, False])
+@pytest.mark.parametrize("model", ["real", "muri"])
+def test_bad_asks_are_refused(asks: tuple[Ask, ...], words: str, preempts: bool, model: Model) -> None:
+    with pytest.raises(PlanError, match=words):
+        simulate(Setting(grid(1, 2), [traced("a", 0, 5)], Asks(asks, preempts), model=model))
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Raises(), r"Raises with Packed raised ZeroDivisionError: .* \(.*test_bad_policies.py:\d+\)"),
+        (Raises(), r"Raises with Packed raised ZeroDivisionError: .* " + HERE),
         (NoNumber(), "NoNumber gave job a a key that is not a number"),
         (NoKey(), "NoKey has no key"),
+        (Text(), rf"Text gave job a a key that is not a number: 'high' {HERE}"),
+        (Text(None), rf"Text gave job a a key that is not a number: None {HERE}"),
+        (TextUntil(), rf"TextUntil gave job a an until that is not a number: 'soon' {HERE}"),
+        (Leaves(), rf"Leaves with Packed called sys\.exit\(3\) {HERE}"),
+        (NoMemo(), rf"NoMemo with Packed raised RuntimeError: forgot {HERE}"),
+        (NoAsks(), rf"NoAsks with Packed gave what cannot be used: .* {HERE}"),
     ],
 )
 def test_it_is_named(policy: Policy, words: str) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from builders import grid, record, traced
+from weft.ledgers.service import gittins_index
 from weft.model import Start
-from weft.policies.gittins import gittins_index
 from weft.sim.trace import TraceJob
 
 

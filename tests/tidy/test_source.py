@@ -21,8 +21,9 @@ POLICIES = sorted(PYPROJECT["project"]["entry-points"]["weft.policies"])
 
 FILE_LINES = 400
 FUNCTION_LINES = 60
+POLICY_LINES = 120
 GENERATED = {"wire"}
-PURE = {"core", "model", "weaving", "policies", "placements", "scaling"}
+PURE = {"core", "model", "weaving", "ledgers", "policies", "placements", "scaling"}
 IMPURE = {"asyncio", "grpc", "logging", "os", "random", "socket", "sqlite3", "subprocess", "threading", "time"}
 BANNED_CLASS = re.compile(r"Manager|Helper|Utils?(?![a-z])|^_?Base(?![a-z])|(Data|Info)$")
 BANNED_FILES = {"utils.py", "util.py", "helpers.py", "helper.py"}
@@ -91,6 +92,12 @@ def test_files_and_functions_are_short(source: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert lines < FUNCTION_LINES, f"{name_of(source)}:{node.lineno}: {node.name} is {lines} lines long"
+
+
+def test_a_policy_is_a_page(source: Path) -> None:
+    if room_of(source) == "policies":
+        lines = len(source.read_text().splitlines())
+        assert lines <= POLICY_LINES, f"{name_of(source)} has {lines} lines: what it remembers goes into ledgers/"
 
 
 def test_names_say_something(source: Path) -> None:

@@ -8,45 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from commands import Capture, as_json, fails
 from weft.ui.cli import COMMANDS, main
 
+pytestmark = pytest.mark.usefixtures("here")
 SIM = ["sim", "demo", "--cluster", "4x8"]
 FIGURES = {
-    "avg_jct_s", "makespan_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "gpu_utilisation", "preemptions", "restarts",
-    "fairness_max_rho",
+    "avg_jct_s", "makespan_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "gpu_utilisation",
+    "preemptions", "restarts", "fairness_max_rho",
 }  # fmt: skip
 SUMMARY = FIGURES | {
     "schema", "trace", "jobs", "policy", "placement", "model", "cluster", "gpus", "seed", "cpu_s", "facts",
-    "facts_per_s", "skipped", "unfinished", "failed",
+    "facts_per_s", "skipped", "finished", "unfinished", "failed",
 }  # fmt: skip
 
 WEFT = "job_id,submit_s,gpus,duration_s\n"
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def fails(capsys: Capture, *words: str, code: int = 2) -> str:
-    """What it says on stderr; nothing is on stdout."""
-    assert main(words) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "Traceback" not in err
-    return err
-
-
-def as_json(capsys: Capture, *words: str) -> dict[str, object]:
-    assert main([*words, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.count("\n") == 1
-    found = json.loads(out)
-    assert found["schema"] == 1
-    return dict(found)
 
 
 # ---- commands
@@ -129,6 +105,18 @@ def test_out_and_metrics_agree_with_what_was_printed(capsys: Capture, here: Path
     assert f"avg_jct_s\t{printed['avg_jct_s']}\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("model", "makespan_s"), [("real", 20.0), ("muri", 120.0)])
+def test_the_makespan_of_muri_is_the_last_end(capsys: Capture, here: Path, model: str, makespan_s: float) -> None:
+    """Alone from 100 s on, for 20 s; the start-up time is paid first (real) or never (muri)."""
+    (here / "t.csv").write_text("job_id,submit_s,gpus,duration_s,model\na,100,1,20,vgg16\n")
+    printed = as_json(capsys, "sim", "t.csv", "--cluster", "1x1", "--model", model, "--out", "out")
+    start_s = 7.0 if model == "real" else 0.0
+    assert printed["makespan_s"] == makespan_s + start_s
+    assert printed["gpu_utilisation"] == pytest.approx((20 + start_s) / (makespan_s + start_s))
+    found = as_json(capsys, "metrics", "out/job.csv")
+    assert {key: found[key] for key in FIGURES} == {key: printed[key] for key in FIGURES}
+
+
 def test_metrics_without_a_cluster_csv(capsys: Capture, here: Path) -> None:
     printed = as_json(capsys, *SIM, "--out", "out")
     (here / "out" / "cluster.csv").unlink()
@@ -161,6 +149,34 @@ def test_infeasible_jobs(capsys: Capture, here: Path) -> None:
     assert (found["jobs"], len(found["skipped"]), found["skipped"][0]) == (191, 9, "40")
     assert "left out 9 of 200 jobs" in err
     assert "needs 16 GPUs" in err
+
+
+IDLE = """
+from dataclasses import dataclass
+from weft.core.ports import Replanner
+
+@dataclass(frozen=True)
+class Nobody(Replanner):
+    def key(self, job, now):
+        return 0.0
+
+    def rank(self, view):
+        return []
+"""
+
+
+def test_jobs_that_never_end_are_a_failure_after_all_is_printed(capsys: Capture, here: Path) -> None:
+    (here / "idle.py").write_text(IDLE)
+    (here / "t.csv").write_text(f"{WEFT}a,0,1,5\nb,1,1,5\nc,2,1,5\n")
+    words = ["sim", "t.csv", "--cluster", "1x1", "--policy", "idle.py:Nobody"]
+    assert main([*words, "--out", "out", "--json"]) == 1
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["jobs"], found["finished"], found["unfinished"]) == (3, 0, 3)
+    assert "3 jobs never ended and are not in the figures: a, b, c" in err
+    assert as_json(capsys, "metrics", "out/job.csv")["unfinished"] == 3
+    assert main(words) == 1
+    assert "jobs\t3\nfinished\t0\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("when", [[], ["--at", "6000"]], ids=["as submitted", "later"])
@@ -218,7 +234,7 @@ def test_a_bad_cluster(capsys: Capture, here: Path, text: str, says: str) -> Non
 
 def test_a_truncated_gzip(capsys: Capture, here: Path) -> None:
     (here / "t.csv.gz").write_bytes(gzip.compress((WEFT + "a,0,1,5\n" * 9).encode())[:-9])
-    assert "t.csv.gz: truncated gzip" in fails(capsys, "sim", "t.csv.gz", "--cluster", "4x8")
+    assert "t.csv.gz:11: truncated gzip" in fails(capsys, "sim", "t.csv.gz", "--cluster", "4x8")
 
 
 def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture, here: Path) -> None:

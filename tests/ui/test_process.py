@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import resource
@@ -14,18 +15,13 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("here")
 WEFT = Path(sys.executable).with_name("weft")
 HEAVY = (
     "numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "asyncio", "sqlite3",
     "weft.sim", "weft.core", "weft.journal", "weft.report",
 )  # fmt: skip
 PATIENCE_S = 60
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def weft(*words: str) -> subprocess.CompletedProcess[str]:
@@ -74,6 +70,43 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+CLOSED = {
+    "stdout": (">&-", ["sim", "demo"], (0, "", "")),
+    "stdout of JSON": (">&-", ["sim", "demo", "--json"], (0, "", "")),
+    "stdout of help": (">&-", ["--help"], (0, "", "")),
+    "stdin": (
+        "<&-",
+        ["sim", "demo", "--explain", "0"],
+        (0, "job 0 is starting at 0 s\n  None: run 1 on n0[0] since 0 s\n", ""),
+    ),
+    "stderr": ("2>&-", ["sim", "nosuch", "--cluster", "4x8"], (2, "", "")),
+    "both": (">&- 2>&-", ["sim", "demo", "--out", "out"], (0, "", "")),
+    "all": ("<&- >&- 2>&-", ["sim", "nosuch", "--cluster", "4x8"], (2, "", "")),
+}
+
+
+@pytest.mark.parametrize(("how", "words", "expected"), CLOSED.values(), ids=CLOSED)
+def test_a_closed_stream_changes_nothing_else(how: str, words: list[str], expected: tuple[int, str, str]) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {how}', "sh", WEFT, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == expected
+
+
+def test_a_closed_stderr_leaves_stdout_alone() -> None:
+    words = ["sim", "demo", "--json"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", WEFT, *words], capture_output=True, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["finished"] == 200
+
+
+@pytest.mark.parametrize("words", [["sim", "demo"], ["compare", "demo"], ["policies"], ["--help"]], ids=lambda w: w[0])
+def test_a_reader_of_one_line_gets_it_and_nobody_complains(words: list[str]) -> None:
+    script = '"$@" | head -1'
+    done = subprocess.run(["sh", "-c", script, "sh", WEFT, *words], capture_output=True, text=True, check=False)
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -6,38 +6,19 @@ import gzip
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from commands import Capture, as_json, fails
 from weft.sim.generator import generate, small
 from weft.sim.trace import read_trace
 from weft.sim.writing import to_bytes
 from weft.ui.cli import main
 from weft.ui.commands.trace.show import bar
 
-Capture = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("here")
 SIM = ["sim", "demo", "--cluster", "4x8", "--policy", "srsf"]
 GENERATE = ["trace", "generate", "--jobs", "50"]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def fails(capsys: Capture, *words: str, code: int = 2) -> str:
-    assert main(words) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "Traceback" not in err
-    return err
-
-
-def as_json(capsys: Capture, *words: str) -> dict[str, Any]:
-    assert main([*words, "--json"]) == 0, capsys.readouterr().err
-    return dict(json.loads(capsys.readouterr().out))
 
 
 # ---- uncertainty
@@ -50,7 +31,7 @@ def test_uncertainty_is_in_the_head_where_it_is_not_as_usual(capsys: Capture) ->
     assert found["uncertainty"] == {
         "estimates": "lognormal:0.5", "mtbf_h": 5.0, "repair_h": 1.0, "crash_rate": 0.05, "retries": 3, "load": 1.2,
     }  # fmt: skip
-    assert found["jobs"] + found["failed"] == 200
+    assert found["finished"] + found["failed"] == 200
     assert as_json(capsys, "compare", "demo", "--policies", "fifo", *words)["uncertainty"] == found["uncertainty"]
 
 
@@ -64,7 +45,7 @@ def test_jobs_that_failed_for_good_are_counted(capsys: Capture) -> None:
     assert main([*SIM, "--crash-rate", "0.5", "--retries", "0", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert found["failed"] == 200 - found["jobs"] > 50
+    assert found["failed"] == found["jobs"] - found["finished"] > 50
     assert f"srsf: {found['failed']} jobs failed for good" in err
 
 

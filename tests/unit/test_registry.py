@@ -17,6 +17,7 @@ from weft.policies.muri import MuriL, MuriS
 from weft.policies.srsf import Srsf
 from weft.policies.srtf import Srtf
 from weft.policies.tiresias import Tiresias
+from weft.ui.cli import main
 
 OWN = """
 from dataclasses import dataclass
@@ -147,25 +148,70 @@ def test_a_wrong_policy_from_a_file_is_explained(own: Path, rest: str, message: 
         registry.policy(f"{own}{rest}")
 
 
-def test_a_file_that_does_not_load_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("import nonsense_that_is_not_there\n")
-    with pytest.raises(InputError, match=r"cannot load .*bad.py: ModuleNotFoundError"):
-        registry.policy(f"{tmp_path / 'bad.py'}:Thing")
+HEAD = "from dataclasses import dataclass\nfrom weft.core.ports import Policy\n\n"
+UNLOADABLE: dict[str, tuple[str, int, str]] = {
+    "import": ("\nimport nonsense_that_is_not_there\n", 2, "ModuleNotFoundError: No module named"),
+    "syntax": ("x = 1\ndef f(:\n", 2, "SyntaxError: "),
+    "exit": ("import sys\n\nsys.exit(7)\n", 3, "it calls sys.exit(7)"),
+    "exit deeper": ("def f():\n    raise SystemExit\nf()\n", 2, "it calls sys.exit(None)"),
+    "exit of the class": (
+        f"{HEAD}@dataclass(frozen=True)\nclass Thing(Policy):\n    def __post_init__(self):\n        quit(1)\n",
+        7,
+        "it calls sys.exit(1)",
+    ),
+    "error of the class": (
+        f"{HEAD}@dataclass(frozen=True)\nclass Thing(Policy):\n    def __post_init__(self):\n        {{}}['a']\n",
+        7,
+        "KeyError: 'a'",
+    ),
+}
 
 
-def test_a_class_that_is_no_policy_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thing.py").write_text("from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Thing: ...\n")
-    with pytest.raises(InputError, match="policy"):
+@pytest.mark.parametrize(("text", "line", "says"), UNLOADABLE.values(), ids=UNLOADABLE)
+def test_a_file_that_does_not_load_is_explained(tmp_path: Path, text: str, line: int, says: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"cannot load .*bad.py") as caught:
+        registry.policy(f"{path}:Thing")
+    assert caught.value.where == f"{path}:{line}"
+    assert says in caught.value.what
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no policy": ("class Thing: ...\n", "is not a policy"),
+    "a dataclass that is no policy": ("@dataclass(frozen=True)\nclass Thing: ...\n", "is not a policy"),
+    "no dataclass": ("class Thing(Policy): ...\n", "is not a dataclass"),
+    "a needed option": (
+        "@dataclass(frozen=True)\nclass Thing(Policy):\n    size: int\n",
+        r"thing.py:Thing needs option 'size'\n  write .*thing.py:Thing:size=VALUE",
+    ),
+    "an unknown annotation": (
+        "@dataclass(frozen=True)\nclass Thing(Policy):\n    size: 'nosuch' = 1\n",
+        r"thing.py: cannot load the options of .*: NameError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_class_that_is_no_policy_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "thing.py").write_text(HEAD + text)
+    with pytest.raises(InputError, match=says):
         registry.policy(f"{tmp_path / 'thing.py'}:Thing")
+
+
+def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thing").write_bytes(b"\x7fELF")
+    with pytest.raises(InputError, match="not a Python file"):
+        registry.policy(f"{tmp_path / 'thing'}:Thing")
 
 
 # ---- other packages
 
 
-def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPatch, text: str = OWN) -> None:
     """A package beside Weft, as pip would leave it."""
     where.mkdir()
-    (where / f"{package}.py").write_text(OWN)
+    (where / f"{package}.py").write_text(text)
     info = where / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -181,6 +227,21 @@ def test_an_installed_package_brings_a_policy(tmp_path: Path, monkeypatch: pytes
     assert type(registry.policy("longest:factor=3")).__name__ == "Longest"
     with pytest.raises(UnknownName, match="known: longest"):
         registry.policy("longst")
+
+
+@pytest.mark.parametrize(("text", "says"), [("\n1 / 0\n", "ZeroDivision"), ("\nexit(4)\n", "sys.exit(4)")])
+def test_an_installed_package_that_does_not_load_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    install(tmp_path / "site", "broken_one", "broken", monkeypatch, text)
+    with pytest.raises(InputError) as caught:
+        registry.policy("broken")
+    assert caught.value.where == f"{tmp_path / 'site' / 'broken_one.py'}:2"
+    assert says in caught.value.what
+    assert main(["policies"]) == 0, "the others are listed"
+    out = capsys.readouterr().out
+    assert "policy\tbroken\t-\tcannot be loaded from broken_one:Longest: " in out
+    assert "policy\tfifo\t" in out
 
 
 def test_a_clash_of_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from weft.core.job import JobState
 from weft.core.scheduler import Scheduler
 from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, memory_needed
+from weft.core.state import State
 from weft.core.walk import Walk
 from weft.errors import UnknownName
 from weft.model import Decision, JobId, Seconds
@@ -80,6 +81,8 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
         raise UnknownName("job", job_id, list(state.jobs)[:2000])
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
+    if job.status == "blocked":
+        return Explanation(job.id, now, job.status, (_gate(job),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
@@ -95,6 +98,12 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
         ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
         unblock=_unblock(scheduler, job, now) if short else None,
     )
+
+
+def _gate(job: JobState) -> Reason:
+    if job.behind:
+        return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
+    return Reason("JobArrayTaskLimit", f"{job.job.batch_limit} of {job.job.batch} at a time")
 
 
 def _whereabouts(job: JobState) -> Reason:
@@ -119,9 +128,12 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
     if impossible is not None:
         yield impossible
         return
+    if state.paused:
+        yield Reason("Paused", "nothing new is started; resume to go on")
     fits = _fits_now(scheduler, shape)
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
+        yield from _occupied(state)
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
         yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
@@ -130,6 +142,17 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
         yield Reason("PolicyHold", f"the policy plans next at {due:.0f} s")
     elif fits and not ahead:
         yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
+
+
+def _occupied(state: State) -> Iterator[Reason]:
+    """GPUs that are there and may not be used, by the reason."""
+    found: dict[str, list[str]] = {}
+    for (node, gpu, why), occupant in state.occupants.items():
+        taken = "" if occupant.memory_mb is None else f" ({occupant.memory_mb} MB)"
+        found.setdefault(why, []).append(f"{node}[{gpu}]{taken}" + (f": {occupant.detail}" if occupant.detail else ""))
+    for why, where in found.items():
+        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+        yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
 
 
 def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.core.floor import Room
+    from weft.core.room import Room
     from weft.core.shapes import Shape
 
 

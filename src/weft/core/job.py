@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from weft.core.shapes import Shape, shape_of
-from weft.model import Job, JobId, Seconds, Slots, StopReason
+from weft.core.shapes import Shape, alone, shape_of
+from weft.model import WHOLE, Job, JobId, Seconds, Share, Slots, StopReason
 
-Status = Literal["waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
+Status = Literal["blocked", "waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
 
 ACTIVE: Final = frozenset({"starting", "running", "stopping"})
 ENDED: Final = frozenset({"done", "failed", "cancelled"})
@@ -15,15 +15,21 @@ ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 class JobState:
     __slots__ = (
-        "attained_s", "cancelling", "ended_at", "failures", "first_start", "holding", "id", "job", "key", "leaving",
-        "lost", "mark", "moves", "placed", "preemptions", "rate", "remaining_s", "reserved", "run", "seat", "seq",
-        "shape", "share", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
-        "waiting_since", "weave",
+        "alone", "attained_s", "behind", "cancelling", "code", "ended_at", "failures", "first_start", "holding", "id",
+        "job", "key", "leaving", "lost", "mark", "measured_mb", "moves", "placed", "preemptions", "rate", "remaining_s",
+        "requeues", "reserved", "run", "seat", "seq", "shape", "share", "slots", "stamp", "started_at", "status",
+        "stepped_at", "stop_why", "submitted_at", "waiting_since", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
-        self.job, self.id, self.seq, self.submitted_at, self.waiting_since = job, job.id, seq, at, at
-        self.shape: Shape = shape_of(job)
+        self.id, self.seq, self.submitted_at, self.waiting_since = job.id, seq, at, at
+        self.alone = False
+        """It ran out of GPU memory beside others: from now on it shares with nobody."""
+        self.measured_mb = 0
+        """The most memory it was seen to need on a GPU."""
+        self.behind: dict[JobId, None] = {}
+        """Jobs that must be done before it may wait."""
+        self.become(job)
         self.seat: Shape = self.shape
         self.share = job.share
         self.status: Status = "waiting"
@@ -42,13 +48,27 @@ class JobState:
         self.attained_s = 0.0
         self.rate = 0.0
         """Solo seconds of work per second, while running."""
-        self.remaining_s: float | None = job.declared_s
-        if job.iterations is not None and job.profile is not None:
-            self.remaining_s = job.iterations * job.profile.iteration_s
-        self.preemptions = self.failures = self.moves = 0
+        self.preemptions = self.failures = self.moves = self.requeues = 0
+        self.code: int | None = None
+        """What its last run exited with."""
+        self.why = ""
+        """Why it ended, or its last run did, where the code does not say."""
         self.stamp = seq
         self.key: float | None = None
         """The last stepped key, where the policy has such."""
+
+    def become(self, job: Job) -> None:
+        """The job is this, from now on."""
+        self.job = job
+        self.shape: Shape = shape_of(job) if not self.alone else alone(job, self.measured_mb)
+        self.remaining_s: float | None = job.declared_s
+        if job.iterations is not None and job.profile is not None:
+            self.remaining_s = job.iterations * job.profile.iteration_s
+
+    @property
+    def wanted_share(self) -> Share:
+        """What its next run is to hold of each GPU."""
+        return WHOLE if self.alone else self.job.share
 
     @property
     def gpus(self) -> int:

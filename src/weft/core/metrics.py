@@ -29,6 +29,12 @@ class Record:
     """When the number of GPUs changed, and to what; empty where nobody knows."""
     until: Seconds | None = None
     """How far it goes; jobs that have not ended are counted up to here."""
+    since: Seconds | None = None
+    """Where makespan and utilisation begin; None: at the first submission."""
+
+    @property
+    def first(self) -> Seconds:
+        return min(job.submit for job in self.jobs) if self.since is None else self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +42,54 @@ class Figures:
     """None: nothing to compute it from."""
 
     jobs: int
+    finished: int
     """Those that ended done: what the JCTs are of."""
+    failed: int
+    """For good."""
+    unfinished: int
+    """Those that never ended."""
     avg_jct_s: float | None
     makespan_s: float | None
     p50_jct_s: float | None
     p99_jct_s: float | None
     avg_queue_s: float | None
+    """All waiting of those that ended done: JCT less what it held GPUs for, or was held by its user."""
+    avg_first_wait_s: float | None
+    """From submission to first start, of all that started."""
     gpu_utilisation: float | None
     preemptions: int
     restarts: int
     fairness_max_rho: float | None
 
 
-def gather(facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None) -> Record:
+def gather(
+    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
+) -> Record:
     """The record of a journal. `solo_s`: how long jobs take alone; those not in it, as long as they have held GPUs."""
     tally = Tally(solo_s or {})
     tally.take(facts)
     rows = tally.close()
-    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now)
+    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now, since)
 
 
 def figures(record: Record) -> Figures:
     jobs = record.jobs
     jcts = sorted(job.jct_s for job in jobs if job.jct_s is not None and job.status == "done")
-    queues = [job.queue_s for job in jobs if job.queue_s is not None]
+    queues = [job.queue_s for job in jobs if job.status == "done"]
+    first_waits = [job.first_wait_s for job in jobs if job.first_wait_s is not None]
     ends = [job.end for job in jobs if job.end is not None]
     rhos = [job.rho for job in jobs if job.rho is not None]
     return Figures(
-        jobs=len(jcts),
+        jobs=len(jobs),
+        finished=len(jcts),
+        failed=sum(job.status == "failed" for job in jobs),
+        unfinished=len(jobs) - len(ends),
         avg_jct_s=_mean(jcts),
-        makespan_s=max(ends) - min(job.submit for job in jobs) if ends else None,
+        makespan_s=max(ends) - record.first if ends else None,
         p50_jct_s=_percentile(jcts, 0.5),
         p99_jct_s=_percentile(jcts, 0.99),
         avg_queue_s=_mean(queues),
+        avg_first_wait_s=_mean(first_waits),
         gpu_utilisation=_utilisation(record),
         preemptions=sum(job.preemptions for job in jobs),
         restarts=sum(job.restarts for job in jobs),
@@ -96,11 +117,11 @@ def _percentile(ascending: Sequence[float], part: float) -> float | None:
 
 
 def _utilisation(record: Record) -> float | None:
-    """Busy GPU-seconds over those there were, from the first submission to the last end."""
+    """Busy GPU-seconds over those there were, from the first instant that counts to the last end."""
     jobs = record.jobs
     if not jobs or not record.gpus:
         return None
-    first = min(job.submit for job in jobs)
+    first = record.first
     last = max((job.end for job in jobs if job.end is not None), default=first)
     if any(job.end is None for job in jobs):
         if record.until is None:

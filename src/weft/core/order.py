@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace, merge
+from math import inf
+from typing import Final
 
-from weft.core.floor import Holder
 from weft.core.job import JobState
 from weft.core.ports import Policy
+from weft.core.room import Holder
 from weft.core.shapes import Family, Shape
 from weft.core.state import State
 from weft.errors import PlanError
@@ -30,11 +33,33 @@ ROUNDING_S = 1e-6
 """The same step computed at two instants may differ by this much."""
 
 
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Which runs are left alone, so that nobody is stopped again and again."""
+
+    min_run_s: float = 0.0
+    """A run is not preempted before it has lasted this long."""
+    max_preemptions: int | None = None
+    """A job that was preempted this often is not preempted again."""
+
+    def until(self, job: JobState) -> Seconds:
+        """From when on its run may be preempted; infinite: never."""
+        if self.max_preemptions is not None and job.preemptions >= self.max_preemptions:
+            return inf
+        return job.started_at + self.min_run_s if self.min_run_s else -inf
+
+
+UNPROTECTED: Final = Protection()
+
+
 class Order:
     """With `victims`, it also knows who of those running is worst."""
 
-    def __init__(self, policy: Policy, *, victims: bool) -> None:
-        self.policy, self._victims = policy, victims
+    def __init__(self, policy: Policy, *, victims: bool, protection: Protection = UNPROTECTED) -> None:
+        self.policy, self._victims, self._protection = policy, victims, protection
+        self._protected: list[tuple[Seconds, int, JobState]] = []
+        """Runs that may not be stopped yet, those first that may be first."""
+        self._protected_run: dict[str, int] = {}
         self.waiting: dict[Shape, list[Entry]] = {}
         self.fresh: dict[Shape, None] = {}
         """Shapes with somebody new at their head; whoever walks the heads clears it."""
@@ -87,7 +112,9 @@ class Order:
                 self.fresh[job.shape] = None
             self._at[job.id] = (entries, entry)
         elif status == "starting" or status == "running":
-            if self._victims:
+            if self._victims and self._protection.until(job) > now:
+                self._protect(job)
+            elif self._victims:
                 slope = self.policy.slope(job)
                 lines = self._lines.get(slope)
                 if lines is None:
@@ -175,6 +202,25 @@ class Order:
     def _tail(slope: float, lines: list[Line], index: int, now: Seconds) -> tuple[float, int, float, int]:
         intercept, stamp, _ = lines[index]
         return -(intercept + slope * now), -stamp, slope, index
+
+    def _protect(self, job: JobState) -> None:
+        if self._protected_run.get(job.id) != job.run:
+            self._protected_run[job.id] = job.run
+            heappush(self._protected, (self._protection.until(job), job.seq, job))
+
+    def unprotected(self, now: Seconds) -> list[JobState]:
+        """Runs whose protection has ended by now: they can be taken up anew."""
+        found = []
+        while self._protected and self._protected[0][0] <= now:
+            found.append(heappop(self._protected)[2])
+            self._protected_run.pop(found[-1].id, None)
+        return [job for job in found if job.active and not job.leaving]
+
+    def next_unprotected(self) -> Seconds | None:
+        """When the next run's protection ends."""
+        while self._protected and not self._protected[0][2].active:
+            self._protected_run.pop(heappop(self._protected)[2].id, None)
+        return self._protected[0][0] if self._protected and self._protected[0][0] < inf else None
 
     # ---- keys that step
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.job import JobState
-from weft.core.order import Heads, Order, Walked
+from weft.core.order import Heads, Order, Protection, Walked
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
-from weft.core.shapes import Shape, pinned_shape, shape_of_weave
+from weft.core.shapes import Shape, shape_of_weave
 from weft.core.state import State
 from weft.core.walk import NEVER, Decide, Walk
-from weft.errors import PlanError
 from weft.model import WHOLE, JobId, Reserve, Seconds
 
 NOBODY = 1 << 60
@@ -40,7 +40,7 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
     for key, stamp, job in heads:
         shape = job.shape
         if not (known and reach.hopeless(shape, key, stamp)):
-            if walk.start((job,), shape, job.job.share):
+            if walk.start((job,), shape, job.wanted_share):
                 continue
             if floor.leaving and walk.promise(shape):
                 continue
@@ -59,7 +59,7 @@ def backfill(state: State, order: Order, placement: Placement, decide: Decide) -
     for tried, (_, _, job) in enumerate(heads):
         if tried > BACKFILL_DEPTH:
             return
-        if walk.start((job,), job.shape, job.job.share):
+        if walk.start((job,), job.shape, job.wanted_share):
             continue
         if until is None:
             until = walk.reserve(job.shape)
@@ -87,19 +87,24 @@ def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: 
         if ask.reserve:
             decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
             continue
-        jobs = tuple(state.jobs[job] for job in ask.jobs)
+        jobs = jobs_of(state, ask)
         shape = ask_shape(ask, jobs)
         if not walk.start(jobs, shape, ask.share) and not reserved and not ask.where.pinned:
             reserved = walk.reserve(shape) < NEVER
 
 
-def walk_asks(state: State, asks: list[Ask], placement: Placement, decide: Decide) -> list[tuple[JobId, ...]]:
+def walk_asks(
+    state: State, asks: list[Ask], placement: Placement, decide: Decide, protection: Protection
+) -> list[tuple[JobId, ...]]:
     """The walk for a replanner's asks: what runs as asked stays. Returns those that GPUs are vacated for."""
     walk, pending, hopeless = Walk(state, placement, decide), [], Walked(state.floor.soon.top)
     rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
-    runs = sorted(state.active.values(), key=lambda job: (rank.get(job.id, NOBODY), job.stamp), reverse=True)
+    if len(rank) < sum(len(ask.jobs) for ask in asks):
+        refuse_twice(asks)
+    able = (run for run in state.active.values() if protection.until(run) <= state.now)
+    runs = sorted(able, key=lambda job: (rank.get(job.id, NOBODY), job.stamp), reverse=True)
     for place, ask in enumerate(asks):
-        jobs = tuple([state.jobs[job] for job in ask.jobs])
+        jobs = jobs_of(state, ask)
         running = tuple([job for job in jobs if job.active])
         shape = ask_shape(ask, jobs)
         if running and _as_asked(ask, jobs):
@@ -138,23 +143,14 @@ def go_on(state: State, order: Order | None, placement: Placement, decide: Decid
         jobs = tuple([state.jobs[job] for job in ids])
         if any(job.status != "waiting" and not job.leaving for job in jobs):
             continue
-        share = jobs[0].job.share if len(jobs) == 1 else WHOLE
+        share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
         shape = shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
         if any(job.leaving for job in jobs) or not walk.start(jobs, shape, share):
             walk.promise(shape)
     heads = order.heads(state.floor.soon.top) if order is not None else ()
     for _, _, job in heads:
-        if not walk.start((job,), job.shape, job.job.share) and isinstance(heads, Heads):
+        if not walk.start((job,), job.shape, job.wanted_share) and isinstance(heads, Heads):
             heads.fail(job.shape)
-
-
-def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
-    """What an ask needs; jobs are woven only with as many GPUs each, and get no more or less than they asked for."""
-    if any(job.gpus != ask.gpus for job in jobs):
-        raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
-    if ask.where.pinned:
-        return pinned_shape(jobs[0].shape, ask.share, ask.where)
-    return shape_of_weave([job.shape for job in jobs], ask.share, jobs[0].job.where)
 
 
 def _as_asked(ask: Ask, jobs: tuple[JobState, ...]) -> bool:

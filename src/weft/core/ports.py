@@ -28,6 +28,10 @@ class JobView(Protocol):
     @property
     def gpus(self) -> int: ...
     @property
+    def wanted_share(self) -> Share:
+        """What its next run is to hold of each GPU."""
+
+    @property
     def seq(self) -> int:
         """Rises with each submission."""
 

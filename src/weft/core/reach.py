@@ -11,14 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from weft.core.floor import Room
 from weft.core.free import Free, members
 from weft.core.order import KEY_ROUNDING, Order
+from weft.core.room import Room
 from weft.core.shapes import Shape
 from weft.core.state import State
-
-CHANGES = 10_000
-"""How many changes are kept before everything is forgotten."""
 
 
 @dataclass(slots=True)
@@ -31,7 +28,7 @@ class Finding:
     stale: int
     """Nodes to look at again."""
     seen: int
-    """How many of the floor's changes it knows of."""
+    """The floor's version when it was last looked at."""
 
 
 class Reach:
@@ -42,24 +39,22 @@ class Reach:
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
         """The floor's version after the last walk: while it stays, whoever did not fit does not fit."""
-        self._changes: list[int] = []
-        if order.policy.preempts:
-            state.floor.changes = self._changes
 
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
-        floor, changes = self._state.floor, self._changes
+        floor = self._state.floor
         known = self._findings.get(shape) if self._knows(shape) else None
         if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising:
             return False
-        for bit in changes[known.seen :]:
-            known.stale |= bit
-        for node in members(known.stale):
+        changed = floor.changed_since(known.seen)
+        if changed is None:
+            return False
+        for node in members(known.stale | changed):
             if self._can(floor.rooms[node], shape, key, stamp):
                 known.able |= 1 << node
             else:
                 known.able &= ~(1 << node)
-        known.key, known.stamp, known.stale, known.seen = key, stamp, 0, len(changes)
+        known.key, known.stamp, known.stale, known.seen = key, stamp, 0, floor.version
         return not self._suffices(shape, known.able)
 
     def _knows(self, shape: Shape) -> bool:
@@ -71,12 +66,8 @@ class Reach:
         if shape.gpus <= top or not top:
             return able != 0
         whole = sum(sizes[node] for node in members(able))
-        return whole + (shape.gpus % top if self._alike() else top) >= shape.gpus
-
-    def _alike(self) -> bool:
-        """Whether all living nodes have as many GPUs."""
-        top = self._state.floor.soon.top
-        return all(len(room.node.gpus) == top for room in self._state.floor.rooms if room.alive)
+        alike = len(self._state.floor.node_sizes) == 1
+        return whole + (shape.gpus % top if alike else top) >= shape.gpus
 
     def learn(self, shape: Shape, key: float, stamp: int, free: Free, promised: Iterable[int]) -> None:
         """An attempt failed: `free` is what each node could have given, with all gone that may be stopped."""
@@ -85,10 +76,7 @@ class Reach:
         else:
             able = sum(1 << node for node in free.idle_nodes())
         stale = sum(1 << node for node in promised)
-        if len(self._changes) > CHANGES:
-            self._changes.clear()
-            self._findings.clear()
-        self._findings[shape] = Finding(key, stamp, able, stale, len(self._changes))
+        self._findings[shape] = Finding(key, stamp, able, stale, self._state.floor.version)
 
     def _can(self, room: Room, shape: Shape, key: float, stamp: int) -> bool:
         if not room.alive:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from weft.model import JobId, Seconds
 
-Status = Literal["waiting", "held", "running", "done", "failed", "cancelled"]
+Status = Literal["blocked", "waiting", "held", "running", "done", "failed", "cancelled"]
 ClusterRow = tuple[Seconds, int, int, int, int, float]
 """Time, busy GPUs, GPUs, pending, running, blocking index: as they are from this instant to the next row's."""
 
@@ -25,6 +25,8 @@ class JobRecord:
     end: Seconds | None
     runs: int
     preemptions: int
+    queue_s: float
+    """Spent waiting, before the first start and between runs."""
     gpu_seconds: float
     solo_s: float | None
     rho: float | None
@@ -34,7 +36,7 @@ class JobRecord:
         return None if self.end is None else self.end - self.submit
 
     @property
-    def queue_s(self) -> float | None:
+    def first_wait_s(self) -> float | None:
         return None if self.first_start is None else self.first_start - self.submit
 
     @property

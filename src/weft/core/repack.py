@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.job import JobState
 from weft.core.order import Streams
-from weft.core.plan import ask_shape
 from weft.core.ports import Ask, Placement
 from weft.core.scratch import Scratch
 from weft.core.shapes import Shape
@@ -67,12 +67,14 @@ def _stay(scratch: Scratch, chosen: list[Seat]) -> None:
 
 
 def solo(heads: Streams) -> Wanted:
-    return (((job,), job.shape, job.job.share) for _, _, job in heads)
+    return (((job,), job.shape, job.wanted_share) for _, _, job in heads)
 
 
 def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:
+    asks = list(asks)
+    refuse_twice(asks)
     for ask in asks:
-        jobs = tuple([state.jobs[job] for job in ask.jobs])
+        jobs = jobs_of(state, ask)
         yield jobs, ask_shape(ask, jobs), ask.share
 
 

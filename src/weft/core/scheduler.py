@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.core.order import Order, Resorted
+from weft.core.admission import check_job
+from weft.core.order import UNPROTECTED, Order, Protection, Resorted
 from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
 from weft.core.ports import Placement, Policy, Replanner
 from weft.core.reach import Reach
@@ -12,7 +13,7 @@ from weft.core.repack import Seat, as_wanted, repack, solo, towards
 from weft.core.state import State
 from weft.core.view import Snapshot
 from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop
+from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
 
 
 class Scheduler:
@@ -20,6 +21,7 @@ class Scheduler:
 
     With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
     without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
+    `protection` says which runs are not preempted.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Scheduler:
         repack: bool = False,
         resort: bool = False,
         interval_s: float | None = None,
+        protection: Protection = UNPROTECTED,
     ) -> None:
         self.policy, self.placement = policy, placement
         self.state = State(policy.oversubscription)
@@ -37,7 +40,8 @@ class Scheduler:
         self._replanner = policy if isinstance(policy, Replanner) else None
         self._walks = self._replanner is None and not self._repack
         order = Resorted if resort else Order
-        self.order = order(policy, victims=policy.preempts and self._walks)
+        self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
+        self.protection = protection
         self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
         self.memo = self._replanner.memo() if self._replanner else None
         self._observes = self._replanner is not None and type(self._replanner).observe is not Replanner.observe
@@ -57,13 +61,18 @@ class Scheduler:
         """Takes what happened at one instant; returns the decisions, already applied to the state."""
         self._decisions = []
         for event in events:
+            if type(event) is Submitted:
+                check_job(event.job)
+        for event in events:
             self.fold(event)
         if self.state.orphans:
             self._stop_orphans()
         if self._steps:
             self._step_keys()
+        if self.protection is not UNPROTECTED:
+            self._unprotect()
         self._plan()
-        if self._steps or self._interval_s:
+        if self._steps or self._interval_s or self.protection is not UNPROTECTED:
             self._set_alarm()
         return self._decisions
 
@@ -119,9 +128,15 @@ class Scheduler:
             if key != (0.0 if job.key is None else job.key):
                 self._decide(Stepped(now, job.id, key))
 
+    def _unprotect(self) -> None:
+        """Runs that have lasted long enough may be preempted from now on."""
+        for job in self.order.unprotected(self.state.now):
+            self.state.touched[job.id] = job
+            self.state.floor.touch(job.slots)
+
     def _plan(self) -> None:
         state = self.state
-        if not state.news and not state.vacated:
+        if state.paused or not (state.news or state.vacated):
             return
         if self._walks:
             self._drain()
@@ -154,7 +169,7 @@ class Scheduler:
             self._target = repack(state, wanted, self.placement, lambda _: None)
         elif state.waiting or state.active:
             asks = list(self._replanner.rank(view))
-            pending = walk_asks(state, asks, self.placement, self._decide)
+            pending = walk_asks(state, asks, self.placement, self._decide, self.protection)
             self._decide(Planned(state.now, tuple(pending)))
 
     def next_plan_at(self) -> Seconds | None:
@@ -169,6 +184,9 @@ class Scheduler:
             due = self.order.next_step()
         if self._interval_s and self.state.news:
             due = self.next_plan_at()
+        if self.protection is not UNPROTECTED and self.state.waiting:
+            ends = self.order.next_unprotected()
+            due = ends if due is None or (ends is not None and ends < due) else due
         if due != self._alarm:
             self._alarm = due
             self._decide(Alarm(self.state.now, due))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.core.floor import Floor, Room
+from weft.core.floor import Floor
 from weft.core.ports import Placement
+from weft.core.room import Room
 from weft.core.shapes import Shape
 from weft.core.state import State
 from weft.errors import PlanError
@@ -101,7 +102,7 @@ def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> 
     slots = []
     for node, count in parts:
         room = floor.rooms[node]
-        gpus = choose(floor, room, count, shape) if choose is not None else floor.pick(room, count, shape)
+        gpus = choose(room, count, shape) if choose is not None else room.pick(count, shape)
         if gpus is None:
             return None
         slots.append((room.node.id, gpus))
@@ -113,7 +114,7 @@ def pinned_slots(floor: Floor, shape: Shape) -> Slots | None:
     pinned = shape.family.where.pinned
     for node, gpus in pinned:
         room = floor.by_id.get(node)
-        if room is None or not room.alive or not set(gpus) <= set(floor.fitting(room, shape, soon=False)):
+        if room is None or not room.alive or not set(gpus) <= set(room.fitting(shape, soon=False)):
             return None
     return pinned
 
@@ -121,19 +122,19 @@ def pinned_slots(floor: Floor, shape: Shape) -> Slots | None:
 def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
     """The first node with CPUs and RAM enough for a job without GPUs."""
     for room in floor.rooms:
-        if room.alive and floor.seats_cpus(room, shape):
+        if room.alive and room.seats_cpus(shape):
             return ((room.node.id, ()),)
     return None
 
 
-def _chooser(placement: Placement) -> Callable[[Floor, Room, int, Shape], tuple[int, ...] | None] | None:
+def _chooser(placement: Placement) -> Callable[[Room, int, Shape], tuple[int, ...] | None] | None:
     """A placement's own way to pick a node's GPUs, held to those that fit."""
     pick = getattr(placement, "pick", None)
     if pick is None:
         return None
 
-    def choose(floor: Floor, room: Room, count: int, shape: Shape) -> tuple[int, ...] | None:
-        fitting = floor.fitting(room, shape, soon=False)
+    def choose(room: Room, count: int, shape: Shape) -> tuple[int, ...] | None:
+        fitting = room.fitting(shape, soon=False)
         gpus = tuple(pick(room, count, shape, fitting))
         if len(set(gpus)) != count or not set(gpus) <= set(fitting):
             name, able = type(placement).__name__, sorted(fitting)

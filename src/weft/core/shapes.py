@@ -68,6 +68,19 @@ def shape_of(job: Job) -> Shape:
     return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where))
 
 
+def alone(job: Job, memory_mb: int) -> Shape:
+    """The need of a job that shares its GPUs with nobody, with no less memory than this on each."""
+    asked = job.memory_mb
+    memory = tuple(max(rank, memory_mb) for rank in asked) if isinstance(asked, tuple) else max(asked, memory_mb)
+    return _shape(job.gpus, _family(memory, job.cpus, job.ram_mb, WHOLE, job.where))
+
+
+def with_memory(shape: Shape, memory_mb: int) -> Shape:
+    """The same need with this much memory on each GPU."""
+    family = shape.family
+    return _shape(shape.gpus, _family(memory_mb, family.cpus, family.ram_mb, family.share, family.where))
+
+
 def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:
     """The need of several jobs on the same GPUs: one share, and the memory, CPUs and RAM of all."""
     if len(shapes) == 1 and (share, where) == (shapes[0].family.share, shapes[0].family.where):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from weft.core.floor import Holder, Room
 from weft.core.free import Free
 from weft.core.job import JobState
 from weft.core.ports import Placement
+from weft.core.room import Holder, Room
 from weft.core.scratch import Parts, node_for_cpus, pinned_slots, slots_of
 from weft.core.shapes import Shape
 from weft.core.state import State
@@ -74,7 +74,7 @@ class Walk:
     def start_meanwhile(self, job: JobState) -> bool:
         """Starts a job on promised GPUs: it will be gone before they are needed."""
         promised, self.promised = self.promised, {}
-        started = self.start((job,), job.shape, job.job.share)
+        started = self.start((job,), job.shape, job.wanted_share)
         self.promised = promised
         return started
 
@@ -131,7 +131,7 @@ class Walk:
         if shape.plain:
             count = sum(goes(holders, gone) for holders in room.holders)
         else:
-            count = self.floor.count_for(room, shape, soon=True, gone=gone)
+            count = room.count_for(shape, soon=True, gone=gone)
         count = max(count - self.promised.get(room.index, 0), 0)
         free.change(room.index, count - free.count[room.index])
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.floor import Room
 from weft.core.free import Free
+from weft.core.room import Room
 from weft.core.shapes import Shape, memory_needed
 from weft.errors import PlanError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from weft.core.filling import fill
 from weft.core.free import Free, members
 from weft.core.shapes import Shape
 
@@ -17,11 +18,4 @@ class Count:
     """All GPUs are alike to it: nobody need ever move."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        parts, need = [], shape.gpus
-        for node in members(free.at_least(1)):
-            take = min(need, free.count[node])
-            parts.append((node, take))
-            need -= take
-            if not need:
-                return tuple(parts)
-        return None
+        return fill(shape.gpus, members(free.at_least(1)), free)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from weft.core.filling import fill_whole
 from weft.core.free import Free
 from weft.core.shapes import Shape
 
@@ -46,13 +47,8 @@ def useless(count: int, free: Free) -> float:
 
 def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
     """A gang that no node could hold takes idle nodes, and its rest where it leaves least useless."""
-    parts = []
-    for node in free.idle_nodes():
-        if free.size[node] <= need:
-            parts.append((node, free.size[node]))
-            need -= free.size[node]
-        if not need:
-            return tuple(parts)
-    taken = sum(1 << node for node, _ in parts)
-    rest = free.masked(free.mask & ~taken).tightest(need) if parts else None
+    parts, need, others = fill_whole(need, free.idle_nodes(), free)
+    if not need:
+        return parts
+    rest = others.tightest(need) if parts else None
     return None if rest is None else (*parts, (rest, need))

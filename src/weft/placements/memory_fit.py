@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.floor import Room, memory_held
 from weft.core.free import Free, members
+from weft.core.room import Room, memory_held
 from weft.core.shapes import Shape, memory_needed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from weft.core.filling import fill_whole
 from weft.core.free import Free
 from weft.core.shapes import Shape
 
@@ -29,15 +30,9 @@ class Packed:
 
 def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
     """Idle nodes while they are filled, then the tightest node for the rest."""
-    parts = []
-    for node in free.roomiest():
-        if free.count[node] == free.size[node] <= need:
-            parts.append((node, free.size[node]))
-            need -= free.size[node]
-        if not need:
-            return tuple(parts)
-    if not parts:
-        return None
-    taken = sum(1 << node for node, _ in parts)
-    rest = free.masked(free.mask & ~taken).tightest(need)
+    idle = (node for node in free.roomiest() if free.count[node] == free.size[node])
+    parts, need, others = fill_whole(need, idle, free)
+    if not need:
+        return parts
+    rest = others.tightest(need) if parts else None
     return None if rest is None else (*parts, (rest, need))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.core.filling import fill
 from weft.core.free import Free
 from weft.core.shapes import Shape
 
@@ -20,11 +21,4 @@ class Spread:
             return ((node, shape.gpus),)
         if shape.gpus <= free.largest():
             return None
-        parts, need = [], shape.gpus
-        for node in free.roomiest():
-            take = min(need, free.count[node])
-            parts.append((node, take))
-            need -= take
-            if not need:
-                return tuple(parts)
-        return None
+        return fill(shape.gpus, free.roomiest(), free)

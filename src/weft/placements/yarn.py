@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from weft.core.filling import fill_whole
 from weft.core.free import Free
 from weft.core.shapes import Shape
 
@@ -23,13 +24,8 @@ class Yarn:
             return ((node, need),)
         if need <= free.largest():
             return None
-        parts = []
-        for node in free.idle_nodes():
-            if free.size[node] <= need:
-                parts.append((node, free.size[node]))
-                need -= free.size[node]
-            if not need:
-                return tuple(parts)
-        taken = sum(1 << node for node, _ in parts)
-        rest = free.masked(free.mask & ~taken).first(need)
+        parts, need, others = fill_whole(need, free.idle_nodes(), free)
+        if not need:
+            return parts
+        rest = others.first(need)
         return None if rest is None else (*parts, (rest, need))

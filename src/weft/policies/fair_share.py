@@ -65,7 +65,7 @@ class FairShare(Replanner):
         while queues and view.idle_gpus:
             user = min(queues, key=lambda user: (self._standing(usage, user, weights), queues[user][-1].seq))
             job = queues[user].pop()
-            yield Ask((job.id,), job.gpus, job.job.share, job.job.where)
+            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
             if not queues[user] or not job.active:  # a user's jobs do not pass each other
                 del queues[user]
 

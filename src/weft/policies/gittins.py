@@ -7,40 +7,18 @@ Attained service is looked at in steps of a quantum. Until enough have finished,
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.core.shapes import Shape
-from weft.model import Exited, Fact, JobId, Seconds, Start, Submitted
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from weft.ledgers.service import SAMPLES, Service, gittins_index
+from weft.model import Fact, Seconds
 
 ENOUGH = 20
-SAMPLES = 2000
-GROWTH = 1.05
-"""Indices are computed anew when so many more have finished."""
-
-
-@dataclass
-class Service:
-    """Services of finished jobs, sorted, and the indices computed from them."""
-
-    gpus: dict[JobId, int] = field(default_factory=dict)
-    started: dict[JobId, Seconds] = field(default_factory=dict)
-    spent: dict[JobId, float] = field(default_factory=dict)
-    finished: list[float] = field(default_factory=list)
-    indices: dict[int, float] = field(default_factory=dict)
-    seen: int = 0
-    refreshed_at: int = 0
-    """How many had finished when the indices were last computed."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +49,7 @@ class Gittins(Replanner):
         memo: Service = view.memo
         ranked = [(-self._index(memo, self._level(job, view.now)), job.stamp, job) for job in _candidates(view)]
         ranked.sort(key=lambda entry: entry[:2])
-        return [Ask((job.id,), job.gpus, job.job.share, job.job.where) for _, _, job in ranked]
+        return [Ask((job.id,), job.gpus, job.wanted_share, job.job.where) for _, _, job in ranked]
 
     def _level(self, job: JobView, now: Seconds) -> int:
         return int(job.attained(now) * max(job.gpus, 1) / self.quantum)
@@ -95,21 +73,8 @@ class Gittins(Replanner):
         return Service()
 
     def observe(self, memo: Service, fact: Fact) -> Service:
-        match fact:
-            case Submitted(job=job):
-                memo.gpus[job.id] = max(job.gpus, 1)
-            case Start(at=at, job=job_id):
-                memo.started[job_id] = at
-            case Exited(at=at, job=job_id, how=how):
-                memo.spent[job_id] = memo.spent.get(job_id, 0.0) + at - memo.started.pop(job_id, at)
-                if how == "done" and self.median is None:
-                    insort(memo.finished, memo.spent[job_id] * memo.gpus[job_id])
-                    if len(memo.finished) > SAMPLES:
-                        del memo.finished[:: len(memo.finished) - 1]
-                    memo.seen += 1
-                    if memo.seen > GROWTH * memo.refreshed_at:
-                        memo.indices.clear()
-                        memo.refreshed_at = memo.seen
+        if self.median is None:
+            memo.note(fact)
         return memo
 
 
@@ -122,16 +87,3 @@ def _candidates(view: View) -> Iterator[JobView]:
         seen[alike] += 1
         if seen[alike] * job.gpus <= view.gpus:
             yield job
-
-
-def gittins_index(samples: list[float], attained: float) -> float:
-    """The index of a job that has attained this much, its service being one of these samples."""
-    import numpy as np
-
-    left: NDArray[np.float64] = np.asarray(samples) - attained
-    left = left[left > 0]
-    if not len(left):
-        return 0.0
-    done = np.arange(1, len(left) + 1) / len(left)
-    spent = (np.cumsum(left) + left * np.arange(len(left) - 1, -1, -1)) / len(left)
-    return float(np.max(done / spent))

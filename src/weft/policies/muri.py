@@ -7,21 +7,17 @@ Muri-S orders by remaining service, Muri-L, which knows nothing of a job's lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.core.shapes import Shape, shape_of_weave
-from weft.model import WHOLE, Profile, Seconds
-from weft.weaving.grouping import Group, Weaver
+from weft.core.shapes import Shape
+from weft.model import Seconds
+from weft.weaving.grouping import Weaver
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
-
-Turn = tuple[float, bool, int, int]
-"""A job's place in the list: by key; at equal keys newcomers last, of the others larger gangs first."""
-Taken = tuple[Turn, JobView]
+from weft.weaving.taking import Weave, ask_of, gpus_of, shape_of, singles, take, turn_of
 
 
 @dataclass(frozen=True)
@@ -50,59 +46,35 @@ class Muri(Replanner):
         return Weaver(self.pace, self.packing)
 
     def rank(self, view: View) -> Iterable[Ask]:
-        buckets = [(shape.gpus, groups) for shape, groups in self._take(view).items()]
+        buckets = [(shape.gpus, groups) for shape, groups in take(view, self._weaver).items()]
         groups = self._weaver.match(buckets, view.gpus) if self.blossom else self._weaver.cut(buckets, view.gpus)
         groups = self._split_misfits(groups, view)
         if self.autopack:
             groups = self._unpack(groups, view)
-        groups.sort(key=lambda group: (-_gpus(group), _turn(group)))
-        return [_ask(group) for group in groups]
+        groups.sort(key=lambda group: (-gpus_of(group), turn_of(group)))
+        return [ask_of(group) for group in groups]
 
-    def _take(self, view: View) -> dict[Shape, list[Group[Taken]]]:
-        """The jobs that may run: each that fits beside those before it, and the next few of its shape."""
-        trial, taken = view.trial(), dict[Shape, list[Group[Taken]]]()
-        streams = {shape: _turns(view, shape) for shape in view.shapes()}
-        heads = [(*first, shape) for shape, stream in streams.items() if (first := next(stream, None))]
-        heapify(heads)
-        while heads:
-            turn, job, shape = heappop(heads)
-            if not trial.fits(shape):
-                continue
-            bucket = taken.setdefault(shape, [])
-            bucket.append(self._weaver.single((turn, job), _profile(job)))
-            for _ in range(self.packing - 1):
-                following = next(streams[shape], None)
-                if following is not None:
-                    bucket.append(self._weaver.single(following, _profile(following[1])))
-            head = next(streams[shape], None)
-            if head is not None:
-                heappush(heads, (*head, shape))
-        return taken
-
-    def _unpack(self, groups: list[Group[Taken]], view: View) -> list[Group[Taken]]:
+    def _unpack(self, groups: list[Weave], view: View) -> list[Weave]:
         """Splits the weaves that do not pay, and keeps what fits, best first."""
-        split: list[Group[Taken]] = []
+        split: list[Weave] = []
         for group in groups:
             if len(group.members) > 1 and self.pace.worse_than_in_turn(self._weaver.profiles(group.kind)):
-                split += self._singles(group)
+                split += singles(group, self._weaver)
             else:
                 split.append(group)
         trial = view.trial()
-        return [group for group in sorted(split, key=_turn) if trial.fits(_shape(group))]
+        return [group for group in sorted(split, key=turn_of) if trial.fits(shape_of(group))]
 
-    def _split_misfits(self, groups: list[Group[Taken]], view: View) -> list[Group[Taken]]:
+    def _split_misfits(self, groups: list[Weave], view: View) -> list[Weave]:
         """Splits the weaves whose memory, CPUs or RAM together no node has."""
         fits: dict[Shape, bool] = {}
-        split: list[Group[Taken]] = []
+        split: list[Weave] = []
         for group in groups:
-            shape = _shape(group)
+            shape = shape_of(group)
             if not shape.plain and shape not in fits:
                 fits[shape] = len(group.members) == 1 or view.trial().fits(shape)
-            split += [group] if shape.plain or fits[shape] else self._singles(group)
+            split += [group] if shape.plain or fits[shape] else singles(group, self._weaver)
         return split
-
-    def _singles(self, group: Group[Taken]) -> list[Group[Taken]]:
-        return [self._weaver.single(member, _profile(member[1])) for member in group.members]
 
 
 @dataclass(frozen=True)
@@ -121,32 +93,3 @@ class MuriL(Muri):
 
     def key(self, job: JobView, now: Seconds) -> float:
         return max(job.gpus, 1) * job.attained(now)
-
-
-def _turns(view: View, shape: Shape) -> Iterator[Taken]:
-    for key, job in view.ordered(shape):
-        new = job.submitted_at == view.now
-        yield (key, new, 0 if new else -job.gpus, job.stamp), job
-
-
-def _profile(job: JobView) -> Profile | None:
-    """What it is woven by: jobs that share or pin their GPUs, or use none, are not."""
-    return job.job.profile if job.shape.whole and not job.job.where.pinned else None
-
-
-def _turn(group: Group[Taken]) -> Turn:
-    return min(turn for turn, _ in group.members)
-
-
-def _ask(group: Group[Taken]) -> Ask:
-    return Ask(tuple([job.id for _, job in group.members]), _gpus(group), _shape(group).family.share)
-
-
-def _shape(group: Group[Taken]) -> Shape:
-    jobs = [job for _, job in group.members]
-    share = jobs[0].job.share if len(jobs) == 1 else WHOLE
-    return shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
-
-
-def _gpus(group: Group[Taken]) -> int:
-    return group.members[0][1].gpus

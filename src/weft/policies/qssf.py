@@ -49,7 +49,7 @@ class Qssf(Replanner):
         for job in sorted(view.waiting, key=lambda job: (history.predicted[job.id], job.seq)):
             if not view.idle_gpus:
                 return
-            yield Ask((job.id,), job.gpus, job.job.share, job.job.where)
+            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
 
     def memo(self) -> History:
         return History()

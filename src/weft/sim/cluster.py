@@ -11,7 +11,7 @@ from weft.model import Gpu, Node
 from weft.sim.cluster_yaml import parse_cluster
 from weft.sim.files import read_text
 from weft.sim.formats.draft import MAX_GPUS
-from weft.sim.rows import Table, parse_table, shorten
+from weft.sim.rows import LARGEST, Table, parse_table, shorten
 
 MAX_FILE_BYTES: Final = 4 << 20
 
@@ -51,14 +51,15 @@ def _is_csv(text: str, spec: str) -> bool:
 def _muri(table: Table) -> tuple[Node, ...]:
     for column in _MURI_COLUMNS:
         if column not in table.columns:
-            hint = f"expected {', '.join(_MURI_COLUMNS)}; found {table.header}"
+            hint = f"expected {', '.join(_MURI_COLUMNS)}; found {table.shown}"
             raise InputError(f"a Muri cluster needs a column {column!r}", where=table.where, hint=hint)
     rows = list(table.rows)
     if len(rows) != 1:
         where = rows[1].where if rows else table.where
         raise InputError("a Muri cluster is one row", where=where, hint=f"found {len(rows)} under the header")
     switches, nodes, gpus, cpus, ram_gb = (
-        rows[0].whole(column, low=low) for column, low in zip(_MURI_COLUMNS, (1, 1, 1, 0, 0), strict=True)
+        rows[0].whole(column, low=low, high=high)
+        for column, (low, high) in zip(_MURI_COLUMNS, [(1, MAX_GPUS)] * 3 + [(0, LARGEST)] * 2, strict=True)
     )
     if switches * nodes * gpus > MAX_GPUS:
         what = f"{switches * nodes * gpus:,} GPUs in all"

@@ -40,7 +40,7 @@ def parse_cluster(text: str, file: str) -> tuple[Node, ...]:
 def _group(marked: Marked, numbers: Counter[str], room: int) -> Iterator[Node]:
     """The nodes of one group; `numbers` counts each prefix across the file."""
     group = marked.mapping("a node group", _GROUP_KEYS)
-    count = group.whole("count", 1, low=1)
+    count = group.whole("count", 1, low=1, high=MAX_NODES)
     if count > room:
         raise marked.wrong("too many nodes", f"expected at most {MAX_NODES:,} in all")
     gpus, labels = _gpus(group), _labels(group)

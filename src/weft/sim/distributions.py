@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
@@ -18,9 +18,6 @@ DAILY_SWING: Final = 0.8
 BURST_JOBS: Final = 20.0
 """How many jobs a burst has in the mean."""
 BURST_GAP_S: Final = 1.0
-
-Mix = Mapping[str, float]
-"""Names and their weights."""
 
 
 @dataclass(frozen=True)

@@ -75,11 +75,6 @@ class Engine:
         self._retries = {each.job.id: each.job.retries for each in jobs}
         self._ended = self._futile = 0
 
-    @property
-    def arrived(self) -> int:
-        """How many jobs of the trace have been submitted."""
-        return self._arrived
-
     def instants(self) -> Iterator[list[Event]]:
         """The events of each instant; those that follow from decisions at the same instant come as further lists."""
         now = 0.0

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -15,6 +16,7 @@ MAX_BYTES: Final = 1 << 30
 """Unpacked: some twenty million jobs. A small gzip can unpack to anything."""
 
 _CHUNK_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 16
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -77,9 +79,27 @@ def _unzip(raw: bytes, file: str, max_bytes: int) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
             return _drain(stream, file, max_bytes)
     except EOFError:
-        raise InputError("truncated gzip: it ends too early", where=file, hint="fetch or copy the file again") from None
+        what = "truncated gzip: it ends too early"
     except (OSError, zlib.error) as error:
-        raise InputError(f"corrupt gzip: {error}", where=file, hint="fetch or copy the file again") from None
+        what = f"corrupt gzip: {error}"
+    hint = "expected a whole gzip file, found one that can be unpacked up to this line; fetch or copy it again"
+    raise InputError(what, where=f"{file}:{_good_lines(raw)}", hint=hint)
+
+
+def _good_lines(raw: bytes) -> int:
+    """How many lines can be unpacked, the one that breaks off included."""
+    unzipper = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    lines = 1
+    for at in range(0, len(raw), _PIECE_BYTES):
+        piece, before = raw[at : at + _PIECE_BYTES], unzipper.copy()
+        try:
+            lines += unzipper.decompress(piece).count(b"\n")
+        except zlib.error:
+            with suppress(zlib.error):  # what is good of the bad piece
+                for byte in piece:
+                    lines += before.decompress(bytes([byte])).count(b"\n")
+            break
+    return lines
 
 
 def _drain(stream: BinaryIO | gzip.GzipFile, file: str, max_bytes: int) -> bytes:

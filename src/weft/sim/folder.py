@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from weft.errors import InputError, WeftError
 
@@ -66,7 +66,7 @@ def _check_replaceable(target: Path, shown: str, force: bool) -> None:
     names = {entry.name for entry in target.iterdir()}
     if not names or force:
         return
-    if not _is_ours(target / SUMMARY):
+    if not read_summary(target / SUMMARY):
         hint = "name another directory, or let --force replace all that is in it"
         raise InputError("exists and is not the output of a simulation", where=shown, hint=hint)
     if others := sorted(names - FILES):
@@ -74,12 +74,13 @@ def _check_replaceable(target: Path, shown: str, force: bool) -> None:
         raise InputError(f"holds more than the output of a simulation: {others[0]}", where=shown, hint=hint)
 
 
-def _is_ours(summary: Path) -> bool:
+def read_summary(path: Path) -> dict[str, Any]:
+    """The summary.json of a simulation; empty where there is none."""
     try:
-        found = json.loads(summary.read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and {"schema", "policy", "avg_jct_s"} <= found.keys()
+        return {}
+    return found if isinstance(found, dict) and {"schema", "policy", "avg_jct_s"} <= found.keys() else {}
 
 
 def _try_out(target: Path) -> None:

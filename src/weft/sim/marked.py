@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -20,6 +20,8 @@ _KINDS: Final[dict[type[yaml.Node], str]] = {yaml.MappingNode: "a mapping", yaml
 class Marked:
     node: yaml.Node
     file: str
+    key: str = ""
+    """How it is reached from the root, such as `nodes[0].gpus`."""
 
     @property
     def where(self) -> str:
@@ -29,8 +31,8 @@ class Marked:
         return InputError(what, where=self.where, hint=hint)
 
     def expected(self, what: str) -> InputError:
-        found = _KINDS.get(type(self.node)) or shorten(self.node.value)
-        return self.wrong(f"not {what}", f"expected {what}, found {found}")
+        found = _KINDS.get(type(self.node)) or (shorten(self.node.value) if self.node.value else "nothing")
+        return self.wrong(f"bad {self.key}: {found}" if self.key else f"not {what}", f"expected {what}, found {found}")
 
     def mapping(self, what: str, known: tuple[str, ...] | None = None) -> Mapping:
         """The keys and values of a mapping; with `known`, any other key is refused."""
@@ -44,13 +46,13 @@ class Marked:
                 raise key.wrong(f"key {shorten(name)} occurs twice", f"give each key of {what} once")
             if known is not None and name not in known:
                 raise UnknownName(f"key of {what}", name[:80], known, where=key.where)
-            entries[name] = Marked(value, self.file)
+            entries[name] = Marked(value, self.file, f"{self.key}.{name[:80]}" if self.key else name[:80])
         return Mapping(self, what, entries)
 
     def items(self, what: str) -> tuple[Marked, ...]:
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.expected(what)
-        return tuple(Marked(node, self.file) for node in self.node.value)
+        return tuple(Marked(node, self.file, f"{self.key}[{at}]") for at, node in enumerate(self.node.value))
 
     def text(self) -> str:
         """A scalar as it is written: `no`, `1.10` and `4090` are names here, whatever YAML makes of them."""
@@ -88,18 +90,24 @@ class Mapping:
         value = self.entries.get(key)
         return default if value is None else value.text()
 
-    def whole(self, key: str, default: int, *, low: int = 0) -> int:
+    def whole(self, key: str, default: int, *, low: int = 0, high: int = LARGEST) -> int:
         value = self.entries.get(key)
-        return default if value is None else value.whole(low=low)
+        return default if value is None else value.whole(low=low, high=high)
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """YAML, but not for us."""
 
 
 class _Loader(yaml.SafeLoader):
     """Without aliases: a few lines of them can stand for billions of nodes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read here", problem_mark=mark)
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "anchor", None) is not None:
+            raise _Refused(
+                problem="anchors (&name) and aliases (*name) are not accepted", problem_mark=event.start_mark
+            )
         return super().compose_node(parent, index)
 
 
@@ -109,8 +117,11 @@ def compose(text: str, file: str) -> Marked:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise InputError(f"not YAML: {error.problem}", where=f"{file}:{line}", hint=error.context or "") from None
+        where = f"{file}:{mark.line + 1 if mark else 1}"
+        if isinstance(error, _Refused):
+            raise InputError(str(error.problem), where=where, hint="write the value out each time") from None
+        hint = f"{error.context or 'expected one YAML document'}; look at indentation, colons, quotes and brackets"
+        raise InputError(f"not YAML: {error.problem}", where=where, hint=hint) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise InputError("not YAML: a control character", where=f"{file}:{line}", hint="remove it") from None

@@ -35,6 +35,11 @@ QUIRKS = {
 }
 
 
+def makespan_since(model: object) -> Seconds | None:
+    """Muri's makespan is the last end time: it counts from 0, not from the first submission."""
+    return 0.0 if model == "muri" else None
+
+
 class MuriCosts:
     def __init__(
         self, jobs: Mapping[JobId, TraceJob], speed: Speed, quirks: Quirks, estimates: Estimates, crashes: Crashes

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from weft.errors import InputError
+from weft.sim.formats.wishes import as_cell
 from weft.sim.rows import Row, Table, shorten
 
 _HINT: Final = 'expected one JSON object per line, such as {"submit_s": 0, "gpus": 1, "duration_s": 60}'
@@ -43,6 +44,8 @@ class _Pairs(list[tuple[str, Any]]):
 def _parse(line: str, where: str) -> _Pairs:
     try:
         found = json.loads(line, object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg} at column {error.colno}", where=where, hint=_HINT) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {str(error)[:200]}", where=where, hint=_HINT) from None
     if not isinstance(found, _Pairs):
@@ -60,7 +63,14 @@ def _cell(name: str, value: object, where: str) -> str:
         return value
     if isinstance(value, int | float):
         return repr(value)
-    if isinstance(value, list) and not isinstance(value, _Pairs) and value and all(type(each) is int for each in value):
-        return "+".join(map(str, value))
-    hint = "expected text, a number, true, false, null, or a list of whole numbers"
+    if _carries(name, value):
+        return as_cell(dict(value) if isinstance(value, _Pairs) else value)
+    hint = "expected text, a number, true, false, null, a list of these; labels may be an object"
     raise InputError(f"bad {name[:80]} {shorten(json.dumps(value))}", where=where, hint=hint)
+
+
+def _carries(name: str, value: object) -> bool:
+    """Whether it is a list or an object that a cell can carry."""
+    if isinstance(value, _Pairs):
+        return name == "labels" and len(dict(value)) == len(value) and all(isinstance(text, str) for _, text in value)
+    return isinstance(value, list) and bool(value) and all(type(each) in (int, float, str) for each in value)

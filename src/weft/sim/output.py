@@ -16,17 +16,18 @@ from weft.journal.jsonl import HEADER
 from weft.journal.port import Journal
 from weft.model import Seconds
 from weft.sim.files import read_text
-from weft.sim.folder import SUMMARY, all_or_nothing
+from weft.sim.folder import SUMMARY, all_or_nothing, read_summary
 from weft.sim.formats.draft import MAX_GPUS
+from weft.sim.muri import makespan_since
 from weft.sim.rows import Row, Table, parse_table, read_table, shorten
 
 JOB_COLUMNS: Final = (
     "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",
-    "gpu_seconds", "solo_s", "rho",
+    "gpu_seconds", "solo_s", "rho", "first_wait_s",
 )  # fmt: skip
 CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
 
-_DERIVED: Final = {"user", "jct_s", "queue_s"}
+_DERIVED: Final = {"user", "jct_s", "first_wait_s"}
 """Columns that reading can do without."""
 _STATUSES: Final = get_args(Status)
 
@@ -45,14 +46,21 @@ def write_output(
 
 
 def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
-    """The record of a job.csv; how many GPUs there were, from the cluster.csv beside it where it is not given."""
+    """The record of a job.csv. How many GPUs there were, unless given, is in the cluster.csv beside it.
+
+    Whose rules it went by is in the summary.json beside it.
+    """
     jobs = read_job_csv(path)
     beside = Path(path).with_name("cluster.csv")
     counts = list(_read_gpus(beside)) if beside.is_file() else []
     until = counts[-1][0] if counts else None
     if gpus is not None:
         counts = [(float("-inf"), gpus)]
-    return Record(jobs, gpus=gpu_changes(counts), until=until)
+    return Record(jobs, gpus=gpu_changes(counts), until=until, since=makespan_since(_model(Path(path))))
+
+
+def _model(job_csv: Path) -> object:
+    return read_summary(job_csv.with_name(SUMMARY)).get("model")
 
 
 def read_job_csv(path: str | Path) -> list[JobRecord]:
@@ -83,7 +91,7 @@ def _cells(job: JobRecord) -> tuple[object, ...]:
     """Numbers in full, so that reading them back gives the same; nothing for what is unknown."""
     return (
         job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
-        job.preemptions, job.gpu_seconds, job.solo_s, job.rho,
+        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s,
     )  # fmt: skip
 
 
@@ -103,6 +111,7 @@ def _job(row: Row) -> JobRecord:
         end=_maybe(row, "end_s"),
         runs=row.whole("runs"),
         preemptions=row.whole("preemptions"),
+        queue_s=row.number("queue_s"),
         gpu_seconds=row.number("gpu_seconds"),
         solo_s=_maybe(row, "solo_s"),
         rho=_maybe(row, "rho"),

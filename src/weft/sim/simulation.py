@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from weft import registry
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state import State
-from weft.errors import PlanError, WeftError
 from weft.journal.memory import MemoryJournal
-from weft.model import Decision, Event, Node, Seconds
+from weft.model import Node, Seconds
+from weft.sim.blame import blaming
 from weft.sim.engine import Costs, Engine
 from weft.sim.estimates import estimates_of
 from weft.sim.faults import Crashes, Faults
@@ -66,13 +65,13 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     """Runs the trace to its end, or through an instant, with every fact applied and journalled in memory."""
     scheduler, engine = prepare(setting)
     journal = MemoryJournal()
-    with _little_garbage():
+    with _little_garbage(), blaming(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
             if events[-1].at > until:
                 break
             journal.append(*events)
-            decisions = _step(scheduler, events)
+            decisions = scheduler.step(*events)
             journal.append(*decisions)
             for decision in decisions:
                 engine.execute(decision)
@@ -88,7 +87,8 @@ def prepare(
     """The scheduler of a setting, and the engine that drives it; faults and crashes other than those it says."""
     policy, muri = _policy(setting), setting.model == "muri"
     placement = registry.placement(placement_of(setting))
-    scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
+    with blaming(policy, placement):
+        scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
     return scheduler, _engine(setting, policy, faults or _faults(setting), crashes)
 
 
@@ -125,19 +125,6 @@ def _policy(setting: Setting) -> Policy:
 def _quirks(setting: Setting) -> Quirks:
     name = registry.canonical(setting.policy).partition(":")[0] if isinstance(setting.policy, str) else ""
     return QUIRKS.get(name, Quirks())
-
-
-def _step(scheduler: Scheduler, events: list[Event]) -> list[Decision]:
-    """One step; what a policy or placement raises comes out with its name, file and line."""
-    try:
-        return scheduler.step(*events)
-    except WeftError:
-        raise
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        names = f"{type(scheduler.policy).__name__} with {type(scheduler.placement).__name__}"
-        what = f"{names} raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
-        raise PlanError(what) from error
 
 
 @contextmanager

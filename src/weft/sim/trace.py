@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, UnknownName
-from weft.model import ANYWHERE, Job, Where
+from weft.model import Job
 from weft.sim.files import read_text
 from weft.sim.formats import FORMATS, Draft, Format
 from weft.sim.objects import looks_like_objects, parse_objects
@@ -131,7 +131,8 @@ def _finish(draft: Draft, origin_s: float, draws: random.Random, retries: int) -
         memory_mb=draft.memory_mb,
         cpus=draft.cpus,
         ram_mb=draft.ram_mb,
-        where=Where(gpu_model=draft.gpu_model) if draft.gpu_model else ANYWHERE,
+        share=draft.share,
+        where=draft.where,
         priority=draft.priority,
         opportunistic=opportunistic,
         retries=retries if draft.retries is None else draft.retries,

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from weft.errors import InputError, UnknownName
-from weft.model import Profile
+from weft.model import WHOLE, Profile
+from weft.sim.formats.wishes import as_cell, show_labels, show_pinned, show_share
 from weft.sim.profiles import KNOWN, iteration_s, profile
 from weft.sim.trace import Trace, TraceJob
 
@@ -21,7 +22,7 @@ Cells = dict[str, object]
 
 WEFT: Final = (
     *("job_id", "submit_s", "gpus", "duration_s", "user", "name", "model", "memory_mb", "cpus", "ram_mb", "priority"),
-    *("opportunistic", "iterations", "retries", "gpu_model"),
+    *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned"),
 )
 ALWAYS: Final = ("job_id", "submit_s", "gpus", "duration_s", "user", "model", "opportunistic")
 FIRST_DATE: Final = datetime(1970, 1, 1)
@@ -98,13 +99,16 @@ def _weft(each: TraceJob) -> Cells:
         "iterations": job.iterations if exact else None,
         "retries": job.retries or None,
         "gpu_model": job.where.gpu_model or None,
+        "share": show_share(job.share),
+        "labels": show_labels(job.where.labels),
+        "pinned": show_pinned(job.where.pinned),
     }
     return values
 
 
 def _weft_cell(value: object) -> object:
-    if isinstance(value, list):
-        return "+".join(map(str, value))
+    if isinstance(value, list | dict):
+        return as_cell(value)
     return int(value) if isinstance(value, bool) else value
 
 
@@ -193,8 +197,11 @@ def _unnamed(each: TraceJob, more: tuple[str, ...]) -> Iterable[str]:
     for field in (*more, "name", "memory_mb", "cpus", "ram_mb", "priority", "retries"):
         if getattr(job, field):
             yield field
-    if job.where.gpu_model:
-        yield "gpu_model"
+    if job.share != WHOLE:
+        yield "share"
+    for field in ("gpu_model", "labels", "pinned"):
+        if getattr(job.where, field):
+            yield field
 
 
 def _profile(each: TraceJob) -> Profile:

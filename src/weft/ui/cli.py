@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from weft.errors import InputError, UnknownName, WeftError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+TERMINATED: Final = 143
 
 
 class Command(NamedTuple):
@@ -36,6 +38,10 @@ COMMANDS: Final = {
 }
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM. No SystemExit: a policy's own sys.exit is an error of the policy."""
+
+
 class Parser(argparse.ArgumentParser):
     """Raises what is wrong instead of printing it, so that --json sees it too."""
 
@@ -46,13 +52,13 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own: clean up when told to go
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+        signal.signal(signal.SIGTERM, _terminate)
+    _mend_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
+    except Terminated:
+        return TERMINATED
     except KeyboardInterrupt:
         return _fail(words, "interrupted", "interrupted", "", INTERRUPTED)
     except BrokenPipeError:
@@ -68,6 +74,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.strerror or str(error)
         return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
     return code
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _mend_streams() -> None:
+    """What was closed before we began leads nowhere; it is opened in order, so that no other file takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(words: list[str]) -> int:
@@ -87,9 +107,10 @@ def _run(words: list[str]) -> int:
     )
     module.configure(parser)
     try:
-        return int(module.run(parser.parse_args(words[1:])))
-    except SystemExit as done:  # --help, SIGTERM
-        return done.code if isinstance(done.code, int) else 0
+        args = parser.parse_args(words[1:])
+    except SystemExit:  # --help
+        return 0
+    return int(module.run(args))
 
 
 def _find(word: str) -> str:
@@ -126,10 +147,11 @@ def _code(error: WeftError) -> str:
 
 
 def _fail(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:
+    text = f"weft: error: {message}" + (f"\n  {hint}" if hint else "")
     if "--json" in words:
         import json
 
-        print(json.dumps({"error": {"code": code, "message": message, "hint": hint}}), file=sys.stderr)
-    else:
-        print(f"weft: error: {message}" + (f"\n  {hint}" if hint else ""), file=sys.stderr)
+        text = json.dumps({"error": {"code": code, "message": message, "hint": hint}})
+    with suppress(OSError):  # nobody listens: the exit code still tells
+        print(text, file=sys.stderr)
     return exit_code

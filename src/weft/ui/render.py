@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, Self, TextIO
 
 PATIENCE_S: Final = 1.0
@@ -48,7 +49,8 @@ def use_colour(color: str) -> bool:
 
 def say(text: str) -> None:
     """To the person, not to the pipe."""
-    print(f"weft: {text}", file=sys.stderr)
+    with suppress(OSError):  # nobody listens
+        print(f"weft: {text}", file=sys.stderr)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from weft.core.metrics import Record, figures, gather
 from weft.report.digest import Digest, digest
+from weft.sim.muri import makespan_since
 from weft.sim.simulation import Setting, simulate
 from weft.ui import workload
 from weft.ui.workers import Tick
 
-OF_JOBS: Final = ("jobs", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "fairness_max_rho")
+OF_JOBS: Final = (
+    "jobs", "finished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "fairness_max_rho",
+)  # fmt: skip
 """Figures that jobs outside the measured span are left out of."""
 
 
@@ -56,7 +59,7 @@ def run(trial: Trial, tick: Tick) -> Result:
     outcome = simulate(setting, progress=tick)
     gc.freeze()
     solo_s = {each.job.id: each.work_s for each in setting.jobs}
-    record = gather(outcome.journal.read(), solo_s)
+    record = gather(outcome.journal.read(), solo_s, since=makespan_since(setting.model))
     measured = [job for job in record.jobs if trial.span.holds(job.submit)]
     values = workload.values(setting, outcome, record)
     if len(measured) < len(record.jobs):

@@ -15,6 +15,7 @@ from weft.ui.render import Meter, say
 
 if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
     from weft.core.metrics import Record
+    from weft.core.ports import Placement
     from weft.model import Node
     from weft.sim.simulation import Outcome, Setting
     from weft.sim.trace import Trace, TraceJob
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
     unsure.add_arguments(parser)
 
 
-def load(args: argparse.Namespace) -> Workload:
+def load(args: argparse.Namespace, policies: Sequence[str]) -> Workload:
     """Reads the trace and the cluster; jobs that can never run are an error, or left out and reported."""
     from weft.sim.cluster import read_cluster
     from weft.sim.fits import split_feasible
@@ -75,12 +76,21 @@ def load(args: argparse.Namespace) -> Workload:
         raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
     nodes = read_cluster(spec)
     trace = with_load(read(args, unsure.retries(args)), args.load)
-    jobs, infeasible = split_feasible(trace.jobs, nodes)
+    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(args, policies))
     if infeasible and not (args.skip_infeasible and jobs):
         raise _infeasible(args, trace, jobs, infeasible, spec)
     if infeasible:
         say(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_by_reason(infeasible)}")
     return Workload(trace.name, spec, nodes, jobs, [each.job.id for each, _ in infeasible])
+
+
+def _placements(args: argparse.Namespace, policies: Sequence[str]) -> list[Placement]:
+    """Those that the policies will use, each once."""
+    from weft import registry
+    from weft.sim.simulation import Setting, placement_of
+
+    names = [placement_of(Setting((), (), policy, args.placement, args.model)) for policy in policies]
+    return [registry.placement(name) for name in dict.fromkeys(names)]
 
 
 def read(args: argparse.Namespace, retries: int = 0) -> Trace:
@@ -115,12 +125,14 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
     from weft.core.metrics import gather
+    from weft.sim.muri import makespan_since
     from weft.sim.simulation import simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
         outcome = simulate(wanted, progress=meter.tick if meter.on else None)
     gc.freeze()  # the facts stay: no need to look at them again and again
-    record = gather(outcome.journal.read(), {each.job.id: each.work_s for each in wanted.jobs})
+    solo_s = {each.job.id: each.work_s for each in wanted.jobs}
+    record = gather(outcome.journal.read(), solo_s, since=makespan_since(wanted.model))
     gc.unfreeze()
     unfinished = [job.id for job in record.jobs if job.end is None]
     if unfinished:
@@ -141,8 +153,6 @@ def values(wanted: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
         "policy": wanted.policy,
         "placement": placement_of(wanted),
         **asdict(figures(record)),
-        "failed": sum(job.status == "failed" for job in record.jobs),
-        "unfinished": sum(job.end is None for job in record.jobs),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,

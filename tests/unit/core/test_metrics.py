@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum, inf
 
@@ -108,10 +109,32 @@ def test_a_preempted_job_restarts() -> None:
     ]
     record = gather(facts)
     (job,) = record.jobs
-    assert (job.runs, job.preemptions, job.restarts, job.gpu_seconds, job.queue_s) == (3, 1, 2, 12 + 20, 0)
+    found = figures(record)
+    assert (found.avg_queue_s, found.avg_first_wait_s) == (28, 0), "all waiting; that for the first start"
+    assert (job.runs, job.preemptions, job.restarts, job.gpu_seconds, job.first_wait_s) == (3, 1, 2, 12 + 20, 0)
+    assert job.queue_s == 40 - 12
     assert figures(record).preemptions == 1
     assert figures(record).restarts == 2
     assert job.solo_s == 32, "attained, where nobody knows better"
+
+
+def test_a_run_that_ends_before_it_can_be_stopped_was_not_preempted() -> None:
+    facts: list[Fact] = [node(), submit(0, "a"), start(0, "a"), Stop(10, "a", 1, "preempted"), exit_(12, "a")]
+    (job,) = gather(facts).jobs
+    assert (job.status, job.preemptions) == ("done", 0)
+
+
+def test_a_gang_that_breaks_with_a_lost_node_has_not_failed() -> None:
+    facts: list[Fact] = [
+        node("n0"),
+        node("n1"),
+        submit(0, "gang", 2),
+        start(0, "gang", (("n0", (0,)), ("n1", (0,)))),
+        NodeLost(10, "n1"),
+        exit_(11, "gang", "failed"),
+    ]
+    (job,) = gather(facts).jobs
+    assert (job.status, job.end) == ("waiting", None)
 
 
 def test_news_of_an_old_run_is_dropped() -> None:
@@ -170,7 +193,7 @@ def test_one_left_behind_by_its_host_keeps_its_gpu_busy() -> None:
         submit(0, "a", 2),
         submit(0, "b"),
         start(0, "a", BOTH),
-        start(2, "b", OTHER),
+        replace(start(2, "b", OTHER), share=Share(0.0, 1.0)),
         exit_(6, "a"),
         start(6, "a", ONE, run=2),
         exit_(8, "b"),
@@ -275,7 +298,8 @@ def test_failed_and_cancelled_jobs_end_but_have_no_jct() -> None:
         "runs": ("cancelled", 12),
     }
     found = figures(record)
-    assert (found.jobs, found.avg_jct_s, found.p50_jct_s, found.fairness_max_rho) == (0, None, None, None)
+    assert (found.jobs, found.finished, found.failed, found.unfinished) == (3, 0, 1, 0)
+    assert (found.avg_jct_s, found.p50_jct_s, found.fairness_max_rho) == (None, None, None)
     assert (found.makespan_s, found.restarts, found.preemptions) == (12, 1, 0)
 
 
@@ -330,6 +354,7 @@ def test_unfinished_jobs_count_up_to_the_end_of_the_journal() -> None:
     assert by_id(record)["b"].status == "running"
     assert figures(record).gpu_utilisation == (5 + 9) / (2 * 9)
     assert figures(record).makespan_s == 5
+    assert (figures(record).jobs, figures(record).finished, figures(record).unfinished) == (3, 1, 2)
 
 
 def test_utilisation_needs_the_gpus() -> None:

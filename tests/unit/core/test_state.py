@@ -9,7 +9,8 @@ import pytest
 from builders import Rig, grid, node
 from checks import check, snapshot
 from weft.core.job import ACTIVE, Status
-from weft.core.state import TRANSITIONS, State
+from weft.core.state import State
+from weft.core.transitions import TRANSITIONS
 from weft.model import (
     Cancelled,
     Exited,

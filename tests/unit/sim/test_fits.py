@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.model import Gpu, Job, Node, Where
+from weft.placements.packed import Packed
 from weft.sim.fits import split_feasible
 from weft.sim.trace import TraceJob
 
@@ -20,6 +21,15 @@ CASES: dict[str, tuple[Job, str]] = {
         "needs 3 GPUs of model T4; the cluster has 2",
     ),
     "absent model": (Job("a", where=Where(gpu_model="H100")), "needs 1 GPU of model H100; the cluster has 0"),
+    "pinned": (Job("a", gpus=2, where=Where(pinned=(("n0", (1,)), ("n1", (0,))))), ""),
+    "pinned to a GPU that is not there": (
+        Job("a", gpus=2, where=Where(pinned=(("n0", (1, 2)),))),
+        "is pinned to n0[1,2]; the cluster cannot give it these",
+    ),
+    "pinned to the wrong model": (
+        Job("a", where=Where("T4", pinned=(("n0", (0,)),))),
+        "is pinned to n0[0]; the cluster cannot give it these",
+    ),
     "memory everywhere": (Job("a", gpus=4, memory_mb=16000), ""),
     "memory too large": (Job("a", gpus=3, memory_mb=16001), "needs 3 GPUs with 16,001 MB; the cluster has 2"),
     "memory by rank, in any order": (Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), ""),
@@ -45,3 +55,11 @@ def test_both_sides_keep_their_order() -> None:
     feasible, infeasible = split_feasible(jobs, NODES)
     assert feasible == [jobs[1], jobs[3]]
     assert [each for each, _ in infeasible] == [jobs[0], jobs[2]]
+
+
+def test_a_gang_is_judged_by_how_the_placement_would_seat_it() -> None:
+    """Over two nodes nobody knows which rank goes where, so each GPU must suit the neediest."""
+    gang = TraceJob(0.0, Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), 60.0)
+    reason = "needs 4 GPUs, which placement Packed cannot seat even on the empty cluster"
+    assert split_feasible([gang], NODES) == ([gang], [])
+    assert split_feasible([gang], NODES, [Packed()]) == ([], [(gang, reason)])

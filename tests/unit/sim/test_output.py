@@ -33,18 +33,12 @@ FACTS: list[Fact] = [
     Exited(10.7, "b", 1, "failed"),
 ]
 SUMMARY = {"schema": 1, "policy": "fifo", "avg_jct_s": 1.0}
-HEADER = "job_id,gpus,status,submit_s,first_start_s,end_s,runs,preemptions,gpu_seconds,solo_s,rho\n"
+HEADER = "job_id,gpus,status,submit_s,first_start_s,end_s,runs,preemptions,queue_s,gpu_seconds,solo_s,rho\n"
 
 
 @pytest.fixture
 def record() -> Record:
     return gather(FACTS, {"a,1": 1.5})
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def write(directory: str | Path, record: Record, **options: Any) -> None:
@@ -198,18 +192,18 @@ def test_a_full_disk_is_one_clear_error(here: Path, record: Record) -> None:
         ("", 1, "empty file"),
         (HEADER, 1, "no jobs"),
         ("job_id,gpus\na,1\n", 1, "needs a column 'status'"),
-        (HEADER + "a,1,done,0,0,5,1,0,5,5,1\na,1,done,0,0,5,1,0,5,5,1\n", 3, "occurs twice"),
-        (HEADER + "a,-1,done,0,0,5,1,0,5,5,1\n", 2, "bad gpus"),
-        (HEADER + "a,1,finished,0,0,5,1,0,5,5,1\n", 2, "bad status"),
-        (HEADER + "a,1,done,x,0,5,1,0,5,5,1\n", 2, "bad submit_s"),
-        (HEADER + "a,1,done,nan,0,5,1,0,5,5,1\n", 2, "bad submit_s"),
-        (HEADER + "a,1,done,0,0,,1,0,5,5,1\n", 2, "bad end_s"),
-        (HEADER + "a,1,waiting,0,,5,0,0,0,,\n", 2, "bad end_s"),
-        (HEADER + "a,1,done,6,6,5,1,0,5,5,1\n", 2, "bad end_s"),
-        (HEADER + "a,1,done,6,5,7,1,0,5,5,1\n", 2, "bad first_start_s"),
-        (HEADER + "a,1,done,0,,5,1,0,5,5,1\n", 2, "bad first_start_s"),
-        (HEADER + ",1,done,0,0,5,1,0,5,5,1\n", 2, "bad job_id"),
-        (HEADER + "a,1,done,0,0,5,1,0,5,5\n", 2, "too few cells"),
+        (HEADER + "a,1,done,0,0,5,1,0,0,5,5,1\na,1,done,0,0,5,1,0,0,5,5,1\n", 3, "occurs twice"),
+        (HEADER + "a,-1,done,0,0,5,1,0,0,5,5,1\n", 2, "bad gpus"),
+        (HEADER + "a,1,finished,0,0,5,1,0,0,5,5,1\n", 2, "bad status"),
+        (HEADER + "a,1,done,x,0,5,1,0,0,5,5,1\n", 2, "bad submit_s"),
+        (HEADER + "a,1,done,nan,0,5,1,0,0,5,5,1\n", 2, "bad submit_s"),
+        (HEADER + "a,1,done,0,0,,1,0,0,5,5,1\n", 2, "bad end_s"),
+        (HEADER + "a,1,waiting,0,,5,0,0,5,0,,\n", 2, "bad end_s"),
+        (HEADER + "a,1,done,6,6,5,1,0,0,5,5,1\n", 2, "bad end_s"),
+        (HEADER + "a,1,done,6,5,7,1,0,0,5,5,1\n", 2, "bad first_start_s"),
+        (HEADER + "a,1,done,0,,5,1,0,0,5,5,1\n", 2, "bad first_start_s"),
+        (HEADER + ",1,done,0,0,5,1,0,0,5,5,1\n", 2, "bad job_id"),
+        (HEADER + "a,1,done,0,0,5,1,0,0,5,5\n", 2, "too few cells"),
     ],
 )
 def test_a_malformed_job_csv_is_pointed_at(here: Path, text: str, line: int, says: str) -> None:

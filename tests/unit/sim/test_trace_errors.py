@@ -93,10 +93,10 @@ BAD_BYTES: dict[str, tuple[bytes, str, str]] = {
     "latin-1": (GOOD.encode() + b"caf\xe9,0,1,60\n", ":3", "expected UTF-8, found the byte 0xe9"),
     "UTF-16": (GOOD.encode("utf-16"), ":1", "is this a binary or UTF-16 file?"),
     "NUL in gzip": (gzip.compress(b"a\n\0"), ":2", "a NUL byte"),
-    "truncated gzip": (ZIPPED[:-20], "", "truncated gzip"),
-    "gzip of two bytes": (ZIPPED[:2], "", "truncated gzip"),
-    "corrupt gzip": (ZIPPED[:60] + bytes(40) + ZIPPED[100:], "", "corrupt gzip"),
-    "checksum of gzip": (ZIPPED[:-8] + bytes(8), "", "corrupt gzip: CRC check failed"),
+    "truncated gzip": (ZIPPED[:-20], ":1000", "truncated gzip"),
+    "gzip of two bytes": (ZIPPED[:2], ":1", "truncated gzip"),
+    "corrupt gzip": (ZIPPED[:60] + bytes(40) + ZIPPED[100:], ":1", "corrupt gzip"),
+    "checksum of gzip": (ZIPPED[:-8] + bytes(8), ":1002", "corrupt gzip: CRC check failed"),
     "empty gzip": (gzip.compress(b""), ":1", "an empty file"),
 }
 

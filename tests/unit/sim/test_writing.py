@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.model import ANYWHERE, Job, Profile, Where
+from weft.model import ANYWHERE, WHOLE, Job, Profile, Share, Where
 from weft.sim.generator import generate, small
 from weft.sim.profiles import KNOWN, iteration_s, profile, start_s
 from weft.sim.trace import Trace, TraceJob, read_trace
@@ -26,13 +26,28 @@ LENGTHS = st.floats(1e-3, 1e9)
 COUNTS = st.integers(0, 10**9)
 
 
+SHARES = st.just(WHOLE) | st.builds(lambda a, b: Share(*sorted((a, b))), *[st.floats(1e-3, 1)] * 2)
+NAMES = st.text('abn019+=/{[," é', min_size=1, max_size=5)
+
+
+@st.composite
+def wheres(draw: st.DrawFn, gpus: int) -> Where:
+    labels = draw(st.dictionaries(NAMES, NAMES | st.just(""), max_size=3))
+    cut = draw(st.integers(0, gpus))
+    first, second = draw(st.lists(NAMES, min_size=2, max_size=2, unique=True))
+    slots = ((first, tuple(range(cut))), (second, tuple(range(gpus - cut))))
+    pinned = draw(st.sampled_from([(), tuple((node, held) for node, held in slots if held)]))
+    where = Where(draw(TEXT), tuple(sorted(labels.items())), pinned)
+    return ANYWHERE if where == ANYWHERE else where
+
+
 @st.composite
 def weft_jobs(draw: st.DrawFn) -> TraceJob:
     gpus, model = draw(st.integers(1, 64)), draw(st.sampled_from(KNOWN))
     measured, declared_s = profile(model, gpus), draw(LENGTHS)
     iterations = draw(st.none() | st.integers(1, 10**9))
     memory_mb = draw(COUNTS | st.lists(COUNTS, min_size=gpus, max_size=gpus).map(tuple)) if gpus > 1 else draw(COUNTS)
-    gpu_model = draw(TEXT)
+    where = draw(wheres(gpus))
     job = Job(
         id="",
         gpus=gpus,
@@ -41,7 +56,8 @@ def weft_jobs(draw: st.DrawFn) -> TraceJob:
         memory_mb=memory_mb,
         cpus=draw(COUNTS),
         ram_mb=draw(COUNTS),
-        where=Where(gpu_model=gpu_model) if gpu_model else ANYWHERE,
+        share=draw(SHARES),
+        where=where,
         priority=draw(st.integers(-(10**9), 10**9)),
         opportunistic=draw(st.booleans()),
         retries=draw(st.integers(0, 9)),
@@ -129,15 +145,16 @@ def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
 
 OWN = Profile("bert", iteration_s(123.0), 0.001, 0.002, 0.003, start_s("bert", 1))
 FULL = Job(
-    "a", name="n", user="u", memory_mb=5, cpus=1, ram_mb=1, where=Where(gpu_model="A100"), priority=2, retries=1,
-    declared_s=7.0, profile=OWN, params=(("batch_size", "4"),),
+    "a", name="n", user="u", memory_mb=5, cpus=1, ram_mb=1, where=Where("A100", (("zone", "eu"),), (("n0", (1,)),)),
+    share=Share(0.5, 0.5), priority=2, retries=1, declared_s=7.0, profile=OWN, params=(("batch_size", "4"),),
 )  # fmt: skip
 LOST = {
     "weft": {"stage times of its own", "a declared length that differs from the work", "batch_size"},
     "muri": {"work that is no whole number of iterations (rounded)", "user", "name", "memory_mb", "cpus", "ram_mb",
-             "priority", "retries", "gpu_model"},
+             "priority", "retries", "gpu_model", "share", "labels", "pinned"},
     "philly": {"model and opportunistic (drawn anew when it is read)", "batch_size", "name", "memory_mb", "cpus",
-               "ram_mb", "priority", "retries", "gpu_model", "that the first job is not submitted at 0"},
+               "ram_mb", "priority", "retries", "gpu_model", "share", "labels", "pinned",
+               "that the first job is not submitted at 0"},
 }  # fmt: skip
 
 
@@ -181,8 +198,36 @@ def test_values_may_have_json_types(tmp_path: Path) -> None:
     assert (second.submit_s, second.job.gpus, second.work_s) == (1.5, 2, 60)
 
 
+WISHES: dict[str, tuple[dict[str, object], Share, Where]] = {
+    "share": ({"share": 0.5}, Share(0.5, 0.5), ANYWHERE),
+    "share and limit": ({"share": [0.25, 1]}, Share(0.25, 1.0), ANYWHERE),
+    "share as text": ({"share": "0.25+0.5"}, Share(0.25, 0.5), ANYWHERE),
+    "labels": ({"labels": {"zone": "eu", "disk": "a+b"}}, WHOLE, Where(labels=(("disk", "a+b"), ("zone", "eu")))),
+    "labels as text": ({"labels": "zone = eu + disk=ssd"}, WHOLE, Where(labels=(("disk", "ssd"), ("zone", "eu")))),
+    "pinned": ({"pinned": ["n1/3", "n0/0"]}, WHOLE, Where(pinned=(("n1", (3,)), ("n0", (0,))))),
+    "pinned as text": ({"pinned": "n1/3+n1/0"}, WHOLE, Where(pinned=(("n1", (3, 0)),))),
+}
+
+
+@pytest.mark.parametrize(("wish", "share", "where"), WISHES.values(), ids=WISHES)
+def test_shares_labels_and_pinned_gpus(tmp_path: Path, wish: dict[str, object], share: Share, where: Where) -> None:
+    (each,) = read_trace(jsonl(tmp_path, {**GOOD, **wish})).jobs
+    assert (each.job.share, each.job.where) == (share, where)
+
+
+WRONG: dict[str, list[object]] = {
+    "share": [0, 2, -1, "half", "1+0.5", "0.1+0.2+0.3", "nan", [0.5, "x"], [None]],
+    "labels": ["zone", "=eu", "a=1+a=2", "a=1+", {"": "x"}, {"a": 1}, "{", '{"a": [1]}', ["zone"]],
+    "pinned": ["n0/0", "n0/0+n0/0", "n0/0+n0/1+n0/2", "n0/0+/1", "n0/0+n1", "n0/x+n0/1", "[", "[1, 2]", {"n0": 1}],
+}
+BAD_WISHES: dict[str, tuple[object, str]] = {
+    f"{column} {value}": ({**GOOD, column: value}, f"bad {column} ")
+    for column, values in WRONG.items()
+    for value in values
+}
 BAD: dict[str, tuple[object, str]] = {
-    "not JSON": ("{", "not JSON"),
+    **BAD_WISHES,
+    "not JSON": ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
     "a list": ("[1]", "not a JSON object"),
     "two objects": (json.dumps(GOOD) * 2, "not JSON"),
     "a field twice": ('{"submit_s": 0, "gpus": 1, "gpus": 2, "duration_s": 1}', "field 'gpus' occurs twice"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from weft.model import Profile
+from weft.model import ANYWHERE, WHOLE, Profile, Share, Where
 from weft.sim.rows import Row
 
 MAX_GPUS: Final = 1_000_000
@@ -35,7 +35,8 @@ class Draft:
     priority: int = 0
     retries: int | None = None
     """None: the trace does not say."""
-    gpu_model: str = ""
+    share: Share = WHOLE
+    where: Where = ANYWHERE
     params: tuple[tuple[str, str], ...] = ()
 
 

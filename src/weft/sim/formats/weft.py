@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from weft.errors import UnknownName
+from weft.model import ANYWHERE, Where
 from weft.sim.formats.draft import MAX_GPUS, Draft, Format
+from weft.sim.formats.wishes import read_labels, read_pinned, read_share
 from weft.sim.profiles import KNOWN
 from weft.sim.rows import LARGEST, Row
 
@@ -31,8 +33,14 @@ def draft(row: Row) -> Draft:
         ram_mb=_whole(row, "ram_mb") or 0,
         priority=_whole(row, "priority", low=-LARGEST) or 0,
         retries=_whole(row, "retries"),
-        gpu_model=row.text("gpu_model"),
+        share=read_share(row, "share"),
+        where=_where(row, gpus),
     )
+
+
+def _where(row: Row, gpus: int) -> Where:
+    where = Where(row.text("gpu_model"), read_labels(row, "labels"), read_pinned(row, "pinned", gpus))
+    return ANYWHERE if where == ANYWHERE else where
 
 
 def _whole(row: Row, column: str, *, low: int = 0) -> int | None:
@@ -69,7 +77,7 @@ FORMAT: Final = Format(
     required=("submit_s", "gpus", "duration_s"),
     optional=(
         *("job_id", "user", "name", "model", "memory_mb", "cpus", "ram_mb", "priority"),
-        *("opportunistic", "iterations", "retries", "gpu_model"),
+        *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned"),
     ),
     draft=draft,
     strict=True,

@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json({"schema": 1, "file": args.file, **values})
         return 0
-    jobs = ("jobs", "jobs", render.Cell(values["jobs"], f"{values['jobs']:,}"))
-    render.print_pairs(args.file, [jobs, *figures.pairs(values)], args.color)
+    counts = [(key, key, figures.cell(key, values[key])) for key in ("jobs", "finished")]
+    render.print_pairs(args.file, [*counts, *figures.pairs(values)], args.color)
     return 0
 
 

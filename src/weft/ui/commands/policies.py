@@ -52,7 +52,7 @@ def _describe(name: str, point: EntryPoint) -> dict[str, Any]:
         hints = get_type_hints(cls)
         options = [_option(field, hints[field.name]) for field in registry.options_of(cls)]
         about = (cls.__doc__ or "").strip().partition("\n")[0]
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         options, about = [], f"cannot be loaded from {point.value}: {type(error).__name__}: {error}"
     return {"name": name, "about": about, "options": options}
 

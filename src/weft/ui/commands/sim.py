@@ -14,6 +14,7 @@ EXAMPLE: Final = """examples:
   weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
   weft sim demo --policy fifo --explain 57 --at 8000"""
 
+FACTS: Final = ("trace", "policy", "jobs", "finished", "gpus")
 MANY: Final = 2000
 """Ids to compare a wrong one with."""
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _check_out(args)
     workload.check_names(args, [args.policy])
-    work = workload.load(args)
+    work = workload.load(args, [args.policy])
     if args.explain is not None:
         return _explain(args, work)
     outcome, record, values = workload.measure(workload.setting(args, work, args.policy), args.policy)
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_output(args.out, record, outcome.journal, summary, force=args.force)
     _print(args, summary)
-    return 0
+    return 1 if summary["unfinished"] else 0
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -60,7 +61,7 @@ def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
         render.print_json(summary)
         return
     title = f"{summary['policy']} on {summary['trace']}: {summary['jobs']:,} jobs, {summary['gpus']:,} GPUs"
-    facts = [(key, key, render.Cell(summary[key], str(summary[key]))) for key in ("trace", "policy", "jobs", "gpus")]
+    facts = [(key, key, render.Cell(summary[key], str(summary[key]))) for key in FACTS]
     last = ("cpu_s", "CPU seconds", figures.cell("cpu_s", summary["cpu_s"]))
     pairs = [*([] if render.is_rich(args.color) else facts), *figures.pairs(summary), last]
     render.print_pairs(title, pairs, args.color)

@@ -1,7 +1,6 @@
-"""The nouns: what is submitted, what it runs on, what happens and what is decided.
+"""What happens and what is decided.
 
 An *event* is something that happened; a *decision* something the scheduler decided; a *fact* is either, as journalled.
-All are immutable values. Times are seconds; the engine stamps `at`, the core never asks a clock.
 """
 
 from __future__ import annotations
@@ -9,94 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Seconds = float
-JobId = str
-NodeId = str
-Slots = tuple[tuple[NodeId, tuple[int, ...]], ...]
-"""Which GPUs of which nodes, in rank order."""
+from weft.model.nouns import WHOLE, Job, JobId, Node, NodeId, Seconds, Share, Slots
 
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    model: str = ""
-    memory_mb: int = 32768
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    id: NodeId
-    gpus: tuple[Gpu, ...]
-    cpus: int = 0
-    """0: not counted."""
-    ram_mb: int = 0
-    """0: not counted."""
-    switch: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How one iteration of a model spends its time, alone on its GPUs."""
-
-    model: str
-    iteration_s: float
-    data_s: float
-    gpu_s: float
-    network_s: float
-    start_s: float = 0.0
-    """What a start or restart costs before the first iteration."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a run holds of the compute of each of its GPUs."""
-
-    request: float = 1.0
-    limit: float = 1.0
-
-
-WHOLE: Final = Share()
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where a job may run: any of these left empty means anywhere."""
-
-    gpu_model: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    pinned: Slots = ()
-
-
-ANYWHERE: Final = Where()
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    id: JobId
-    gpus: int = 1
-    name: str = ""
-    user: str = ""
-    memory_mb: int | tuple[int, ...] = 0
-    """Per GPU: one figure, or one per rank. 0: not counted."""
-    cpus: int = 0
-    """Per GPU; of the job where it has no GPU."""
-    ram_mb: int = 0
-    """Per GPU; of the job where it has no GPU."""
-    share: Share = WHOLE
-    where: Where = ANYWHERE
-    priority: int = 0
-    opportunistic: bool = False
-    """Lives on what guaranteed jobs leave over (AntMan)."""
-    retries: int = 0
-    declared_s: float | None = None
-    """How long the submitter says it takes alone."""
-    iterations: int | None = None
-    profile: Profile | None = None
-    command: tuple[str, ...] = ()
-    params: tuple[tuple[str, str], ...] = ()
-
-
-Outcome = Literal["done", "failed", "stopped", "lost"]
+Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
+"""Requeued: it ended by itself and asked to be run again."""
 StopReason = Literal["preempted", "moved", "cancelled", "node-lost"]
 
 
@@ -140,6 +55,66 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A job that does not run yet is to be this instead."""
+
+    at: Seconds
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Jobs that have ended are no longer of interest."""
+
+    at: Seconds
+    jobs: tuple[JobId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Nothing new is started until `Resumed`."""
+
+    at: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    at: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A GPU may not be used, or not all of its memory: whoever is on it stays, nobody new comes."""
+
+    at: Seconds
+    node: NodeId
+    gpu: int
+    why: str
+    """The reason's code: ForeignProcess, DirtyGpu, Drained. A GPU may be blocked for several reasons at once."""
+    memory_mb: int | None = None
+    """Only so much memory is taken; None: the whole GPU."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unblocked:
+    at: Seconds
+    node: NodeId
+    gpu: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run was seen to need this much memory on each of its GPUs, more or less than it was given."""
+
+    at: Seconds
+    job: JobId
+    run: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """The run works now, getting through `rate` seconds of its solo work each second."""
 
@@ -168,6 +143,8 @@ class Exited:
     remaining_s: float | None = None
     """Solo seconds still to do from the last checkpoint, where known."""
     code: int | None = None
+    why: str = ""
+    """What the code does not say: timeout, oom, lost, reboot, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +210,16 @@ class Alarm:
     due: Seconds | None
 
 
-Event = NodeJoined | NodeLost | Submitted | Cancelled | Held | Released | Started | Progressed | Exited | Wake
+Event = (
+    NodeJoined | NodeLost | Blocked | Unblocked | Submitted | Edited | Cancelled | Held | Released | Forgotten | Paused
+    | Resumed | Started | Progressed | Measured | Exited | Wake
+)  # fmt: skip
 Decision = Start | Stop | Reserve | Stepped | Planned | Alarm
 Fact = Event | Decision
 
-EVENTS: Final = (NodeJoined, NodeLost, Submitted, Cancelled, Held, Released, Started, Progressed, Exited, Wake)
+EVENTS: Final = (
+    NodeJoined, NodeLost, Blocked, Unblocked, Submitted, Edited, Cancelled, Held, Released, Forgotten, Paused,
+    Resumed, Started, Progressed, Measured, Exited, Wake,
+)  # fmt: skip
 DECISIONS: Final = (Start, Stop, Reserve, Stepped, Planned, Alarm)
 FACTS: Final = EVENTS + DECISIONS

@@ -1,0 +1,42 @@
+"""What a job must be for the core to take it, wherever it comes from."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from weft.errors import InputError
+from weft.model import Job
+
+
+def check_job(job: Job) -> None:
+    """Raises an `InputError` that names the job, the field and what is allowed."""
+    problem = _problem(job)
+    if problem:
+        raise InputError(f"job {job.id!r}: {problem}")
+
+
+def _problem(job: Job) -> str:
+    if not job.id:
+        return "the id is empty"
+    for field in ("gpus", "cpus", "ram_mb", "retries"):
+        if getattr(job, field) < 0:
+            return f"{field} is {getattr(job, field)}, not a number from 0"
+    memory = job.memory_mb
+    if isinstance(memory, tuple) and len(memory) != job.gpus:
+        return f"memory_mb has {len(memory)} figures for {job.gpus} GPUs"
+    if min(memory, default=0) < 0 if isinstance(memory, tuple) else memory < 0:
+        return f"memory_mb is {memory}, not numbers from 0"
+    if not 0 <= job.share.request <= 1 or not job.share.request <= job.share.limit:
+        return f"share is {job.share.request} to {job.share.limit}; a request is from 0 to 1 and no more than its limit"
+    if job.declared_s is not None and not (isfinite(job.declared_s) and job.declared_s >= 0):
+        return f"declared_s is {job.declared_s}, not seconds from 0"
+    if job.iterations is not None and job.iterations < 0:
+        return f"iterations is {job.iterations}, not a number from 0"
+    return _pinned_problem(job) if job.where.pinned else ""
+
+
+def _pinned_problem(job: Job) -> str:
+    gpus = [(node, gpu) for node, of_node in job.where.pinned for gpu in of_node]
+    if len(gpus) != job.gpus:
+        return f"it is pinned to {len(gpus)} GPUs and needs {job.gpus}"
+    return "it is pinned to the same GPU twice" if len(set(gpus)) < len(gpus) else ""

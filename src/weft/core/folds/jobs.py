@@ -1,0 +1,107 @@
+"""What users do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.core.job import ACTIVE, ENDED, JobState
+from weft.model import Cancelled, Edited, Forgotten, Held, Paused, Released, Resumed, Submitted
+
+if TYPE_CHECKING:
+    from weft.core.state import State
+
+
+def submitted(state: State, fact: Submitted) -> bool:
+    if fact.job.id in state.jobs:
+        return False
+    job = JobState(fact.job, state.next_tail_stamp(), fact.at)
+    state.remember(job.shape)
+    state.jobs[job.id] = state.touched[job.id] = job
+    state.news = True
+    if fact.job.after or fact.job.batch_limit:
+        _through_gates(state, job, fact.at)
+    else:
+        state.waiting[job.id] = job
+    return True
+
+
+def _through_gates(state: State, job: JobState, at: float) -> None:
+    job.status = "blocked"
+    if state.gates.enter(job):
+        state.open(job)
+    elif state.gates.doomed(job) is not None:
+        state.end(job, "cancelled", at, "dependency")
+
+
+def edited(state: State, fact: Edited) -> bool:
+    job = state.jobs.get(fact.job.id)
+    if job is None or job.status in ENDED or job.status in ACTIVE:
+        return False
+    for follower in state.gates.leave(job):
+        state.open(follower)
+    job.become(fact.job)
+    job.seat = job.shape
+    state.waiting.pop(job.id, None)
+    state.touched[job.id] = job
+    state.news = True
+    if fact.job.after or fact.job.batch_limit:
+        _through_gates(state, job, fact.at)
+    else:
+        state.open(job)
+    return True
+
+
+def cancelled(state: State, fact: Cancelled) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or job.status in ENDED or job.cancelling:
+        return False
+    if job.status in ACTIVE:
+        job.cancelling = True
+        if job.status != "stopping":
+            state.orphans[job.id] = job
+        return True
+    state.end(job, "cancelled", fact.at)
+    state.news = True
+    return True
+
+
+def held(state: State, fact: Held) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or job.status in ENDED or job.holding:
+        return False
+    job.holding = True
+    if job.status == "waiting":
+        job.status = "held"
+        del state.waiting[job.id]
+        state.touched[job.id] = job
+        state.news = True
+    return True
+
+
+def released(state: State, fact: Released) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or not job.holding:
+        return False
+    job.holding = False
+    if job.status == "held":
+        state.open(job)
+        state.news = True
+    return True
+
+
+def forgotten(state: State, fact: Forgotten) -> bool:
+    for name in fact.jobs:
+        if state.ended.pop(name, None) is not None:
+            del state.jobs[name]
+    return True
+
+
+def paused(state: State, _fact: Paused) -> bool:
+    changed, state.paused = not state.paused, True
+    return changed
+
+
+def resumed(state: State, _fact: Resumed) -> bool:
+    changed, state.paused = state.paused, False
+    state.news = True
+    return changed

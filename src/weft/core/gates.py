@@ -1,0 +1,85 @@
+"""Jobs that may not wait yet: some other job must be done first, or their batch has enough going.
+
+A gate opens by itself: when the last job that one comes after is done, or when another of its batch has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from weft.core.job import ENDED, JobState
+from weft.model import JobId
+
+
+class Gates:
+    def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
+        self._jobs = jobs
+        self._followers: dict[JobId, dict[JobId, None]] = {}
+        """Who comes after each job."""
+        self._going: dict[str, dict[JobId, None]] = {}
+        """Of each batch, those that wait or run."""
+        self._queued: dict[str, deque[JobId]] = {}
+        """Of each batch, those that must wait for one of these to end."""
+
+    def enter(self, job: JobState) -> bool:
+        """Whether this job may wait for GPUs at once; if not, `leave` of another will let it."""
+        for other in job.job.after:
+            if other in self._jobs and self._jobs[other].status != "done":
+                self._followers.setdefault(other, {})[job.id] = None
+                job.behind[other] = None
+        return not job.behind and self._join_batch(job)
+
+    def matters(self, job: JobId) -> bool:
+        """Whether anybody comes after it."""
+        return job in self._followers
+
+    def doomed(self, job: JobState) -> JobId | None:
+        """A job that it comes after and that ended otherwise than done."""
+        return next((other for other in job.behind if self._jobs[other].status in ENDED), None)
+
+    def leave(self, job: JobState) -> Iterator[JobState]:
+        """A job has ended, or is to be looked at anew: those who may wait now, or are doomed by it."""
+        for other in job.behind:
+            followers = self._followers.get(other, {})
+            followers.pop(job.id, None)
+            if not followers:
+                self._followers.pop(other, None)
+        job.behind.clear()
+        yield from self._next_of_batch(job)
+        if job.status not in ENDED:
+            return
+        for name in self._followers.pop(job.id, ()):
+            follower = self._jobs[name]
+            if job.status == "done":
+                del follower.behind[job.id]
+                if not follower.behind and self._join_batch(follower):
+                    yield follower
+            elif follower.status not in ENDED:
+                yield follower
+
+    def _join_batch(self, job: JobState) -> bool:
+        batch, limit = job.job.batch, job.job.batch_limit
+        if not batch or not limit:
+            return True
+        going = self._going.setdefault(batch, {})
+        if len(going) < limit:
+            going[job.id] = None
+            return True
+        self._queued.setdefault(batch, deque()).append(job.id)
+        return False
+
+    def _next_of_batch(self, job: JobState) -> Iterator[JobState]:
+        batch = job.job.batch
+        queued = self._queued.get(batch)
+        if queued and job.id in queued:
+            queued.remove(job.id)
+        going = self._going.get(batch)
+        if not going or going.pop(job.id, job) is job:
+            return
+        while queued:
+            follower = self._jobs.get(queued.popleft())
+            if follower is not None and follower.status not in ENDED:
+                going[follower.id] = None
+                yield follower
+                return

@@ -1,0 +1,118 @@
+"""What is submitted, and what it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+Seconds = float
+JobId = str
+NodeId = str
+Slots = tuple[tuple[NodeId, tuple[int, ...]], ...]
+"""Which GPUs of which nodes, in rank order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    model: str = ""
+    memory_mb: int = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: NodeId
+    gpus: tuple[Gpu, ...]
+    cpus: int = 0
+    """0: not counted."""
+    ram_mb: int = 0
+    """0: not counted."""
+    switch: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How one iteration of a model spends its time, alone on its GPUs."""
+
+    model: str
+    iteration_s: float
+    data_s: float
+    gpu_s: float
+    network_s: float
+    start_s: float = 0.0
+    """What a start or restart costs before the first iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a run holds of the compute of each of its GPUs."""
+
+    request: float = 1.0
+    limit: float = 1.0
+
+
+WHOLE: Final = Share()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a job may run: any of these left empty means anywhere."""
+
+    gpu_model: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    pinned: Slots = ()
+
+
+ANYWHERE: Final = Where()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """How a job is run on a real machine. The core never looks at it."""
+
+    chdir: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    time_limit_s: float | None = None
+    """A run is ended after this long."""
+    grace_s: float | None = None
+    """What it gets between being told to stop and being killed; None: what is usual."""
+    requeue_exits: tuple[int, ...] = ()
+    """Exit codes with which it asks to be run again."""
+    array_index: int | None = None
+    array_size: int | None = None
+    comment: str = ""
+    key: str = ""
+    """Whoever submitted it gave it this key, so that sending it twice submits it once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: JobId
+    gpus: int = 1
+    name: str = ""
+    user: str = ""
+    memory_mb: int | tuple[int, ...] = 0
+    """Per GPU: one figure, or one per rank. 0: not counted."""
+    cpus: int = 0
+    """Per GPU; of the job where it has no GPU."""
+    ram_mb: int = 0
+    """Per GPU; of the job where it has no GPU."""
+    share: Share = WHOLE
+    where: Where = ANYWHERE
+    priority: int = 0
+    opportunistic: bool = False
+    """Lives on what guaranteed jobs leave over (AntMan)."""
+    retries: int = 0
+    declared_s: float | None = None
+    """How long the submitter says it takes alone."""
+    iterations: int | None = None
+    profile: Profile | None = None
+    command: tuple[str, ...] = ()
+    params: tuple[tuple[str, str], ...] = ()
+    after: tuple[JobId, ...] = ()
+    """Jobs that must be done first; it is cancelled if one of them ends otherwise."""
+    batch: str = ""
+    """Jobs of the same batch (the tasks of an array) may be limited in number."""
+    batch_limit: int = 0
+    """At most so many of its batch hold GPUs or may get them; 0: no limit."""
+    task: Task | None = None

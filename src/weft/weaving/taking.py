@@ -1,0 +1,73 @@
+"""Who may be woven: the best jobs that would fill the cluster several times over, and weaves of them as asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from weft.core.ports import Ask, JobView, View
+from weft.core.shapes import Shape, shape_of_weave
+from weft.model import WHOLE, Profile
+from weft.weaving.grouping import Group, Weaver
+
+Turn = tuple[float, bool, int, int]
+"""A job's place in the list: by key; at equal keys newcomers last, of the others larger gangs first."""
+Taken = tuple[Turn, JobView]
+Weave = Group[Taken]
+"""Or a job alone."""
+
+
+def take(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
+    """The jobs that may run: each that fits beside those before it, and the next few of its shape."""
+    trial, taken = view.trial(), dict[Shape, list[Weave]]()
+    streams = {shape: _turns(view, shape) for shape in view.shapes()}
+    heads = [(*first, shape) for shape, stream in streams.items() if (first := next(stream, None))]
+    heapify(heads)
+    while heads:
+        turn, job, shape = heappop(heads)
+        if not trial.fits(shape):
+            continue
+        bucket = taken.setdefault(shape, [])
+        bucket.append(weaver.single((turn, job), _profile(job)))
+        for _ in range(weaver.packing - 1):
+            following = next(streams[shape], None)
+            if following is not None:
+                bucket.append(weaver.single(following, _profile(following[1])))
+        head = next(streams[shape], None)
+        if head is not None:
+            heappush(heads, (*head, shape))
+    return taken
+
+
+def singles(weave: Weave, weaver: Weaver) -> list[Weave]:
+    """Its members, each alone."""
+    return [weaver.single(member, _profile(member[1])) for member in weave.members]
+
+
+def turn_of(weave: Weave) -> Turn:
+    return min(turn for turn, _ in weave.members)
+
+
+def gpus_of(weave: Weave) -> int:
+    return weave.members[0][1].gpus
+
+
+def shape_of(weave: Weave) -> Shape:
+    jobs = [job for _, job in weave.members]
+    share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
+    return shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
+
+
+def ask_of(weave: Weave) -> Ask:
+    return Ask(tuple([job.id for _, job in weave.members]), gpus_of(weave), shape_of(weave).family.share)
+
+
+def _turns(view: View, shape: Shape) -> Iterator[Taken]:
+    for key, job in view.ordered(shape):
+        new = job.submitted_at == view.now
+        yield (key, new, 0 if new else -job.gpus, job.stamp), job
+
+
+def _profile(job: JobView) -> Profile | None:
+    """What it is woven by: jobs that share or pin their GPUs, or use none, are not."""
+    return job.job.profile if job.shape.whole and not job.job.where.pinned else None

@@ -1,0 +1,84 @@
+"""Jobs that come after others, and batches of which only so many go at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import Rig, grid
+from weft.core.explain import explain
+from weft.model import Edited, Job, Outcome
+
+
+def reasons(rig: Rig, job: str) -> list[str]:
+    return [reason.code for reason in explain(rig.scheduler, job).reasons]
+
+
+def test_a_job_waits_until_all_it_comes_after_are_done() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b"), Job("c", after=("a", "b")))
+    assert (rig.job("c").status, reasons(rig, "c")) == ("blocked", ["Dependency"])
+    rig.exit("a")
+    assert rig.job("c").status == "blocked"
+    rig.exit("b")
+    assert rig.job("c").status == "starting"
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_what_comes_after_a_job_that_is_not_done_is_cancelled_with_all_that_follows(how: Outcome) -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b", after=("a",)), Job("c", after=("b",)), Job("d"))
+    if how == "stopped":
+        rig.cancel("a")
+    rig.exit("a", how)
+    assert [(rig.job(x).status, rig.job(x).why) for x in "bc"] == [("cancelled", "dependency")] * 2
+    assert rig.job("d").active
+
+
+def test_a_job_that_comes_after_one_that_failed_before_is_cancelled_at_once() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"))
+    rig.exit("a", "failed")
+    rig.submit(Job("b", after=("a",)))
+    assert (rig.job("b").status, rig.job("b").why) == ("cancelled", "dependency")
+
+
+def test_a_retry_keeps_the_gate_shut() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a", retries=1), Job("b", after=("a",)))
+    rig.exit("a", "failed")
+    assert (rig.job("a").active, rig.job("b").status) == (True, "blocked")
+    rig.exit("a")
+    assert rig.job("b").active
+
+
+def test_so_many_of_a_batch_go_at_once() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(4)), Job("other"))
+    assert set(rig.active) == {"t0", "t1", "other"}
+    assert reasons(rig, "t2") == ["JobArrayTaskLimit"]
+    rig.exit("t0", "failed")
+    assert set(rig.active) == {"t1", "t2", "other"}
+    rig.cancel("t3")
+    rig.exit("t1")
+    assert set(rig.active) == {"t2", "other"}
+
+
+def test_an_edit_can_open_and_shut_a_gate() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"), Job("b"), Job("c", after=("b",)))
+    rig.tell(Edited(0.0, Job("c")))
+    assert rig.job("c").status == "waiting"
+    rig.tell(Edited(0.0, Job("b", after=("a",), priority=3)))
+    assert (rig.job("b").status, rig.job("b").job.priority) == ("blocked", 3)
+    rig.exit("a")
+    assert set(rig.active) == {"c"} or set(rig.active) == {"b"}
+
+
+def test_a_held_job_stays_held_when_its_gate_opens() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(Job("a"), Job("b", after=("a",)))
+    rig.hold("b")
+    rig.exit("a")
+    assert rig.job("b").status == "held"
+    rig.release("b")
+    assert rig.job("b").active

@@ -1,0 +1,129 @@
+"""What only real machines report: blocked GPUs, measured memory, requests to run again, protection from preemption."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import Rig, grid, node, part
+from weft.core.explain import explain
+from weft.core.order import Protection
+from weft.model import Blocked, Exited, Forgotten, Job, Measured, Paused, Resumed, Unblocked, Where
+
+
+def reasons(rig: Rig, job: str) -> list[str]:
+    return [reason.code for reason in explain(rig.scheduler, job).reasons]
+
+
+def test_nobody_new_comes_to_a_blocked_gpu_and_whoever_is_there_stays() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(Job("a"))
+    rig.tell(Blocked(0.0, "n0", 0, "Drained"), Blocked(0.0, "n0", 1, "ForeignProcess", detail="pid 7 (python)"))
+    rig.submit(Job("b"))
+    assert (set(rig.active), reasons(rig, "b")) == ({"a"}, ["Resources", "Drained", "ForeignProcess"])
+    rig.exit("a")
+    assert not rig.active
+    rig.tell(Unblocked(0.0, "n0", 1, "ForeignProcess"))
+    assert rig.active == {"b": (("n0", (1,)),)}
+
+
+def test_a_gpu_is_free_once_every_reason_is_gone() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.tell(Blocked(0.0, "n0", 0, "Drained"), Blocked(0.0, "n0", 0, "DirtyGpu"))
+    rig.submit(Job("a"))
+    rig.tell(Unblocked(0.0, "n0", 0, "DirtyGpu"))
+    assert not rig.active
+    rig.tell(Unblocked(0.0, "n0", 0, "Drained"))
+    assert set(rig.active) == {"a"}
+
+
+def test_memory_that_others_have_taken_is_not_given_out() -> None:
+    rig = Rig("fifo", [node("n0", 2, memory_mb=100)])
+    rig.tell(Blocked(0.0, "n0", 0, "ForeignProcess", 60))
+    rig.submit(Job("a", memory_mb=50), Job("b", memory_mb=50), Job("c", memory_mb=40))
+    assert rig.active == {"a": (("n0", (1,)),)}
+    rig.cancel("b")
+    assert rig.active == {"a": (("n0", (1,)),), "c": (("n0", (0,)),)}
+
+
+@pytest.mark.parametrize(("seen_mb", "fits"), [(30, True), (80, False)])
+def test_what_a_run_is_seen_to_need_is_what_it_holds(seen_mb: int, fits: bool) -> None:
+    rig = Rig("fifo", [node("n0", 1, memory_mb=100)])
+    rig.submit(Job("a", memory_mb=60, share=part(2)), Job("b", memory_mb=50, share=part(2)))
+    assert set(rig.active) == {"a"}
+    rig.tell(Measured(0.0, "a", 1, seen_mb))
+    assert ("b" in rig.active) == fits
+
+
+def test_out_of_memory_beside_others_runs_again_alone_with_more() -> None:
+    rig = Rig("fifo", [node("n0", 1, memory_mb=100)])
+    rig.submit(Job("a", memory_mb=40, share=part(2)), Job("b", memory_mb=40, share=part(2)))
+    rig.begin("a", "b")
+    rig.tell(Exited(0.0, "a", 1, "failed", code=1, why="oom"))
+    again = rig.job("a")
+    assert (again.status, again.failures, again.shape.memory_mb) == ("waiting", 0, 60)
+    rig.exit("b")
+    assert rig.job("a").active
+    rig.tell(Exited(0.0, "a", 2, "failed", code=1, why="oom"))
+    assert (rig.job("a").status, rig.job("a").why) == ("failed", "oom")
+
+
+def test_asking_to_run_again_spends_no_retry_and_a_time_limit_gets_none() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a", retries=1))
+    rig.tell(Exited(0.0, "a", 1, "requeued", code=85))
+    assert (rig.job("a").run, rig.job("a").failures, rig.job("a").requeues) == (2, 0, 1)
+    rig.tell(Exited(0.0, "a", 2, "failed", why="timeout"))
+    assert (rig.job("a").status, rig.job("a").why) == ("failed", "timeout")
+
+
+def test_nothing_starts_while_paused() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.tell(Paused(0.0))
+    rig.submit(Job("a"))
+    assert (rig.active, reasons(rig, "a")[0]) == ({}, "Paused")
+    rig.tell(Resumed(0.0))
+    assert set(rig.active) == {"a"}
+
+
+def test_only_what_has_ended_is_forgotten() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"), Job("b"))
+    rig.exit("a")
+    rig.tell(Forgotten(0.0, ("a", "b", "z")))
+    assert set(rig.state.jobs) == {"b"}
+
+
+def test_a_run_is_left_alone_for_its_first_seconds() -> None:
+    rig = Rig("priority:preempts=on", grid(1, 1), protection=Protection(min_run_s=60))
+    rig.submit(Job("low"))
+    rig.settle()
+    rig.later(10.0)
+    rig.submit(Job("high", priority=5))
+    assert rig.job("low").status == "running"
+    assert rig.alarm == 60.0
+    rig.later(49.0)
+    assert rig.job("low").status == "running"
+    rig.later(1.0)
+    assert rig.job("low").status == "stopping"
+
+
+def test_a_job_is_preempted_only_so_often() -> None:
+    rig = Rig("priority:preempts=on", grid(1, 1), protection=Protection(max_preemptions=1))
+    rig.submit(Job("low"))
+    rig.settle()
+    rig.submit(Job("high", priority=5))
+    rig.settle()
+    rig.exit("high")
+    rig.settle()
+    assert (rig.job("low").status, rig.job("low").preemptions) == ("running", 1)
+    rig.submit(Job("higher", priority=9))
+    assert rig.job("low").status == "running"
+
+
+def test_pinned_gpus_that_are_blocked_are_waited_for() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.tell(Blocked(0.0, "n0", 1, "Drained"))
+    rig.submit(Job("a", where=Where(pinned=(("n0", (1,)),))))
+    assert not rig.active
+    rig.tell(Unblocked(0.0, "n0", 1, "Drained"))
+    assert rig.active == {"a": (("n0", (1,)),)}
