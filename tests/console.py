@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +27,9 @@ PAGES = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if BLOCK.search(page.read_text())
 ]
 PATIENCE_S = 60
-UNSTEADY = "cpu_s"
+COLUMN, LINE = ["CPU", "s"], ["CPU", "seconds"]
+"""What is different each time."""
+LINES, COLUMNS = 50, 120
 
 
 class Shown(NamedTuple):
@@ -38,15 +45,11 @@ def shown(block: str) -> Iterator[Shown]:
 
 
 def steady(output: str) -> list[list[str]]:
-    """Its words, without what is different each time: CPU seconds, by name or under their heading."""
-    lines = [line.split() for line in output.splitlines()]
-    for line in lines:
-        if line[:1] == [UNSTEADY]:
-            line[1:] = []
-    if lines and UNSTEADY in lines[0]:
-        at = lines[0].index(UNSTEADY)
-        for line in lines[1:]:
-            line[at : at + 1] = []
+    """Its words, without what is different each time: CPU seconds, in a line or a last column of their own."""
+    lines, unsteady = [], False
+    for words in map(str.split, output.splitlines()):
+        unsteady = words[-2:] == COLUMN or (unsteady and bool(words))
+        lines.append(words[:2] if words[:2] == LINE else words[: -1 if unsteady else None])
     return lines
 
 
@@ -67,10 +70,25 @@ def install(site: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(python_path), "PATH": os.pathsep.join(path)}
 
 
-def run(command: str, env: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """As a reader would, in a folder of his own."""
-    words = ["bash", "-c", f"exec 2>&1; {command}"]
-    return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+def run(command: str, env: dict[str, str], folder: Path) -> str:
+    """What a reader sees on a terminal without colours, in a folder of his own."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    words = ["bash", "-c", command]
+    env = {**env, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+    with subprocess.Popen(words, env=env, cwd=folder, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        output = b"".join(_chunks(ours)).decode()
+        os.close(ours)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    lines = (output.replace("\r\n", "\n") + errors).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
+    with suppress(OSError):  # the other end is closed
+        while chunk := os.read(terminal, 65536):
+            yield chunk
 
 
 def updated(page: Path, env: dict[str, str], folder: Path) -> str:
@@ -79,7 +97,7 @@ def updated(page: Path, env: dict[str, str], folder: Path) -> str:
     def again(block: re.Match[str]) -> str:
         parts = []
         for command, output in shown(block[0]):
-            found = run(command, env, folder).stdout
+            found = run(command, env, folder)
             parts.append(f"$ {command}\n{output if steady(found) == steady(output) else found}")
         return "".join(parts)
 

@@ -19,7 +19,7 @@ FIGURES = {
     "fairness_max_rho",
 }  # fmt: skip
 ONE = FIGURES | {
-    "policy", "placement", "jobs", "finished", "failed", "unfinished", "avg_first_wait_s", "restarts", "cpu_s", "facts",
+    "policy", "placement", "jobs", "finished", "restarts", "failed", "unfinished", "avg_first_wait_s", "cpu_s", "facts",
     "facts_per_s", "normalised",
 }  # fmt: skip
 NAMES = ("jct", "queue", "utilisation", "blocking", "normalised")

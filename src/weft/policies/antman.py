@@ -83,7 +83,7 @@ def _own(job: JobView, loads: Loads, node_size: int) -> Iterator[Ask]:
 
 
 def _own_loosely(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
-    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any GPUs if no node has."""
+    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any if no node has; its own too."""
     node = next((node for node, gpus in can_give.items() if len(gpus) >= job.gpus), None)
     open_gpus = [(node, gpu) for node, gpus in can_give.items() for gpu in gpus]
     if node is not None:
