@@ -26,6 +26,7 @@ from weft.local.order import RunOrder, is_plain
 from weft.local.reports import Report, RunExited, RunStarted, read_exited, read_started
 from weft.local.shim import LOUD, POKE
 from weft.local.survivors import kill_survivors
+from weft.local.tree import trees
 from weft.local.vigil import Vigil
 from weft.model import JobId, NodeId
 
@@ -70,6 +71,10 @@ class LocalEngine:
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
         """The runs that have not ended, each with its shim once it is known."""
         return {(run.job, run.run): run.shim for run in self._runs.values()}
+
+    def processes(self) -> dict[tuple[JobId, int], frozenset[int]]:
+        """The pids of every run that has started: looked up in /proc, so not for free."""
+        return trees({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
 
     @property
     def starter(self) -> int | None:
