@@ -26,6 +26,7 @@ from weft.server.operations import operate
 from weft.server.progress import Progress
 from weft.server.sentry import Sentry
 from weft.server.settings import Settings
+from weft.server.upkeep import Upkeep
 from weft.wire.places import Places
 
 SPACE_MB: Final = 16
@@ -47,6 +48,7 @@ class Running:
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self.hands.carry_out)
         self.desk = self._desk()
         self.progress = Progress(places)
+        self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
         """When something was last queued, running or asked."""
@@ -89,6 +91,7 @@ class Running:
         self.sentry.open(self)
         if self.sentry.awake:
             self.hands.after_exit = lambda report: self.sentry.look(self, (report.job, report.run))
+        self.upkeep.open()
         self.loop.wake()
 
     def _joining(self, now: float) -> list[Event]:
@@ -103,6 +106,7 @@ class Running:
         self.loop.close()
         self.progress.close()
         await self.sentry.close()
+        await self.upkeep.close()
         await self.hands.engine.close()
         self.journal.close()
 
