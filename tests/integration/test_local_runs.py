@@ -58,12 +58,10 @@ def test_both_streams_go_to_one_private_log(tmp_path: Path) -> None:
 def test_files_say_what_happened(tmp_path: Path) -> None:
     ended, found = run(tmp_path, shell("sleep 0.05; exit 7", params=(("epochs", "3"),)))
     assert sorted(path.name for path in found.path(".").iterdir()) == [
-        "exit.json", "output.log", "params.json", "spec.json", "started.json",
+        "exit.json", "output.log", "params.json", "spec.json",
     ]  # fmt: skip
     record = json.loads(found.path("exit.json").read_text())
-    started = json.loads(found.path("started.json").read_text())
     assert (record["code"], record["why"], record["job"], record["run"]) == (7, "", "1", 1)
-    assert started["leader"][1] != started["shim"][1]
     assert 0.04 < ended.ran_s < 5
     assert json.loads(found.path("params.json").read_text()) == {"epochs": "3"}
     assert json.loads(found.path("spec.json").read_text())["argv"][0] == "/bin/sh"

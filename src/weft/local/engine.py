@@ -142,7 +142,8 @@ class LocalEngine:
             call = LOUD["kill" if grace_s == 0 else act_for(why)]
         known.stopping = True
         if known.shim is not None:
-            send(known.shim, call)
+            with contextlib.suppress(OSError):  # no descriptor for it: the shim looks by itself, a little later
+                send(known.shim, call)
         return True
 
     def kill_all(self) -> None:
@@ -244,7 +245,7 @@ class LocalEngine:
                     fate = "lost"
                 if fate == "lost":
                     evidence = self._examine(run)  # it may have written its record just before it went
-                    fate = "finished" if evidence.exited else "lost"
+                    fate = "finished" if evidence.ended else "lost"
                 if fate == "unclear" or (fate == "unclaimed" and not recovery.fence(folder)):
                     await asyncio.sleep(0.01)
                     continue
@@ -255,15 +256,10 @@ class LocalEngine:
 
     async def _conclude(self, run: _Run, fate: recovery.Fate, evidence: recovery.Evidence) -> None:
         run.token = run.token or evidence.token
-        if fate == "finished" and evidence.exited is not None:
-            self._finish(run, evidence.exited)
+        if fate == "finished" and evidence.ended is not None:
+            self._finish(run, evidence.ended)
         elif fate == "unclaimed" and run.leader is None:
-            # fenced by now; a run that had claimed and ended meanwhile left its record
-            exited = self._examine(run).exited
-            if exited is not None:
-                self._finish(run, exited)
-            else:
-                self._never_started(run, "its start was lost with the process that was to make it")
+            self._never_started(run, "its start was lost with the process that was to make it")
         elif fate == "fenced":
             self._never_started(run, "it had been given up before it started")
         elif fate == "reboot":
