@@ -14,8 +14,9 @@ from pathlib import Path
 from engines import Desk, desk, gone, kill, shell, until
 from weft.local import recovery
 from weft.local.exits import exited
-from weft.local.identity import boot_id, identify, is_alive
+from weft.local.identity import Identity, boot_id, identify, is_alive
 from weft.local.reports import RunExited, RunStarted
+from weft.local.tree import below, processes
 
 DRIVER = """
 import asyncio, sys, json
@@ -147,6 +148,32 @@ def test_a_killed_starter_is_replaced(tmp_path: Path) -> None:
             assert (await found.run(shell("exit 3", job="late"))).code == 3
             assert (await found.exited()).code == 6
             assert found.seen(RunStarted) == [begun]
+
+    asyncio.run(scene())
+
+
+def test_killed_idle_shims_are_replaced(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            for turn in range(3):
+                first = [str(10 * turn + number) for number in range(4)]
+                for job in first:
+                    await found.run(shell("true", job=job))
+                assert found.engine.starter is not None
+                idle = [
+                    Identity(boot_id(), stat.pid, stat.start) for stat in below([found.engine.starter], processes())
+                ]
+                for who in idle:
+                    kill(who)
+                for who in idle:
+                    await gone(who)
+                for number in range(5, 9):
+                    found.engine.start(shell("sleep 60", job=str(10 * turn + number)))
+                for number in range(5, 9):
+                    await found.started(str(10 * turn + number))
+                for number in range(5, 9):
+                    found.engine.stop(str(10 * turn + number), 1, "cancelled", 0.0)
+                    await found.exited(str(10 * turn + number))
 
     asyncio.run(scene())
 
