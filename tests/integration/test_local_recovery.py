@@ -60,6 +60,7 @@ def test_a_killed_engine_is_followed_by_one_that_finds_everything(tmp_path: Path
         first = engine_elsewhere(tmp_path, long="echo $$; sleep 1.5; exit 7", short="exit 3", slow="sleep 0.6; exit 5")
         long = tmp_path / "jobs" / "long" / "1"
         await until(lambda: (long / "started.json").exists() and (tmp_path / "jobs/short/1/exit.json").exists())
+        elders = [Identity(boot_id(), stat.pid, stat.start) for stat in below([first.pid], processes())]
         first.kill()
         first.wait()
         leader = json.loads((long / "started.json").read_bytes().rstrip(b"\0"))["leader"]
@@ -72,6 +73,8 @@ def test_a_killed_engine_is_followed_by_one_that_finds_everything(tmp_path: Path
             never = await found.exited("unheard-of")
             assert (never.why, exited(never).how) == ("never-started", "lost")
             assert len(found.reports) == 5
+            for who in elders:
+                await gone(who)
         finally:
             await leave(found)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import Desk, desk, order, shell
+from engines import PATH, Desk, desk, order, shell
 from weft.errors import InputError
 from weft.local.exits import exited
 from weft.local.order import RunOrder
@@ -180,6 +180,22 @@ def test_checkpoints_outlive_runs(tmp_path: Path) -> None:
             assert found.log(run=2).split() == ["half", "2"]
 
     asyncio.run(two())
+
+
+def test_nothing_of_the_schedulers_environment_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_SCHEDULER", "1")
+    _, found = run(tmp_path, order("env", env=(PATH, ("MINE", "x y\nz"))))
+    names = {line.partition("=")[0] for line in found.log().splitlines() if "=" in line}
+    assert {name for name in names if not name.startswith("WEFT_")} == {
+        "PATH", "MINE", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+    }  # fmt: skip
+
+
+def test_an_order_of_any_length(tmp_path: Path) -> None:
+    ended, found = run(tmp_path, order("/bin/sh", "-c", 'printf %s "$1" | wc -c', "sh", "x" * 100_000))
+    assert (ended.code, found.log().strip()) == (0, "100000")
+    assert [path.name for path in (tmp_path / "runtime").iterdir()] == ["bell.sock"]
 
 
 def test_memory_and_cpu_are_counted_over_the_whole_tree(tmp_path: Path) -> None:
