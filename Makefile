@@ -40,7 +40,10 @@ check: setup ## format, lint, types, imports, then the quick tests
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/unit tests/contract tests/tidy -x
 
-bench: setup ## the benchmarks, each as a ratio
+bench: setup ## the benchmarks, each as a ratio; with their peers where they can be had
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || true
+	@command -v tsp >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y task-spooler >/dev/null 2>&1; } || \
+		echo "task-spooler is not installed: Weft is not compared with it (Debian: apt-get install task-spooler)" >&2
 	@$(BIN)/python -m benchmarks
 
 clean: ## remove all that make has made, .venv included
