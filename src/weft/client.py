@@ -85,12 +85,34 @@ class Client:
         """The job, once it has ended."""
         while True:
             found = self.query("job", [job])
-            (only,) = found["jobs"][:1]
+            only = dict(found["jobs"][0])
             if only["ended"]:
-                return dict(only)
-            for fact in self.watch(found["position"]):
-                if fact.get("job") == only["id"] and fact["fact"] in ("Exited", "Cancelled"):
-                    break
+                return only
+            job = only["id"]  # a name may come to mean another
+            self._await_end(found["position"], [only])
+
+    def wait_for(self, jobs: Sequence[str]) -> list[dict[str, Any]]:
+        """All these jobs, once they have ended."""
+        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self.query("job", jobs)["jobs"]]
+
+    def wait_for_any(self, jobs: Sequence[str]) -> dict[str, Any]:
+        """The first of these jobs that ends."""
+        while True:
+            found = self.query("job", jobs)
+            ended = [dict(job) for job in found["jobs"] if job["ended"]]
+            if ended:
+                return min(ended, key=lambda job: job["ended"])
+            jobs = [job["id"] for job in found["jobs"]]
+            self._await_end(found["position"], found["jobs"])
+
+    def _await_end(self, position: int, jobs: Sequence[Mapping[str, Any]]) -> None:
+        """Returns when one of them may have ended: by itself, or with one that it comes after."""
+        names = {job["id"] for job in jobs}
+        any_end = any(job["status"] == "blocked" for job in jobs)
+        for fact in self.watch(position):
+            kind = fact["fact"]
+            if kind == "Forgotten" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
+                return
 
     # ---- inside
 

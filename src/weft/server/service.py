@@ -9,13 +9,12 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.core.explain import explain
 from weft.errors import InputError, JournalError, NotFound, Refused, WeftError
 from weft.journal.codec import encode_line
 from weft.server.logs import read_log
 from weft.server.queries import Queries
-from weft.server.refs import one
 from weft.server.running import Running
+from weft.server.sweeping import sweep
 from weft.wire import messages as m
 from weft.wire.service import handler
 
@@ -63,17 +62,15 @@ class Service:
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
         running = self._running
         reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
+        if request.verb == "forget":
+            await sweep(running, reply.ids)
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
         return _json(Queries(self._running).answer(request))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        running = self._running
-        state = running.scheduler.state
-        found = explain(running.scheduler, one(state, request.job), at=running.loop.clock.now())
-        name = state.jobs[found.job].job.name
-        return _json({"schema": 1, "name": name, **found.as_json(), "lines": found.lines()})
+        return _json(Queries(self._running).why(request.job))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         options = {each.name: each.value for each in request.options}
