@@ -14,7 +14,6 @@ from weft.journal.codec import encode_line
 from weft.server.logs import read_log
 from weft.server.queries import Queries
 from weft.server.running import Running
-from weft.server.sweeping import sweep
 from weft.wire import messages as m
 from weft.wire.service import handler
 
@@ -63,7 +62,7 @@ class Service:
         running = self._running
         reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
         if request.verb == "forget":
-            await sweep(running, reply.ids)
+            running.upkeep.forgotten(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:

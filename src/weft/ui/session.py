@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from weft.client import Client
 
 END_S: Final = 60.0
+"""How long a scheduler may take to end."""
 STOPPED: Final = "stopped"
-"""What a scheduler leaves in its lock when it is told to end before its jobs have."""
 
 
 def begin() -> Client:
@@ -35,8 +35,8 @@ def reach() -> Client:
 def look(*, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
     here = places()
-    start = here.database.exists() if ended else _last_words(here).isdecimal()
-    if not start and not is_running(here):
+    start = here.database.exists() if ended else here.last_words().isdecimal()
+    if not start and not here.answers():
         return None
     from weft.client import Client
 
@@ -50,7 +50,7 @@ def look(*, ended: bool = False) -> Client | None:
 
 def absence() -> str:
     """Why there is nothing to look at."""
-    if _last_words(places()) == STOPPED:
+    if places().last_words() == STOPPED:
         return "the scheduler was stopped before its jobs had ended; weft up goes on with them"
     return "no scheduler is running, and nothing is queued"
 
@@ -58,31 +58,12 @@ def absence() -> str:
 def has_news() -> bool:
     """Whether a scheduler runs, or there is something to tell of an earlier one."""
     here = places()
-    return is_running(here) or here.database.exists()
-
-
-def is_running(here: Places) -> bool:
-    import socket
-
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(here.socket))
-        except OSError:
-            return False
-    return True
+    return here.answers() or here.database.exists()
 
 
 def died(here: Places) -> bool:
     """Whether the last scheduler ended without a word."""
-    return _last_words(here).isdecimal() and not is_running(here)
-
-
-def _last_words(here: Places) -> str:
-    """What the last scheduler left in its lock: its pid where it died, nothing where all its jobs had ended."""
-    try:
-        return here.lock.read_text().strip()
-    except (OSError, ValueError):
-        return ""
+    return here.last_words().isdecimal() and not here.answers()
 
 
 def end(client: Client, **options: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         "pid": None, "state_dir": str(here.state), "runtime_dir": str(here.runtime), "free_mb": _free_mb(here),
     }  # fmt: skip
     problems = []
-    if session.is_running(here):
+    if here.answers():
         try:
             with session.reach() as client:
                 found |= client.operate("doctor")

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.wire.places import places
 
-    if not session.is_running(places()):
+    if not places().answers():
         if args.json:
             render.print_json({"schema": 1, "pid": None, "running": 0})
         else:

@@ -29,7 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with session.reach() as client:
-        pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines)
+        if args.follow and not args.run:
+            pieces = client.follow(args.job, lines=args.lines)
+        else:
+            pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines)
         write(pieces, follow=args.follow, raw=args.raw)
     return 0
 

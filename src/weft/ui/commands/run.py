@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 def _follow(client: Client, job: str, args: argparse.Namespace) -> dict[str, Any]:
     from weft.ui.commands.logs import write
 
-    write(client.logs(job, follow=True), follow=True, raw=args.raw)
+    write(client.follow(job), follow=True, raw=args.raw)
     return client.wait(job)
 
 

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     old = load(here.state) if (here.state / "settings.json").exists() else Settings()
     new = changed(Settings() if args.defaults else old, **_given(args))
     _check(new)
-    again = session.is_running(here) and new != old
+    again = here.answers() and new != old
     save(here.state, new)
     if again:
         with session.begin() as client:
