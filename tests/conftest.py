@@ -16,6 +16,8 @@ settings.load_profile("steady")
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+    """An empty folder to work in, and no scheduler to be found from there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ".state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ".runtime"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -23,6 +23,7 @@ FIELDS: Final = {
 """The fields of the message, where they are not called as their keys."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
+_OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
 _PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -79,8 +80,13 @@ def _list(value: Given) -> list[str]:
 
 def _without_nul(words: Iterable[str]) -> list[str]:
     found = list(words)
-    if any("\0" in word for word in found):
-        raise InputError("a NUL character cannot be given to a process")
+    for word in found:
+        if "\0" in word:
+            raise InputError("a NUL character cannot be given to a process")
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word[:80]!r} is not UTF-8 text") from None
     return found
 
 
@@ -129,7 +135,14 @@ def _memory(spec: JobSpec, value: Given) -> None:
 
 
 def _after(spec: JobSpec, value: Given) -> None:
-    spec.after.extend(part.removeprefix("afterok:") for part in _list(value))
+    """Jobs, or as Slurm has it: afterok:3:4."""
+    for part in _list(value):
+        if _OTHER_DEPENDENCY.match(part):
+            raise InputError(f"{part[:80]!r} cannot be waited for", hint="only afterok:JOB is known, or JOB alone")
+        ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
+        if not all(ids):
+            raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")
+        spec.after.extend(_without_nul(ids))
 
 
 def _array(spec: JobSpec, value: Given) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +14,36 @@ import yaml
 from weft.errors import InputError
 from weft.sim.marked import Marked, compose
 from weft.wire.messages import JobSpec
-from weft.wire.specs import ALIASES, SETTERS, Given, spec_of
+from weft.wire.specs import ALIASES, SETTERS, Given, canonical, spec_of
 
 MOST_BYTES: Final = 16 << 20
 KEYS: Final = (*SETTERS, *ALIASES, *(key.replace("_", "-") for key in SETTERS if "_" in key))
 
 
-def read_tasks(path: str) -> list[JobSpec]:
-    """The jobs of a file, `-` for standard input; a mistake is an InputError with its file and line."""
+@dataclass
+class Written:
+    """A task as it stands in a file, and where each of its keys does."""
+
+    given: dict[str, Given]
+    where: str
+    lines: dict[str, str]
+
+    def spec(self) -> JobSpec:
+        """The job; a mistake is an InputError with its file and line."""
+        try:
+            return spec_of(self.given)
+        except InputError as error:
+            raise self.located(error) from None
+
+    def located(self, error: InputError) -> InputError:
+        """The error, with the line of the key that it begins with."""
+        key = error.what.partition(":")[0]
+        where = self.lines.get(key) or (self.lines.get("command") if "in the command" in error.what else "")
+        return InputError(error.what, where=error.where or where or self.where, hint=error.hint)
+
+
+def read_tasks(path: str) -> list[Written]:
+    """The tasks of a file, `-` for standard input."""
     root = compose(_read(path), "stdin" if path == "-" else path)
     if isinstance(root.node, yaml.SequenceNode):
         tasks = root.items("a list of tasks")
@@ -27,6 +51,32 @@ def read_tasks(path: str) -> list[JobSpec]:
             raise root.wrong("no task in it", "write one task, or a list of tasks")
         return [_task(task) for task in tasks]
     return [_task(root)]
+
+
+def link(tasks: Sequence[Written]) -> None:
+    """Turns `after: NAME` into `after: "#N"` where that is the name of another task of the file."""
+    named: dict[str, list[int]] = {}
+    for at, task in enumerate(tasks):
+        if isinstance(name := task.given.get("name"), str):
+            named.setdefault(name, []).append(at)
+    for task in tasks:
+        after = task.given.get("after")
+        if isinstance(after, str):
+            after = [part.strip() for part in after.split(",")]
+        if isinstance(after, list):
+            task.given["after"] = [_linked(ref, named, task) for ref in after]
+
+
+def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
+    name = ref.removeprefix("afterok:")
+    found = named.get(name, [])
+    if len(found) > 1:
+        error = InputError(
+            f"after: {len(found)} tasks of the file are called {name!r}",
+            hint='give them names of their own, or count: "#0" is the first',
+        )
+        raise task.located(error)
+    return f"#{found[0]}" if found else ref
 
 
 def _read(path: str) -> str:
@@ -46,15 +96,16 @@ def _head(path: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def _task(marked: Marked) -> JobSpec:
+def _task(marked: Marked) -> Written:
     entries = marked.mapping("a task", KEYS).entries
-    given = {key: _given(value) for key, value in entries.items()}
-    try:
-        return spec_of(given)
-    except InputError as error:
-        key = error.what.partition(":")[0]
-        where = entries[key].where if key in entries else entries["command"].where if "command" in entries else ""
-        raise InputError(error.what, where=error.where or where or marked.where, hint=error.hint) from None
+    given: dict[str, Given] = {}
+    lines: dict[str, str] = {}
+    for key, value in entries.items():
+        name = canonical(key)
+        if name in given:
+            raise value.wrong(f"{key}: said twice", f"{key} and {name} are the same; keep one")
+        given[name], lines[name] = _given(value), value.where
+    return Written(given, marked.where, lines)
 
 
 def _given(marked: Marked) -> Given:
