@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import comparison, muri_traces, philly, queue, replay
+from benchmarks import comparison, muri_traces, philly, queue, replay, train
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -15,6 +15,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "queue": queue.figures,
     "growth": philly.growth,
     "compare": comparison.figures,
+    "train": train.figures,
 }
 
 
