@@ -55,15 +55,16 @@ class Reporter:
 
 
 _reporter: Reporter | None = None
-_opening = RLock()  # a signal handler may be the first to report
+_silent = Reporter(Run({}))
+_opening = RLock()
 
 
 def reporter() -> Reporter:
     global _reporter
     with _opening:
         if _reporter is None:
-            made = Reporter(this_run())
-            _reporter = _reporter or made
+            _reporter = _silent  # for a signal handler that reports while this is made
+            _reporter = Reporter(this_run())
         return _reporter
 
 

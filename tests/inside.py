@@ -9,11 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 PATIENCE_S = 10.0
 
@@ -62,7 +61,7 @@ class Listener:
 
 
 @dataclass
-class JobSite:
+class Inside:
     root: Path
     scheduler: Listener
 
@@ -109,11 +108,11 @@ class JobSite:
         return out.strip()
 
 
-@pytest.fixture
-def site() -> Iterator[JobSite]:
+@contextmanager
+def inside() -> Iterator[Inside]:
     """In a folder with a short path: the kernel takes no long ones for sockets."""
     with tempfile.TemporaryDirectory(prefix="weft-") as name:
-        made = JobSite(Path(name), Listener(Path(name, "progress.sock")))
+        made = Inside(Path(name), Listener(Path(name, "progress.sock")))
         (made.root / "checkpoints").mkdir()
         made.scheduler.open()
         yield made
