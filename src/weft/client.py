@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -22,6 +23,12 @@ from weft.wire.service import OPTIONS, call
 START_S: Final = 20.0
 """How long a scheduler may take to start."""
 CALL_S: Final = 60.0
+CHANNEL: Final = (
+    *OPTIONS,
+    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
 KINDS: Final = {"NotFound": NotFound, "Refused": Refused, "JournalError": errors.JournalError}
 
 
@@ -29,13 +36,17 @@ class Client:
     """Over a unix socket. Use it as a context manager, or close it."""
 
     def __init__(self, where: Places | None = None, *, start: bool = True) -> None:
-        self.places = where or places()
-        if not _answers(self.places):
-            if not start:
+        self.places, self._may_start = where or places(), start
+        self._calls: dict[str, Any] = {}
+        self._connect()
+
+    def _connect(self) -> None:
+        if not self.places.answers():
+            if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
             start_scheduler(self.places)
-        self._channel = grpc.insecure_channel(f"unix:{self.places.socket}", options=OPTIONS)
-        self._calls: dict[str, Any] = {}
+        self._channel = grpc.insecure_channel(f"unix:{self.places.socket}", options=CHANNEL)
+        self._calls.clear()
 
     def close(self) -> None:
         self._channel.close()
@@ -49,7 +60,9 @@ class Client:
     # ---- what can be asked
 
     def submit(self, request: m.SubmitRequest) -> list[str]:
-        return list(self._call("Submit", request).ids)
+        """The ids. A scheduler that dies meanwhile is started again, and takes the request once."""
+        request.key = request.key or secrets.token_hex(16)
+        return list(self._call("Submit", request, again=True).ids)
 
     def change(
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
@@ -99,12 +112,20 @@ class Client:
             self._calls[name] = call(self._channel, name)
         return self._calls[name]
 
-    def _call(self, name: str, request: Any) -> Any:
-        with _explained(self.places):
-            return self._method(name)(request, timeout=CALL_S)
+    def _call(self, name: str, request: Any, *, again: bool = False) -> Any:
+        """With `again`, it may be sent twice: once more where nobody answered."""
+        try:
+            with _explained(self.places):
+                return self._method(name)(request, timeout=CALL_S)
+        except Unreachable:
+            if not again or self.places.answers() or not self._may_start:
+                raise
+        self.close()
+        self._connect()
+        return self._call(name, request)
 
     def _json(self, name: str, request: Any) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._call(name, request).json)
+        found: dict[str, Any] = json.loads(self._call(name, request, again=name != "Operate").json)
         return found
 
 
@@ -120,7 +141,7 @@ def _told(error: Any, where: Places) -> WeftError:
     """The error as the scheduler raised it."""
     code, details = error.code(), error.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE:
-        return Unreachable(f"the scheduler at {where.socket} does not answer\n  its log: {where.server_log}")
+        return Unreachable(f"the scheduler at {where.socket} does not answer: {details}\n  its log: {where.server_log}")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unreachable(f"the scheduler took more than {CALL_S:.0f} s to answer\n  its log: {where.server_log}")
     try:
@@ -131,30 +152,18 @@ def _told(error: Any, where: Places) -> WeftError:
     return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint)
 
 
-def _answers(where: Places) -> bool:
-    """Whether somebody listens at the socket."""
-    import socket
-
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(where.socket))
-        except OSError:
-            return False
-    return True
-
-
 def start_scheduler(where: Places) -> None:
     """Starts this user's scheduler in the background, and returns once it listens."""
     where.make()
     log = os.open(where.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     env = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
-    command = [sys.executable, "-m", "weft.server"]
+    command = [sys.executable, "-m", "weft.server", str(where.state), str(where.runtime)]
     process = subprocess.Popen(
         command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
     os.close(log)
     until = time.monotonic() + START_S
-    while not _answers(where):
+    while not where.answers():
         if process.poll() not in (None, 0):
             raise Unreachable(f"the scheduler did not start: {_last_line(where)}\n  its log: {where.server_log}")
         if time.monotonic() > until:

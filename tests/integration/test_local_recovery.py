@@ -14,8 +14,9 @@ from pathlib import Path
 from engines import Desk, desk, gone, kill, shell, until
 from weft.local import recovery
 from weft.local.exits import exited
-from weft.local.identity import boot_id, identify, is_alive
+from weft.local.identity import Identity, boot_id, identify, is_alive
 from weft.local.reports import RunExited, RunStarted
+from weft.local.tree import below, processes
 
 DRIVER = """
 import asyncio, sys, json
@@ -59,18 +60,21 @@ def test_a_killed_engine_is_followed_by_one_that_finds_everything(tmp_path: Path
         first = engine_elsewhere(tmp_path, long="echo $$; sleep 1.5; exit 7", short="exit 3", slow="sleep 0.6; exit 5")
         long = tmp_path / "jobs" / "long" / "1"
         await until(lambda: (long / "started.json").exists() and (tmp_path / "jobs/short/1/exit.json").exists())
+        elders = [Identity(boot_id(), stat.pid, stat.start) for stat in below([first.pid], processes())]
         first.kill()
         first.wait()
+        leader = json.loads((long / "started.json").read_bytes().rstrip(b"\0"))["leader"]
         await until(lambda: (tmp_path / "jobs/slow/1/exit.json").exists())
         found = await adopting(tmp_path, "long", "short", "slow", "unheard-of")
         try:
-            leader = json.loads((long / "started.json").read_text())["leader"]
             assert (await found.started("long")).leader == tuple(leader)
             assert [(await found.exited(job)).code for job in ("short", "slow", "long")] == [3, 5, 7]
             assert found.log("long").split() == [str(leader[1])]
             never = await found.exited("unheard-of")
             assert (never.why, exited(never).how) == ("never-started", "lost")
             assert len(found.reports) == 5
+            for who in elders:
+                await gone(who)
         finally:
             await leave(found)
 
@@ -151,6 +155,32 @@ def test_a_killed_starter_is_replaced(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_killed_idle_shims_are_replaced(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            for turn in range(3):
+                first = [str(10 * turn + number) for number in range(4)]
+                for job in first:
+                    await found.run(shell("true", job=job))
+                assert found.engine.starter is not None
+                idle = [
+                    Identity(boot_id(), stat.pid, stat.start) for stat in below([found.engine.starter], processes())
+                ]
+                for who in idle:
+                    kill(who)
+                for who in idle:
+                    await gone(who)
+                for number in range(5, 9):
+                    found.engine.start(shell("sleep 60", job=str(10 * turn + number)))
+                for number in range(5, 9):
+                    await found.started(str(10 * turn + number))
+                for number in range(5, 9):
+                    found.engine.stop(str(10 * turn + number), 1, "cancelled", 0.0)
+                    await found.exited(str(10 * turn + number))
+
+    asyncio.run(scene())
+
+
 def test_what_was_given_up_never_starts(tmp_path: Path) -> None:
     async def scene() -> None:
         async with desk(tmp_path) as found:
@@ -174,7 +204,7 @@ def test_the_claim_names_the_shim(tmp_path: Path) -> None:
         async with desk(tmp_path) as found:
             found.engine.start(shell("sleep 60"))
             begun = await found.started()
-            found.path("started.json").unlink()
+            found.path("started.json").rename(found.path("claim.json"))
             evidence = recovery.look(str(found.path(".")), 0.0)
             assert evidence.shim == begun.shim
             assert recovery.fate(evidence, boot_id(), is_alive) == "alive"
@@ -188,9 +218,8 @@ def test_the_claim_names_the_shim(tmp_path: Path) -> None:
 def forge(folder: Path, boot: str, pid: int, start: int) -> None:
     """Files as a shim would have left them."""
     who = [boot, pid, start]
-    body = {"job": "1", "run": 1, "token": "t", "shim": who, "leader": who, "at": 1.0}
+    body = {"is": "started", "job": "1", "run": 1, "token": "t", "shim": who, "leader": who, "at": 1.0}
     folder.mkdir(parents=True)
-    (folder / "claim.json").write_text(json.dumps(body))
     (folder / "started.json").write_text(json.dumps(body))
 
 
@@ -259,8 +288,7 @@ def test_the_engine_dies_at_random_moments(tmp_path: Path) -> None:
                 job = f"j{number}"
                 ended = await found.exited(job)
                 if ended.why == "never-started":
-                    await asyncio.sleep(0)
-                    assert not found.path("started.json", job).exists()
+                    assert not found.path("output.log", job).exists()
                 else:
                     assert (ended.code, ended.why) == (number, "")
                     assert found.log(job) == "once\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import Desk, desk, order, shell
+from engines import PATH, Desk, desk, order, shell
 from weft.errors import InputError
 from weft.local.exits import exited
 from weft.local.order import RunOrder
@@ -58,12 +58,10 @@ def test_both_streams_go_to_one_private_log(tmp_path: Path) -> None:
 def test_files_say_what_happened(tmp_path: Path) -> None:
     ended, found = run(tmp_path, shell("sleep 0.05; exit 7", params=(("epochs", "3"),)))
     assert sorted(path.name for path in found.path(".").iterdir()) == [
-        "exit.json", "output.log", "params.json", "spec.json", "started.json",
+        "exit.json", "output.log", "params.json", "spec.json",
     ]  # fmt: skip
     record = json.loads(found.path("exit.json").read_text())
-    started = json.loads(found.path("started.json").read_text())
     assert (record["code"], record["why"], record["job"], record["run"]) == (7, "", "1", 1)
-    assert started["leader"][1] != started["shim"][1]
     assert 0.04 < ended.ran_s < 5
     assert json.loads(found.path("params.json").read_text()) == {"epochs": "3"}
     assert json.loads(found.path("spec.json").read_text())["argv"][0] == "/bin/sh"
@@ -182,6 +180,22 @@ def test_checkpoints_outlive_runs(tmp_path: Path) -> None:
             assert found.log(run=2).split() == ["half", "2"]
 
     asyncio.run(two())
+
+
+def test_nothing_of_the_schedulers_environment_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_SCHEDULER", "1")
+    _, found = run(tmp_path, order("env", env=(PATH, ("MINE", "x y\nz"))))
+    names = {line.partition("=")[0] for line in found.log().splitlines() if "=" in line}
+    assert {name for name in names if not name.startswith("WEFT_")} == {
+        "PATH", "MINE", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+    }  # fmt: skip
+
+
+def test_an_order_of_any_length(tmp_path: Path) -> None:
+    ended, found = run(tmp_path, order("/bin/sh", "-c", 'printf %s "$1" | wc -c', "sh", "x" * 100_000))
+    assert (ended.code, found.log().strip()) == (0, "100000")
+    assert [path.name for path in (tmp_path / "runtime").iterdir()] == ["bell.sock"]
 
 
 def test_memory_and_cpu_are_counted_over_the_whole_tree(tmp_path: Path) -> None:

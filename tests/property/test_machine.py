@@ -14,10 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from builders import Rig, node
 from checks import check, check_tally, snapshot
 from weft import registry
+from weft.core.folds.snapshots import snapshot as compact
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
 from weft.model import (
     ANYWHERE,
+    Alarm,
     Blocked,
     Cancelled,
     Decision,
@@ -217,6 +219,21 @@ class Restarted(Rig):
         return decisions
 
 
+class Compacted(Rig):
+    """With a scheduler beside it that is restored from a snapshot before every step."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        twin = self.fresh()
+        twin.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+        settled = not self.state.stepped
+        assert snapshot(twin.state) == snapshot(self.state)
+        decisions = super().tell(*events)
+        if settled:
+            assert list(twin.step(*events)) == decisions
+            assert snapshot(twin.state) == snapshot(self.state)
+        return decisions
+
+
 class Doubled(Rig):
     """With a scheduler beside it that sorts everything anew at each step."""
 
@@ -242,6 +259,11 @@ def test_the_state_stays_sound(policy: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_restart_changes_nothing(policy: str) -> None:
     run(lambda: Restarted(policy))
+
+
+@pytest.mark.parametrize("policy", KEYED)
+def test_a_snapshot_changes_nothing(policy: str) -> None:
+    run(lambda: Compacted(policy))
 
 
 @pytest.mark.parametrize("policy", KEYED)

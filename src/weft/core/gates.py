@@ -30,6 +30,18 @@ class Gates:
                 job.behind[other] = None
         return not job.behind and self._join_batch(job)
 
+    def recall(self, job: JobState) -> None:
+        """A job that was here before: it stands where it stood."""
+        for other in job.behind:
+            self._followers.setdefault(other, {})[job.id] = None
+        batch = job.job.batch
+        if not batch or not job.job.batch_limit or job.behind or job.status in ENDED:
+            return
+        if job.status == "blocked":
+            self._queued.setdefault(batch, deque()).append(job.id)
+        else:
+            self._going.setdefault(batch, {})[job.id] = None
+
     def matters(self, job: JobId) -> bool:
         """Whether anybody comes after it."""
         return job in self._followers

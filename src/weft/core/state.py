@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from weft.core.floor import Floor
-from weft.core.folds import jobs, nodes, plans, runs
+from weft.core.folds import jobs, nodes, plans, runs, snapshots
 from weft.core.gates import Gates
 from weft.core.job import ACTIVE, JobState, Status
 from weft.core.room import Occupant
@@ -37,8 +37,10 @@ from weft.model import (
     Paused,
     Planned,
     Progressed,
+    Recalled,
     Released,
     Reserve,
+    Restored,
     Resumed,
     Seconds,
     Start,
@@ -59,7 +61,7 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
     Exited: runs.exited, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped, Planned: plans.planned,
-    Alarm: plans.alarm,
+    Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
 }  # fmt: skip
 
 
@@ -109,6 +111,15 @@ class State:
         return job if job is not None and job.run == run and job.status in ACTIVE else None
 
     # ---- what the folds have in common
+
+    @property
+    def stamps(self) -> tuple[int, int, int]:
+        """The last ones given out, at the tail, at the front and to runs."""
+        return self._seq, self._front, self._runs
+
+    @stamps.setter
+    def stamps(self, stamps: tuple[int, int, int]) -> None:
+        self._seq, self._front, self._runs = stamps
 
     def next_run_stamp(self) -> int:
         self._runs += 1

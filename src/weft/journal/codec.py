@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_t
 from weft.errors import JournalError, nearest
 from weft.model import FACTS, Fact
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Goes up when an older Weft could no longer read what this one writes."""
 
 Pack = Callable[[Any], Any]

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
@@ -19,17 +20,22 @@ PAGE: Final = 1000
 TABLES: Final = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE facts (position INTEGER PRIMARY KEY, body TEXT NOT NULL)",
+    "CREATE TABLE snapshot (position INTEGER PRIMARY KEY, body TEXT NOT NULL)",
     "INSERT INTO meta VALUES ('weft', 'journal')",
     f"INSERT INTO meta VALUES ('format', '{FORMAT}')",
 )
 
 
 class SqliteJournal:
-    """Readers in other processes may read while this one appends."""
+    """Readers in other processes may read while this one appends.
+
+    The facts up to `base` may have been replaced by a snapshot that adds up to the same (`weft.journal.compaction`).
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         self.torn: str | None = None
+        self._has_tables = False
         self._refuse = "it was opened to read only" if readonly else ""
         with explained(self.path, "open"):
             os.close(open_private(self.path, os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT))
@@ -56,7 +62,22 @@ class SqliteJournal:
         """Nothing to do: every append has been synced."""
 
     def read(self, after: int = 0) -> Iterator[Fact]:
-        return self._facts(after, self._count)
+        base = self.base
+        early = self._rows("snapshot", 0, self._last("snapshot")) if after < base else iter(())
+        return chain(early, self._rows("facts", max(after, base), self._count))
+
+    @property
+    def base(self) -> int:
+        """How many facts the snapshot stands for."""
+        if not self._has_tables:
+            return 0
+        with self._explained("read"):
+            row = self._db.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()
+        return int(row[0]) if row else 0
+
+    @property
+    def snapshot_size(self) -> int:
+        return self._last("snapshot") if self.base else 0
 
     def __len__(self) -> int:
         return self._count
@@ -72,23 +93,28 @@ class SqliteJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _facts(self, after: int, until: int) -> Iterator[Fact]:
+    def _rows(self, table: str, after: int, until: int) -> Iterator[Fact]:
         # page by page, so that a reader who stops half way holds no transaction open
         for begin in range(after, until, PAGE):
             end = min(begin + PAGE, until)
             with self._explained("read"):
                 rows = self._db.execute(
-                    "SELECT position, body FROM facts WHERE position > ? AND position <= ? ORDER BY position",
+                    f"SELECT position, body FROM {table} WHERE position > ? AND position <= ? ORDER BY position",
                     (begin, end),
                 ).fetchall()
             if len(rows) != end - begin:
-                raise JournalError(f"{self.path}: facts are missing between position {begin + 1} and {end}")
+                raise JournalError(f"{self.path}: {table} are missing between position {begin + 1} and {end}")
             for position, body in rows:
                 try:
                     fact = decode_line(body)
                 except (JournalError, TypeError) as error:
                     raise JournalError(f"{self.path}: position {position}: {error}") from None
                 yield fact
+
+    def _last(self, table: str) -> int:
+        with self._explained("read"):
+            (last,) = self._db.execute(f"SELECT max(position) FROM {table}").fetchone()
+        return int(last or 0)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -123,14 +149,18 @@ class SqliteJournal:
         if not names:
             if not readonly:
                 self._create()
+            self._has_tables = not readonly
             return 0
         if not {"meta", "facts"} <= names:
             raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal; it holds {sorted(names)}")
+        self._has_tables = True
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
         if meta.get("weft") != "journal":
             raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal")
         found = str(meta.get("format"))
         check_format(int(found) if found.isdecimal() else found, str(self.path))
+        if not readonly and found != str(FORMAT):  # from now on it holds what only this Weft and later ones can read
+            self._db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
         return self._without_torn(readonly)
 
     def _create(self) -> None:
@@ -143,7 +173,7 @@ class SqliteJournal:
             "SELECT position, CAST(body AS BLOB) FROM facts ORDER BY position DESC LIMIT 1"
         ).fetchone()
         if last is None:
-            return 0
+            return self.base
         position, body = int(last[0]), bytes(last[1])
         if not is_garbled(body):
             return position

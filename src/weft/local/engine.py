@@ -21,11 +21,12 @@ from weft.local import bell, files, recovery
 from weft.local.ending import act_for
 from weft.local.environment import environment
 from weft.local.identity import Identity, boot_id, is_alive, send
-from weft.local.link import StarterLink
+from weft.local.link import StarterLink, forget_spooled
 from weft.local.order import RunOrder, is_plain
 from weft.local.reports import Report, RunExited, RunStarted, read_exited, read_started
 from weft.local.shim import LOUD, POKE
 from weft.local.survivors import kill_survivors
+from weft.local.tree import trees
 from weft.local.vigil import Vigil
 from weft.model import JobId, NodeId
 
@@ -71,6 +72,10 @@ class LocalEngine:
         """The runs that have not ended, each with its shim once it is known."""
         return {(run.job, run.run): run.shim for run in self._runs.values()}
 
+    def processes(self) -> dict[tuple[JobId, int], frozenset[int]]:
+        """The pids of every run that has started: looked up in /proc, so not for free."""
+        return trees({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
+
     @property
     def starter(self) -> int | None:
         """The pid of the warm starter, while there is one."""
@@ -82,6 +87,7 @@ class LocalEngine:
         for folder in (self._jobs_dir, self._runtime_dir):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        forget_spooled(self._runtime_dir)
         self._bell = bell.hang(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._bell.fileno(), self._on_bell)
@@ -113,10 +119,13 @@ class LocalEngine:
         if run.name in self._runs:
             raise InputError(f"run {run.run} of job {run.job} has been started already")
         self._runs[run.name] = run
-        if self._link is None:
-            self._spawn(self._settle(run))
-        else:
-            self._link.send(self._encode(order, run.token))
+        try:
+            if self._link is not None:
+                self._link.send(self._encode(order, run.token))
+                return
+        except OSError:
+            pass  # it was too long to be sent, and could not be written
+        self._spawn(self._settle(run))
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
         """Tell a run to end; False: it has ended. `preempted` and `moved` let it save its work first.
@@ -137,7 +146,8 @@ class LocalEngine:
             call = LOUD["kill" if grace_s == 0 else act_for(why)]
         known.stopping = True
         if known.shim is not None:
-            send(known.shim, call)
+            with contextlib.suppress(OSError):  # no descriptor for it: the shim looks by itself, a little later
+                send(known.shim, call)
         return True
 
     def kill_all(self) -> None:
@@ -239,7 +249,7 @@ class LocalEngine:
                     fate = "lost"
                 if fate == "lost":
                     evidence = self._examine(run)  # it may have written its record just before it went
-                    fate = "finished" if evidence.exited else "lost"
+                    fate = "finished" if evidence.ended else "lost"
                 if fate == "unclear" or (fate == "unclaimed" and not recovery.fence(folder)):
                     await asyncio.sleep(0.01)
                     continue
@@ -250,15 +260,10 @@ class LocalEngine:
 
     async def _conclude(self, run: _Run, fate: recovery.Fate, evidence: recovery.Evidence) -> None:
         run.token = run.token or evidence.token
-        if fate == "finished" and evidence.exited is not None:
-            self._finish(run, evidence.exited)
+        if fate == "finished" and evidence.ended is not None:
+            self._finish(run, evidence.ended)
         elif fate == "unclaimed" and run.leader is None:
-            # fenced by now; a run that had claimed and ended meanwhile left its record
-            exited = self._examine(run).exited
-            if exited is not None:
-                self._finish(run, exited)
-            else:
-                self._never_started(run, "its start was lost with the process that was to make it")
+            self._never_started(run, "its start was lost with the process that was to make it")
         elif fate == "fenced":
             self._never_started(run, "it had been given up before it started")
         elif fate == "reboot":

@@ -9,7 +9,10 @@ from typing import Any, Final
 
 SPEC: Final = "spec.json"
 CLAIM: Final = "claim.json"
-"""Whoever creates it decides: a shim that the run starts, an engine that it never will. It becomes `exit.json`."""
+"""Whoever creates it decides: a shim that the run starts, an engine that it never will.
+
+A shim's becomes `started.json` and then `exit.json`: one record, whose room on the disk is reserved at the start.
+"""
 STARTED: Final = "started.json"
 STOP: Final = "stop.json"
 EXIT: Final = "exit.json"

@@ -18,10 +18,19 @@ from weft.local.starter import LARGEST
 
 _SOURCE: Final = str(Path(__file__).resolve().parents[2])
 _CODE: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from weft.local.starter import main; main(*map(int, sys.argv[2:]))"
+    "import sys; sys.path.append(sys.argv[1]); from weft.local.starter import main; main(*map(int, sys.argv[2:]))"
 )
 _PYTHON: Final = ("-I", "-S", "-X", "utf8", "-c", _CODE)
 """Nothing of the caller's environment, no site packages: a small process forks fast."""
+
+SPOOLED: Final = "order-"
+
+
+def forget_spooled(spool_dir: str) -> None:
+    """Remove orders that nobody took before an earlier engine ended: their runs are given up."""
+    for name in os.listdir(spool_dir):
+        if name.startswith(SPOOLED):
+            os.unlink(f"{spool_dir}/{name}")
 
 
 class StarterLink:
@@ -51,7 +60,7 @@ class StarterLink:
 
     def send(self, order: bytes) -> None:
         if len(order) > LARGEST:
-            path = f"{self._spool_dir}/order-{secrets.token_hex(8)}"
+            path = f"{self._spool_dir}/{SPOOLED}{secrets.token_hex(8)}"
             files.write_new(path, order)
             order = files.to_json({"file": path})
         if not self._waiting and self._sent(order):

@@ -1,14 +1,17 @@
-"""What became of a run while nobody was looking: read from its files, judged by a table.
+"""What became of a run while nobody was looking: read from its one record, judged by a table.
 
-| exit.json | claim.json     | shim                | what became of it            |
-|-----------|----------------|---------------------|------------------------------|
-| there     | -              | -                   | finished, with its own code  |
-| -         | none           | -                   | unclaimed: it may be fenced  |
-| -         | fenced         | -                   | never started                |
-| -         | a shim's       | of another boot     | the machine was rebooted     |
-| -         | a shim's       | alive               | runs, or is just starting    |
-| -         | a shim's       | dead                | lost                         |
-| -         | cannot be read | -                   | being written, just now      |
+A shim creates the record as `claim.json`; it becomes `started.json`, then `exit.json`, by renaming.
+
+| record            | its shim        | what became of the run         |
+|-------------------|-----------------|--------------------------------|
+| exit.json         | -               | finished, with its own code    |
+| none              | -               | unclaimed: it may be fenced    |
+| claim, fenced     | -               | never started                  |
+| claim or started  | of another boot | the machine was rebooted       |
+| claim or started  | alive           | works, or is just starting     |
+| claim or started  | dead            | lost                           |
+| - with an exit    | not alive       | finished, but for the renaming |
+| cannot be read    | -               | being written, just now        |
 """
 
 from __future__ import annotations
@@ -28,34 +31,42 @@ Fate = Literal["finished", "unclaimed", "fenced", "reboot", "alive", "lost", "un
 @dataclass(frozen=True, slots=True)
 class Evidence:
     exited: RunExited | None = None
-    started: RunStarted | None = None
+    """From `exit.json`."""
+    record: dict[str, Any] | None = None
+    """From `started.json`, else `claim.json`."""
     claimed: bool = False
-    claim: dict[str, Any] | None = None
+    """There is a record, even if it cannot be read."""
     written_before_boot: bool = False
 
     @property
     def shim(self) -> Identity | None:
-        if self.started is not None:
-            return self.started.shim
-        return read_identity((self.claim or {}).get("shim"))
+        return read_identity((self.record or {}).get("shim"))
+
+    @property
+    def started(self) -> RunStarted | None:
+        return read_started(self.record or {})
+
+    @property
+    def ended(self) -> RunExited | None:
+        """How the run ended, if that has been written, in whichever file."""
+        return self.exited or read_exited(self.record or {})
 
     @property
     def token(self) -> str:
-        return str((self.claim or {}).get("token", ""))
+        return str((self.record or {}).get("token", ""))
 
 
 def look(folder: str, booted_at: float) -> Evidence:
-    """Claim before exit: a claim that has just become an exit record is then still seen."""
-    claim = files.read_object(f"{folder}/{files.CLAIM}")
-    claimed_at = _written_at(f"{folder}/{files.CLAIM}")
-    exited = files.read_object(f"{folder}/{files.EXIT}")
-    started = files.read_object(f"{folder}/{files.STARTED}")
+    """In the order in which the record moves: one that moves on meanwhile is seen where it goes."""
+    claim, started, exited = (
+        files.read_object(f"{folder}/{name}") for name in (files.CLAIM, files.STARTED, files.EXIT)
+    )
+    written_at = _written_at(f"{folder}/{files.STARTED}") or _written_at(f"{folder}/{files.CLAIM}")
     return Evidence(
         read_exited(exited) if exited else None,
-        read_started(started) if started else None,
-        claim is not None or claimed_at is not None,
-        claim or (started and {"token": started.get("token", "")}) or None,
-        claimed_at is not None and claimed_at < booted_at,
+        started or claim,
+        bool(started or claim or written_at),
+        written_at is not None and written_at < booted_at,
     )
 
 
@@ -64,10 +75,12 @@ def fate(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) ->
         return "finished"
     shim = evidence.shim
     if shim is not None:
-        if shim.boot != boot:
-            return "reboot"
-        return "alive" if is_alive(shim) else "lost"
-    if evidence.claim is not None and evidence.claim.get("fenced"):
+        if shim.boot == boot and is_alive(shim):
+            return "alive"
+        if evidence.ended is not None:
+            return "finished"
+        return "lost" if shim.boot == boot else "reboot"
+    if evidence.record is not None and evidence.record.get("fenced"):
         return "fenced"
     if not evidence.claimed:
         return "unclaimed"
@@ -85,6 +98,10 @@ def fence(folder: str) -> bool:
         files.write_all(handle, files.to_json({"fenced": True}))
     finally:
         os.close(handle)
+    # the name is free again once a shim has started the run
+    if any(os.path.exists(f"{folder}/{name}") for name in (files.STARTED, files.EXIT)):
+        os.unlink(f"{folder}/{files.CLAIM}")
+        return False
     return True
 
 

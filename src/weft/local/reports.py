@@ -59,6 +59,8 @@ def read_identity(value: object) -> Identity | None:
 
 def read_started(body: Mapping[str, Any]) -> RunStarted | None:
     """From `started.json` or the bell; None: it is no such record."""
+    if body.get("is") != "started":
+        return None
     leader, shim = read_identity(body.get("leader")), read_identity(body.get("shim"))
     match body:
         case {"job": str(job), "run": int(run), "at": float(at)} if leader and shim and math.isfinite(at):

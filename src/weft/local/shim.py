@@ -37,7 +37,8 @@ class Shim:
         self.order, self.raw, self.me = order, raw, identify(os.getpid())
         self.cpu_before_s = time.process_time()
         self.folder = order["dir"]
-        self.home = self.claim = self.log = self.leader = -1
+        self.home = self.record = self.log = self.leader = -1
+        self.name, self.length = files.CLAIM, 0
         self.status: int | None = None
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
@@ -59,7 +60,7 @@ class Shim:
             self.why, self.detail = "shim-error", repr(error)
             self._end_everybody()
         kept = self._finish()
-        for handle in (self.claim, self.home, self.log):
+        for handle in (self.record, self.home, self.log):
             os.close(handle)
         return kept
 
@@ -86,13 +87,13 @@ class Shim:
         self.home = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         os.fchdir(self.home)
         try:
-            self.claim = os.open(files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self.record = os.open(files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             os.close(self.home)
             return False
         try:
-            os.posix_fallocate(self.claim, 0, RECORD_BYTES)
-            os.pwrite(self.claim, files.to_json({**self._names(), "shim": self.me}), 0)
+            os.posix_fallocate(self.record, 0, RECORD_BYTES)
+            self._write(files.to_json({"is": "claimed", **self._names()}))
             files.write_new(files.SPEC, self.raw)
             if self.order["params"]:
                 files.write_new(files.PARAMS, files.to_json(self.order["params"]))
@@ -108,7 +109,7 @@ class Shim:
         """Nothing could be written, so nothing was started: whoever listens is told, and no record is left."""
         self.why = "disk-full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "no-files"
         self.detail = f"cannot write in {self.folder!r}: {error.strerror}"
-        self._ring(self._record())
+        self._ring(files.to_json(self._exit()))
 
     def _start(self) -> None:
         order = self.order
@@ -117,18 +118,13 @@ class Shim:
         )
         self.started_at, self.started = time.time(), time.monotonic()
         os.fchdir(self.home)
-        started = {
-            **self._names(),
-            "shim": self.me,
-            "leader": identify(self.leader),
-            "at": self.started_at,
-        }
-        try:
-            files.write_whole(files.STARTED, files.to_json(started))
-        except OSError as error:
-            # the claim names the shim; that is enough to find it by
-            self._log(f"cannot write {files.STARTED}: {error.strerror}")
-        self._ring({"is": "started", **started})
+        started = {"is": "started", **self._names(), "leader": identify(self.leader), "at": self.started_at}
+        message = files.to_json(started)
+        with contextlib.suppress(OSError):  # the claim names the shim, too: that is enough to find the run by
+            self._write(message)
+            os.rename(files.CLAIM, files.STARTED)
+            self.name = files.STARTED
+        self._ring(message)
 
     def _log(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -149,6 +145,7 @@ class Shim:
             self._do(ending.due(now))
             if cap and now >= check_at:
                 rotate_when_over(cap)
+                self._listen(ending, POKE)  # a poke may have failed, for want of descriptors
                 check_at = now + 1.0
             due = [at for at in (ending.next_at(), check_at if cap else None) if at is not None]
             got = self._sleep(max(0.0, min(due) - now) if due else None)
@@ -240,9 +237,14 @@ class Shim:
             self.why = "oom"
 
     def _names(self) -> dict[str, Any]:
-        return {"job": self.order["job"], "run": self.order["run"], "token": self.order["token"]}
+        return {"job": self.order["job"], "run": self.order["run"], "token": self.order["token"], "shim": self.me}
 
-    def _record(self) -> dict[str, Any]:
+    def _write(self, content: bytes) -> None:
+        """Put this into the record, over what was there: whoever reads meanwhile finds one or the other."""
+        os.pwrite(self.record, content.ljust(self.length), 0)
+        self.length = max(self.length, len(content))
+
+    def _exit(self) -> dict[str, Any]:
         code = self.code
         return {
             "is": "exited",
@@ -262,19 +264,18 @@ class Shim:
         }
 
     def _finish(self) -> bool:
-        """Write the record where the claim was, in blocks that are already ours; try for as long as it takes.
+        """Write down the exit, in blocks that are already ours; try for as long as it takes.
 
         False: the directory has gone, and with it all that says that this run is over but our own end.
         """
         os.fchdir(self.home)
-        record = self._record()
-        content = files.to_json(record)
+        message = files.to_json(self._exit())
         while True:
             try:
-                os.pwrite(self.claim, content, 0)
-                os.ftruncate(self.claim, len(content))
-                os.fsync(self.claim)
-                os.rename(files.CLAIM, files.EXIT)
+                self._write(message)
+                os.ftruncate(self.record, self.length)
+                os.fsync(self.record)
+                os.rename(self.name, files.EXIT)
                 kept = True
                 break
             except FileNotFoundError:
@@ -282,10 +283,10 @@ class Shim:
                 break
             except OSError:
                 time.sleep(RETRY_S)
-        self._ring(record)
+        self._ring(message)
         return kept
 
-    def _ring(self, message: dict[str, Any]) -> None:
-        bell.ring(self.order["bell_dir"], files.to_json(message))
+    def _ring(self, message: bytes) -> None:
+        bell.ring(self.order["bell_dir"], message)
         if self.home >= 0:
             os.fchdir(self.home)

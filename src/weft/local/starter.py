@@ -60,6 +60,12 @@ class Pool:
         if not self._any_idle.poll(0):
             os.eventfd_write(self.wanted, 1)
 
+    def lose(self) -> None:
+        """A shim was killed, perhaps an idle one. Too few counted as idle does no harm; too many would."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.idle)
+        os.eventfd_write(self.seats, 1)
+
     def take(self) -> bytes:
         """The next order, once there is one; nothing: there will be none."""
         return bytes(self._order[: self.orders.recv_into(self._order)])
@@ -88,7 +94,9 @@ def main(control_fd: int, orders_fd: int) -> None:
         if pool.wanted in ready:
             os.eventfd_read(pool.wanted)
             wanted = 1
-        wanted += _killed()
+        for _ in range(_killed()):
+            pool.lose()
+            wanted += 1
 
 
 def _fork(pool: Pool, control_fd: int) -> bool:
@@ -106,7 +114,7 @@ def _fork(pool: Pool, control_fd: int) -> bool:
 
 
 def _killed() -> int:
-    """Collect the dead; how many did not end by themselves: they may have counted as idle."""
+    """Collect the dead; how many of them did not end by themselves."""
     killed = 0
     with contextlib.suppress(ChildProcessError):
         while status := os.waitpid(-1, os.WNOHANG):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from weft.local.identity import Identity, ProcStat, boot_id, read_stat, send
+
+K = TypeVar("K")
 
 
 def processes() -> list[ProcStat]:
@@ -30,6 +33,12 @@ def below(roots: Iterable[int], all_of_them: Iterable[ProcStat]) -> list[ProcSta
                 todo.append(stat.pid)
                 found.append(stat)
     return [stat for stat in found if not stat.dead]
+
+
+def trees(roots: Mapping[K, int]) -> dict[K, frozenset[int]]:
+    """The living descendants of each of these pids, as of one moment."""
+    everybody = processes()
+    return {key: frozenset(stat.pid for stat in below([pid], everybody)) for key, pid in roots.items()}
 
 
 def signal_below(root: int, *signals: int) -> int:

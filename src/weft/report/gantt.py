@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FEW_RUNS: Final = 2000
 FEW_GPUS: Final = 64
 STRETCHES: Final = 600
+FOLLOWED: Final = frozenset({Start, Exited, NodeJoined, NodeLost})
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class _Holds:
     past: list[_Hold] = field(default_factory=list)
     now: dict[JobId, tuple[int, list[_Hold]]] = field(default_factory=dict)
     runs: int = 0
-    at: Seconds = 0.0
 
     def start(self, fact: Start) -> None:
         if fact.job not in self.now:
@@ -92,9 +92,9 @@ class _Holds:
             else:
                 del self.now[job]
 
-    def end(self) -> None:
+    def end(self, at: Seconds) -> None:
         for _, holds in self.now.values():
-            self._close(holds, self.at)
+            self._close(holds, at)
 
     def _close(self, holds: Iterable[_Hold], at: Seconds) -> None:
         for hold in holds:
@@ -105,7 +105,11 @@ class _Holds:
 
 def chart(facts: Iterable[Fact]) -> Gantt:
     holds = _Holds()
+    at = 0.0
     for fact in facts:
+        at = fact.at
+        if type(fact) not in FOLLOWED:
+            continue
         if isinstance(fact, Start):
             holds.start(fact)
         elif isinstance(fact, Exited):
@@ -114,8 +118,7 @@ def chart(facts: Iterable[Fact]) -> Gantt:
             holds.nodes.setdefault(fact.node.id, len(fact.node.gpus))
         elif isinstance(fact, NodeLost):
             holds.lose(fact.node, fact.at)
-        holds.at = fact.at
-    holds.end()
+    holds.end(at)
     nodes = [(name, gpus) for name, gpus in holds.nodes.items() if gpus]
     until = max((hold.end_s for hold in holds.past), default=0.0)
     if holds.runs <= FEW_RUNS and sum(gpus for _, gpus in nodes) <= FEW_GPUS:

@@ -9,7 +9,10 @@ import logging.handlers
 import os
 import signal
 import sys
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import grpc.aio
@@ -23,17 +26,17 @@ from weft.wire.places import Places, places
 from weft.wire.service import OPTIONS
 
 LOG_BYTES: Final = 1 << 20
+LOCK_S: Final = 10.0
 log = logging.getLogger("weft.server")
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
+    """With two words: the folders of its state and of its sockets."""
     os.umask(0o077)
-    here = places()
+    here = Places(*map(Path, words)) if len(words) == 2 else places()
     here.make()
     lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _locked(lock, here):
         return 0  # another one was faster, and serves
     os.truncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
@@ -49,10 +52,23 @@ def main() -> int:
     return 0
 
 
+def _locked(lock: int, here: Places) -> bool:
+    """One that was killed may take a moment to let go of the lock."""
+    until = time.monotonic() + LOCK_S
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if here.answers():
+                return False
+        time.sleep(0.01)
+    return False
+
+
 async def _serve(here: Places) -> None:
     settings = load(here.state)
-    machine = this_machine(settings)
-    running = Running(here, settings, machine.node, machine.uuids)
+    running = Running(here, settings, *this_machine(settings))
     server = grpc.aio.server(options=OPTIONS)
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
@@ -81,4 +97,4 @@ def _log_to(here: Places) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from weft.core.state import State
 from weft.local.engine import LocalEngine
 from weft.local.exits import exited
+from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
-from weft.model import Decision, Event, Node, Seconds, Start, Started, Stop, Task
+from weft.model import Decision, Event, NodeId, Seconds, Start, Started, Stop, Task
 
+log = logging.getLogger(__name__)
 Tell = Callable[[Callable[[Seconds], Sequence[Event]]], None]
 
 
 class Hands:
     """Carries decisions out on this machine."""
 
-    def __init__(self, node: Node, uuids: Sequence[str], jobs: Path, runtime: Path, progress: Path) -> None:
-        self._node, self._uuids, self._progress = node, tuple(uuids), str(progress)
-        self.engine = LocalEngine(node.id, jobs, runtime, self._report)
+    def __init__(self, node: NodeId, machine: Machine, jobs: Path, runtime: Path, progress: Path) -> None:
+        self._machine, self._progress = machine, str(progress)
+        self.engine = LocalEngine(node, jobs, runtime, self._report)
         self._state: State | None = None
         self._tell: Tell | None = None
+
+        self.after_exit: Callable[[RunExited], Awaitable[Callable[[Seconds], Sequence[Event]]]] | None = None
+        """Where somebody looks at the GPUs once a run has left them: what is found goes before the exit."""
+        self._tasks: set[asyncio.Future[None]] = set()
 
     def serve(self, state: State, tell: Tell) -> None:
         """For whom it works: reports go there."""
@@ -47,8 +55,8 @@ class Hands:
             env=task.env,
             chdir=task.chdir,
             name=job.job.name,
-            gpus=gpus,
-            gpu_uuids=tuple(self._uuids[gpu] for gpu in gpus) if self._uuids else (),
+            gpus=self._machine.indices(gpus),
+            gpu_uuids=self._machine.uuids(gpus),
             memory_mb=max(memory, default=0) if isinstance(memory, tuple) else memory,
             params=job.job.params,
             restarts=start.run - 1,
@@ -62,7 +70,21 @@ class Hands:
 
     def _report(self, report: Report) -> None:
         assert self._tell is not None
-        self._tell(lambda now: self._events(report, now))
+        if isinstance(report, RunExited) and self.after_exit is not None:
+            task = asyncio.ensure_future(self._look_then_tell(report, self.after_exit(report)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._tell(lambda now: self._events(report, now))
+
+    async def _look_then_tell(self, report: RunExited, look: Awaitable[Callable[[Seconds], Sequence[Event]]]) -> None:
+        assert self._tell is not None
+        found: Callable[[Seconds], Sequence[Event]] = lambda _: ()  # noqa: E731
+        try:
+            found = await look
+        except Exception:
+            log.exception("could not look at the GPUs of job %s", report.job)
+        self._tell(lambda now: [*found(now), *self._events(report, now)])
 
     def _events(self, report: Report, now: Seconds) -> list[Event]:
         assert self._state is not None

@@ -1,39 +1,34 @@
-"""What this machine has."""
+"""The machine that a scheduler works on, as its settings and the driver say."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-from dataclasses import dataclass
 
 from weft.errors import InputError
-from weft.model import Gpu, Node
+from weft.local.gpus import Declared, Machine, discover
+from weft.local.nvml import NoDriver, Nvml, open_nvml
 from weft.server.settings import Settings
+from weft.wire.values import megabytes, whole
+
+MOST_INDEX = 4095
 
 
-@dataclass(frozen=True)
-class Machine:
-    node: Node
-    uuids: tuple[str, ...] = ()
-
-
-def this_machine(settings: Settings) -> Machine:
-    gpus = _declared(settings) if settings.gpus else ()
+def this_machine(settings: Settings) -> tuple[Machine, Nvml | NoDriver]:
+    nvml = open_nvml(os.environ)
     name = re.sub(r"[^A-Za-z0-9_.-]", "", platform.node().split(".")[0]) or "local"
-    return Machine(Node(name, gpus, cpus=len(os.sched_getaffinity(0)), ram_mb=_ram_mb()))
+    return discover(name, nvml, declared(settings)), nvml
 
 
-def _declared(settings: Settings) -> tuple[Gpu, ...]:
-    count = len(settings.gpus.split(","))
-    models = settings.models.split(",") if settings.models else [""] * count
-    memories = settings.memories.split(",") if settings.memories else ["24576"] * count
-    if not len(models) == len(memories) == count:
-        raise InputError(
-            f"{count} GPUs, {len(models)} models, {len(memories)} memories", hint="give one of each per GPU"
-        )
-    return tuple(Gpu(model, int(memory)) for model, memory in zip(models, memories, strict=True))
-
-
-def _ram_mb() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+def declared(settings: Settings) -> Declared | None:
+    """The GPUs that were declared, each list checked; None: the driver is asked."""
+    if not settings.gpus:
+        if settings.models or settings.memories:
+            raise InputError("models or memories without GPUs", hint="add --gpus 0,1: one index for each")
+        return None
+    return Declared(
+        tuple(whole(text, 0, MOST_INDEX) for text in settings.gpus.split(",")),
+        tuple(text.strip() for text in settings.models.split(",")) if settings.models else (),
+        tuple(megabytes(text) for text in settings.memories.split(",")) if settings.memories else (),
+    )

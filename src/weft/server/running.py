@@ -15,6 +15,8 @@ from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
+from weft.local.gpus import Machine
+from weft.local.nvml import NoDriver, Nvml
 from weft.model import Event, Node, NodeJoined, NodeLost
 from weft.server.clock import Clock
 from weft.server.desk import Desk
@@ -22,7 +24,9 @@ from weft.server.hands import Hands
 from weft.server.loop import RETRY_S, Loop
 from weft.server.operations import operate
 from weft.server.progress import Progress
+from weft.server.sentry import Sentry
 from weft.server.settings import Settings
+from weft.server.upkeep import Upkeep
 from weft.wire.places import Places
 
 SPACE_MB: Final = 16
@@ -31,17 +35,20 @@ log = logging.getLogger(__name__)
 
 
 class Running:
-    def __init__(self, places: Places, settings: Settings, node: Node, uuids: tuple[str, ...] = ()) -> None:
+    def __init__(self, places: Places, settings: Settings, machine: Machine, nvml: Nvml | NoDriver) -> None:
         self.places, self.settings, self.policy = places, settings, settings.policy
         self.journal = SqliteJournal(places.database)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.scheduler = self._replayed()
-        self.node = self._settle_node(node)
-        self.hands = Hands(self.node, uuids, places.jobs, places.runtime, places.progress)
+        self.machine = machine
+        self.node = self._settle_node(machine.node)
+        self.hands = Hands(self.node.id, machine, places.jobs, places.runtime, places.progress)
+        self.sentry = Sentry(machine, nvml)
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self.hands.carry_out)
         self.desk = self._desk()
         self.progress = Progress(places)
+        self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
         """When something was last queued, running or asked."""
@@ -81,6 +88,10 @@ class Running:
         for job in [job for job in self.scheduler.state.active.values() if job.leaving]:
             self.hands.engine.stop(job.id, job.run, job.stop_why)
         self.loop.set_alarm_again()
+        self.sentry.open(self)
+        if self.sentry.awake:
+            self.hands.after_exit = lambda report: self.sentry.look(self, (report.job, report.run))
+        self.upkeep.open()
         self.loop.wake()
 
     def _joining(self, now: float) -> list[Event]:
@@ -94,6 +105,8 @@ class Running:
     async def close(self) -> None:
         self.loop.close()
         self.progress.close()
+        await self.sentry.close()
+        await self.upkeep.close()
         await self.hands.engine.close()
         self.journal.close()
 
@@ -132,7 +145,7 @@ class Running:
 
     def readings(self) -> Mapping[tuple[str, int], Mapping[str, Any]]:
         """What the driver says of each GPU, where there is one."""
-        return {}
+        return self.sentry.readings()
 
     def is_idle(self) -> bool:
         state = self.scheduler.state

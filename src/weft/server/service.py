@@ -63,6 +63,8 @@ class Service:
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
         running = self._running
         reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
+        if request.verb == "forget":
+            running.upkeep.forgotten(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from weft.errors import InputError
 
@@ -23,7 +23,7 @@ class Settings:
     """Declared indices, such as 0,1; empty: those that the driver shows."""
     models: str = ""
     memories: str = ""
-    foreign: str = "avoid"
+    foreign: Literal["avoid", "share", "ignore"] = "avoid"
     """What other people's processes on a GPU mean: avoid, share or ignore."""
     idle_s: float = 600.0
     """It ends by itself after so long with nothing queued or running; 0: never."""

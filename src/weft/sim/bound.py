@@ -15,6 +15,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Final, Literal
 
 from weft.model import Node, Profile
+from weft.sim.muri import makespan_since
 from weft.sim.speed import ACROSS_NODES, ACROSS_SWITCHES
 from weft.sim.trace import TraceJob
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, cycle_s
@@ -60,7 +61,8 @@ def bounds(
     """For a trace of which every job gets done; the JCT of those that are measured, by their submission."""
     needs = sorted(_needs(jobs, nodes, model), key=lambda need: need.ready_s)
     some = [need for need in needs if measured(need.submit_s)]
-    first_s = min(need.submit_s for need in needs)
+    since_s = makespan_since(model)
+    first_s = min(need.submit_s for need in needs) if since_s is None else since_s
     alone_s = max(need.ready_s + need.least_s for need in needs) - first_s
     submits_s = fsum(need.submit_s for need in some)
     alone_sum_s = fsum(need.ready_s + need.least_s for need in some) - submits_s

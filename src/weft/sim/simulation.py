@@ -131,7 +131,7 @@ def _quirks(setting: Setting) -> Quirks:
 def _little_garbage() -> Iterator[None]:
     """Facts live to the end: collecting them again and again costs 15 %."""
     threshold = gc.get_threshold()
-    gc.collect()
+    gc.collect(1)  # not all: where much is loaded, that takes longer than a small simulation
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)
     try:

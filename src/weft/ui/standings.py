@@ -112,7 +112,7 @@ def _spread(contest: Contest) -> tuple[Columns, Rows]:
     rows = []
     for entry in contest.entries:
         found = [entry.outcome.figures.get(key) for key in FIGURES]
-        cells = [_cell(key, each.ci95 if each else None) for key, each in zip(FIGURES, found, strict=True)]
+        cells = [figures.cell(key, each.ci95 if each else None) for key, each in zip(FIGURES, found, strict=True)]
         rows.append([_name(entry), *cells])
     return [("policy", "policy"), *((f"{_stem(key)}_ci95", COLUMNS[key]) for key in FIGURES)], rows
 
@@ -136,7 +136,7 @@ def _wide(contest: Contest, base: Outcome | None) -> tuple[Columns, Rows]:
         columns += more[1:]
         for at, row in enumerate(rows):
             row += beside[at][1:] if at < len(beside) else [NOTHING] * (len(more) - 1)
-    return columns, rows
+    return columns, [[_short(key, cell) for (key, _), cell in zip(columns, row, strict=True)] for row in rows]
 
 
 # ---- cells
@@ -152,12 +152,12 @@ def _mean(key: str, entry: Entry, is_best: bool) -> render.Cell:
     values = [run[key] for run in entry.runs if run[key] is not None]
     if not values:
         return NOTHING
-    return _cell(key, values[0] if len(entry.runs) == 1 else sum(values) / len(values), best=is_best)
+    return figures.cell(key, values[0] if len(entry.runs) == 1 else sum(values) / len(values), best=is_best)
 
 
 def _bounds(contest: Contest, kind: str) -> Sequence[render.Cell]:
     assert contest.bounds is not None
-    return [_cell(key, contest.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
+    return [figures.cell(key, contest.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
 
 
 def _over_bound(contest: Contest, entry: Entry, key: str) -> float | None:
@@ -174,14 +174,14 @@ def shares(policy: str) -> bool:
     return registry.policy(policy).oversubscription > 1
 
 
-def _cell(key: str, value: float | None, *, best: bool = False) -> render.Cell:
+def _short(column: str, cell: render.Cell) -> render.Cell:
     """Digits enough to compare by; --json has all."""
-    cell = figures.cell(key, value, best=best)
-    return cell._replace(raw=round(value, 1 if key in SECONDS else 3)) if isinstance(value, float) else cell
+    seconds = {column, f"{column.removesuffix('_ci95')}_s"} & SECONDS
+    return cell._replace(raw=f"{cell.raw:.{1 if seconds else 3}f}") if isinstance(cell.raw, float) else cell
 
 
 def _times(value: float | None) -> render.Cell:
-    return NOTHING if value is None else render.Cell(round(value, 3), f"x{value:.2f}")
+    return NOTHING if value is None else render.Cell(value, f"x{value:.2f}")
 
 
 def _stem(key: str) -> str:

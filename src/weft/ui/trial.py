@@ -16,8 +16,7 @@ from weft.ui import workload
 from weft.ui.workers import Tick
 
 OF_JOBS: Final = (
-    "jobs", "finished", "failed", "unfinished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s",
-    "avg_first_wait_s", "fairness_max_rho",
+    "jobs", "finished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "fairness_max_rho",
 )  # fmt: skip
 """Figures that jobs outside the measured span are left out of."""
 

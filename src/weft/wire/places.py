@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -46,6 +47,15 @@ class Places:
     def progress(self) -> Path:
         """Where jobs report their progress."""
         return self.runtime / "progress.sock"
+
+    def answers(self) -> bool:
+        """Whether somebody listens at the socket."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return False
+        return True
 
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime):

@@ -173,7 +173,7 @@ def test_nested_values_come_back_as_their_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "says"), [(2, "format 2.*\n  upgrade"), (0, "no journal format"), ("1", "no journal")]
+    ("found", "says"), [(3, "format 3.*\n  upgrade"), (0, "no journal format"), ("1", "no journal")]
 )
 def test_formats_that_cannot_be_read(found: object, says: str) -> None:
     check_format(1, "a.jsonl:1")

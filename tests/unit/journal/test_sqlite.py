@@ -31,7 +31,7 @@ def change(path: Path, *statements: str) -> None:
 def test_the_tables(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "1"}
+        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "2"}
         assert list(db.execute("SELECT position, body FROM facts")) == [
             (1, '{"fact":"Wake","at":1.0}'),
             (2, '{"fact":"Wake","at":2.0}'),
@@ -67,8 +67,8 @@ def test_a_missing_record_is_an_error(path: Path) -> None:
 
 
 def test_a_format_from_the_future(path: Path) -> None:
-    change(path, "UPDATE meta SET value = '2' WHERE key = 'format'")
-    with pytest.raises(JournalError, match=r"run\.db: written in journal format 2.*\n.*upgrade"):
+    change(path, "UPDATE meta SET value = '3' WHERE key = 'format'")
+    with pytest.raises(JournalError, match=r"run\.db: written in journal format 3.*\n.*upgrade"):
         SqliteJournal(path)
 
 
@@ -95,3 +95,15 @@ def test_a_name_with_odd_characters(tmp_path: Path) -> None:
     with SqliteJournal(path) as journal:
         journal.append(Wake(1.0))
     assert path.exists()
+
+
+def test_an_older_journal_is_read_and_marked_as_soon_as_it_may_be_written_to(path: Path) -> None:
+    change(path, "UPDATE meta SET value = '1' WHERE key = 'format'")
+    change(path, "DROP TABLE snapshot")
+    with SqliteJournal(path, readonly=True) as reader:
+        assert len(list(reader.read())) == 2
+    with SqliteJournal(path) as journal:
+        journal.append(Wake(3.0))
+        assert len(list(journal.read())) == 3
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("2",)

@@ -138,4 +138,5 @@ def _say_failed(args: argparse.Namespace, contest: Contest) -> int:
         what = f"{entry.policy}: {entry.failed}"
         found = {"error": {"code": "policy-failed", "message": what, "hint": ""}}
         print(json.dumps(found) if args.json else f"weft: error: {what}", file=sys.stderr)
-    return 1 if failed else 0
+    unfinished = any(run["unfinished"] for entry in contest.entries for run in entry.runs)
+    return 1 if failed or unfinished else 0

@@ -66,9 +66,11 @@ def _say_made(variants: Variants) -> None:
 
 def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
     """Every variant under every policy that some figure asks for, each once."""
+    from weft import registry
     from weft.report.muri_pictures import PLANS
     from weft.sim.cluster import read_cluster
     from weft.sim.fits import split_feasible
+    from weft.sim.muri import QUIRKS, Quirks
     from weft.sim.simulation import Setting
     from weft.ui.bars import Bars
     from weft.ui.trial import Trial, pack
@@ -76,12 +78,15 @@ def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[s
     from weft.ui.workers import Failed, cpus, run_all
 
     nodes = read_cluster(args.cluster)
+    placements = [
+        registry.placement(name) for name in dict.fromkeys(each.placement for each in (Quirks(), *QUIRKS.values()))
+    ]
     wanted: dict[tuple[str, str], Trial] = {}
     sizes: list[int] = []
     for of_mixes, group in ((False, variants.traces), (True, variants.mixes)):
         policies = dict.fromkeys(name for plan in PLANS if plan.mixes == of_mixes for name in plan.policies)
         for each in group:
-            jobs, left_out = split_feasible(each.jobs, nodes)
+            jobs, left_out = split_feasible(each.jobs, nodes, placements)
             if left_out:
                 render.say(f"{each.name}: left out {len(left_out):,} jobs that {args.cluster} cannot hold")
             if jobs:

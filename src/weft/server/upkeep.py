@@ -1,0 +1,101 @@
+"""What a scheduler does now and then: shortens its journal, forgets what ended long ago, removes its folders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.model import Event, Forgotten
+
+if TYPE_CHECKING:
+    from weft.server.running import Running
+
+TURN_S: Final = 5.0
+FACTS: Final = 50_000
+"""Fewer facts than this are not worth the trouble."""
+FACTS_PER_JOB: Final = 6
+"""A job takes about four facts; a snapshot one."""
+FORGET: Final = 1000
+"""At a time."""
+_COMPACT: Final = "import os, sys; os.nice(10); from weft.journal.compaction import compact; compact(sys.argv[1])"
+log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._task: asyncio.Task[None] | None = None
+        self._doomed: set[str] = set()
+        self.compactions = 0
+
+    def open(self) -> None:
+        known = self._running.scheduler.state.jobs
+        self._doomed.update(entry.name for entry in os.scandir(self._running.places.jobs) if entry.name not in known)
+        self._task = asyncio.get_running_loop().create_task(self._turn_after_turn())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _turn_after_turn(self) -> None:
+        while True:
+            await asyncio.sleep(TURN_S)
+            try:
+                self._forget_old()
+                await self._remove_folders()
+                await self._shorten()
+            except Exception:
+                log.exception("upkeep failed; it is tried again")
+
+    # ---- what ended long ago
+
+    def forgotten(self, jobs: tuple[str, ...]) -> None:
+        """Their folders are to go."""
+        self._doomed.update(jobs)
+
+    def _forget_old(self) -> None:
+        running = self._running
+        before = running.loop.clock.now() - running.settings.keep_s
+        old: list[str] = []
+        for job in running.scheduler.state.ended.values():
+            if (job.ended_at or 0.0) >= before or len(old) >= FORGET:
+                break
+            old.append(job.id)
+        if old:
+            running.loop.tell(lambda now: self._forget(now, tuple(old)))
+
+    def _forget(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
+        self.forgotten(jobs)
+        return [Forgotten(now, jobs)]
+
+    async def _remove_folders(self) -> None:
+        jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs
+        gone = [job for job in self._doomed if job not in known]
+        self._doomed.difference_update(gone)
+        for job in gone:
+            await asyncio.to_thread(_remove, jobs / job)
+
+    # ---- the journal
+
+    async def _shorten(self) -> None:
+        running = self._running
+        facts = len(running.journal) - running.journal.base
+        if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
+            return
+        command = (sys.executable, "-c", _COMPACT, str(running.places.database))
+        process = await asyncio.create_subprocess_exec(*command)
+        if await process.wait():
+            log.error("could not shorten the journal: exit code %s", process.returncode)
+        else:
+            self.compactions += 1
+            log.info("shortened the journal by %d facts", facts)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
