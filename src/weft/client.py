@@ -231,16 +231,17 @@ def start_scheduler(where: Places) -> None:
     until = time.monotonic() + START_S
     while not where.answers():
         if process.poll() not in (None, 0):
-            raise Unreachable(f"the scheduler did not start: {_last_line(where)}\n  its log: {where.server_log}")
+            raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
         if time.monotonic() > until:
             raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
         time.sleep(0.01)
     process.returncode = 0  # it lives on: nobody waits for it here
 
 
-def _last_line(where: Places) -> str:
+def _last_error(where: Places) -> str:
     try:
         lines = where.server_log.read_text(errors="replace").strip().splitlines()
     except OSError:
         return "it left no log"
-    return lines[-1] if lines else "its log is empty"
+    errors = [line.partition(" ERROR ")[2].partition(": ")[2] for line in lines if " ERROR " in line]
+    return errors[-1] if errors else lines[-1] if lines else "its log is empty"
