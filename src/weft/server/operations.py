@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError, UnknownName
 from weft.model import Blocked, Event, Paused, Resumed, Unblocked
+from weft.server.loop import POLICY_FAILED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now)], None))
+    await running.loop.ask(lambda now: ([Resumed(now), Resumed(now, POLICY_FAILED)], None))
     return {"paused": False}
 
 
