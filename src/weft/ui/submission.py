@@ -1,11 +1,13 @@
-"""From flags and files to a request, and what to say about it."""
+"""From flags and files to a request, and what comes of it."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError
 from weft.ui import figures, render
@@ -17,55 +19,85 @@ from weft.wire.specs import Given, spec_of
 from weft.wire.values import array
 
 if TYPE_CHECKING:
+    from weft.client import Client
     from weft.wire.taskfile import Written
 
+_ABOUT: Final = re.compile(r"job #(\d+)(?: \((.*?)\))?: ")
+"""How a scheduler says which job of several it is about."""
 
-def request_of(args: argparse.Namespace, config: str | None = None) -> SubmitRequest:
-    """Of a command, or of the tasks of a file with the flags put over them."""
+
+@dataclass
+class Submission:
+    request: SubmitRequest
+    tasks: Sequence[Written] = ()
+    """Where the jobs stand in a file, if they come from one."""
+
+    def send(self, client: Client) -> list[str]:
+        """The ids; what the scheduler does not like is told with its file and line."""
+        try:
+            return client.submit(self.request)
+        except InputError as error:
+            raise self._located(error) from None
+
+    def _located(self, error: InputError) -> InputError:
+        if not self.tasks:
+            return error
+        about = _ABOUT.match(error.what)
+        what = error.what[about.end() :] if about else error.what
+        task = self.tasks[int(about[1]) if about else 0]
+        found = task.located(InputError(what, hint=error.hint))
+        if about and about[2]:
+            return InputError(f"{about[2]}: {what}", where=found.where, hint=error.hint)
+        return found
+
+
+def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
+    """Of a command, or of the tasks of a file with the flags put over them. No scheduler is asked yet."""
     if config and args.command:
         raise InputError("a command and --config at once", hint="put the command into the file, or leave the file out")
-    specs = _of_file(config, args) if config else [_of_flags(args)]
+    tasks = _read(config, given_by(args)) if config else []
+    specs = [_of_file(task) for task in tasks] if config else [_of_flags(args)]
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
+    if not args.quiet:
+        _say_limits(specs)
     env = captured(os.environ, everything=args.env_all)
-    return SubmitRequest(
-        jobs=specs, key=_key(args.key), env=env, chdir=_here(), dry_run=getattr(args, "dry_run", False)
-    )
+    dry_run = getattr(args, "dry_run", False)
+    return Submission(SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=_here(), dry_run=dry_run), tasks)
 
 
 def _of_flags(args: argparse.Namespace) -> JobSpec:
     if not args.command:
-        raise InputError("no command to run", hint="weft submit [flags] -- CMD ARGS..., or --config FILE")
+        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
+    given = given_by(args)
     try:
-        return spec_of({**given_by(args), "command": args.command})
+        return spec_of({**given, "command": args.command})
     except InputError as error:
         key, colon, rest = error.what.partition(":")
-        what = f"{flag(key)}:{rest}" if colon and key in given_by(args) else error.what
+        what = f"{flag(key)}:{rest}" if colon and key in given else error.what
         raise InputError(what, where=error.where, hint=error.hint) from None
 
 
-def _of_file(path: str, args: argparse.Namespace) -> list[JobSpec]:
+def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
     from weft.wire.taskfile import link, read_tasks
 
     tasks = read_tasks(path)
     link(tasks)
-    flags = given_by(args)
     for task in tasks:
         _put_over(task, flags)
-    specs = [task.spec() for task in tasks]
-    for task, spec in zip(tasks, specs, strict=True):
-        if not spec.command:
-            _give_command(task, spec)
-    return specs
+    return tasks
 
 
-def _give_command(task: Written, spec: JobSpec) -> None:
-    from weft.wire.workloads import command_for
+def _of_file(task: Written) -> JobSpec:
+    spec = task.spec()
+    if not spec.command:
+        from weft.wire.workloads import command_for
 
-    try:
-        spec.command.extend(command_for({each.name: each.value for each in spec.params}))
-    except InputError as error:
-        raise task.located(error) from None
+        try:
+            spec.command.extend(command_for({each.name: each.value for each in spec.params}))
+        except InputError as error:
+            raise task.located(error) from None
+    return spec
 
 
 def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
@@ -73,13 +105,13 @@ def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
     for key, value in flags.items():
         old = task.given.get(key)
         if key in ("env", "params"):
-            task.given[key] = {**_pairs(old), **_pairs(value)}
-            lost = sorted(_pairs(old).keys() & _pairs(value).keys())
-            if lost:
-                render.say(f"{flag(key)} {', '.join(lost)} of the command line wins over {task.lines[key]}")
+            mine, theirs = _pairs(value), _pairs(old)
+            task.given[key] = {**theirs, **mine}
+            for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):
+                render.say(f"{flag(key)} {name} of the command line wins over {task.where(key)}")
             continue
         if old is not None and old != value:
-            render.say(f"{flag(key)} of the command line wins over {key} in {task.lines[key]}")
+            render.say(f"{flag(key)} of the command line wins over {key} in {task.where(key)}")
         task.given[key] = value
 
 
@@ -103,7 +135,7 @@ def _here() -> str:
         raise InputError("the current directory is gone", hint="cd to another, or give --chdir") from None
 
 
-def say_limits(specs: Sequence[JobSpec]) -> None:
+def _say_limits(specs: Sequence[JobSpec]) -> None:
     """Durations are easily misread: what was understood is said."""
     for spec in specs:
         if spec.HasField("time_limit_s"):
@@ -112,7 +144,7 @@ def say_limits(specs: Sequence[JobSpec]) -> None:
 
 
 def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Each job with its id; an array has that of its tasks too."""
+    """Each job with its id; an array has those of its tasks too."""
     found: list[dict[str, Any]] = []
     at = 0
     for spec in specs:

@@ -54,7 +54,7 @@ def _fill_in(spec: JobSpec, *, is_line: bool) -> None:
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in params:
-            raise UnknownName("param in the command", match[1], params)
+            raise UnknownName("param in the command", match[1][:80], params or ["(there are none)"])
         return shlex.quote(params[match[1]]) if is_line else params[match[1]]
 
     filled = [_PLACEHOLDER.sub(value, word) for word in spec.command]
@@ -179,9 +179,10 @@ def _line(text: str) -> str:
 
 
 def _hold(spec: JobSpec, value: Given) -> None:
-    if _text(value) not in ("true", "false", "yes", "no", "on", "off"):
-        raise InputError(f"{_text(value)!r} is neither true nor false")
-    spec.hold = _text(value) in ("true", "yes", "on")
+    text = _text(value).lower()
+    if text not in ("true", "false", "yes", "no", "on", "off"):
+        raise InputError(f"{text[:80]!r} is neither true nor false")
+    spec.hold = text in ("true", "yes", "on")
 
 
 SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {

@@ -35,11 +35,10 @@ def run(args: argparse.Namespace) -> int:
     args.command = task_flags.without_dashes(args.command)
     if args.array:
         raise InputError("--array: only one job can be run", hint="weft submit takes arrays")
-    request = submission.request_of(args)
+    prepared = submission.prepare(args)
     with session.begin() as client:
-        (job,) = client.submit(request)
+        (job,) = prepared.send(client)
         if not args.quiet:
-            submission.say_limits(request.jobs)
             render.say(f"job {job}")
         try:
             ended = _follow(client, job, args)

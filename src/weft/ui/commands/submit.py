@@ -32,16 +32,15 @@ def run(args: argparse.Namespace) -> int:
     from weft.ui import submission
 
     args.command = task_flags.without_dashes(args.command)
-    request = submission.request_of(args, args.config)
-    if not args.quiet:
-        submission.say_limits(request.jobs)
+    prepared = submission.prepare(args, args.config)
+    specs = prepared.request.jobs
     with session.begin() as client:
-        ids = client.submit(request)
-    jobs = submission.submitted(request.jobs, ids)
+        ids = prepared.send(client)
+    jobs = submission.submitted(specs, ids)
     if args.json:
         render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run})
     elif args.dry_run:
-        for spec in request.jobs:
+        for spec in specs:
             print(visible(submission.describe(spec)))
     else:
         for job in jobs:
