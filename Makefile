@@ -27,8 +27,9 @@ all: setup proto ## setup, plus whatever is generated
 proto: setup ## the messages of the wire, from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster
+run: setup ## compare the policies on a small cluster, then run real jobs on this machine
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 
 test: setup ## the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
