@@ -31,7 +31,8 @@ def exit_code(job: Mapping[str, Any]) -> int:
 def ending(job: Mapping[str, Any]) -> str:
     """How a job ended, in a few words."""
     code = job["exit_code"]
-    why = {"": "", "timeout": ", out of time", "oom": ", out of GPU memory"}.get(job["reason"], f", {job['reason']}")
+    reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job["reason"], job["reason"])
+    why = f", {reason}" if reason not in ("", job["status"]) else ""
     return f"job {job['id']} is {job['status']}" + (f", exit code {code}" if code else "") + why
 
 

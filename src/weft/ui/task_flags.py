@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from weft.wire.specs import Given
+if TYPE_CHECKING:
+    from weft.wire.specs import Given
 
 KEYS: Final = (
     "name", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "array", "chdir", "requeue_exit",

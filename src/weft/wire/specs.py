@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from weft.errors import InputError, UnknownName
 from weft.wire import values
 from weft.wire.messages import JobSpec, Variable
+from weft.wire.placeholders import fill_in
 
 Given = str | list[str] | dict[str, str]
 """A value as it was written: text, a list, or names with values."""
@@ -22,7 +22,6 @@ FIELDS: Final = {
 }  # fmt: skip
 """The fields of the message, where they are not called as their keys."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
 _OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
 _PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -44,22 +43,10 @@ def spec_of(given: Mapping[str, Given]) -> JobSpec:
             setter(spec, value)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", where=error.where, hint=error.hint) from None
-    _fill_in(spec, is_line=isinstance(given.get("command"), str))
-    return spec
-
-
-def _fill_in(spec: JobSpec, *, is_line: bool) -> None:
-    """Puts params where the command says {params.NAME}, quoted where a shell will read it."""
-    params = {each.name: each.value for each in spec.params}
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in params:
-            raise UnknownName("param in the command", match[1][:80], params or ["(there are none)"])
-        return shlex.quote(params[match[1]]) if is_line else params[match[1]]
-
-    filled = [_PLACEHOLDER.sub(value, word) for word in spec.command]
+    filled = fill_in(spec.command, {each.name: each.value for each in spec.params})
     del spec.command[:]
     spec.command.extend(filled)
+    return spec
 
 
 # ---- one setter for each key
