@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import comparison, muri_traces, philly, queue, replay, train
+from benchmarks import comparison, muri_traces, philly, queue, replay, submit, train
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -16,6 +16,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "growth": philly.growth,
     "compare": comparison.figures,
     "train": train.figures,
+    "submit": submit.figures,
 }
 
 
