@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import weft
-from weft.jobs import connection
+from weft.jobs import connection, disconnect
 from weft.wire.places import places
 
 GPUS = 2
@@ -34,8 +34,8 @@ def busy_scheduler() -> Iterator[int]:
                 time.sleep(0.02)
             yield pid
         finally:
-            with connection(here) as client:
-                client.operate("shutdown", kill="yes")
+            connection(here).operate("shutdown", kill="yes")
+            disconnect(here)
             while _lives(pid):
                 time.sleep(0.02)
             os.environ.clear()

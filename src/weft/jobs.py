@@ -224,3 +224,10 @@ def connection(where: Places | None = None) -> Client:
         if key not in _clients:
             _clients[key] = Client(key[0])
         return _clients[key]
+
+
+def disconnect(where: Places | None = None) -> None:
+    """Closes what is kept for that scheduler; the next call opens it again."""
+    with _opening:
+        if (client := _clients.pop((where or places(), os.getpid()), None)) is not None:
+            client.close()
