@@ -107,7 +107,11 @@ def _needs_more_than_gpus(job: JobView) -> bool:
     """Its CPUs, RAM, labels or ranks are the placement's business; the rule knows only GPUs."""
     family = job.shape.family
     ranks = isinstance(family.memory_mb, tuple)
-    return not job.gpus or bool(family.cpus or family.ram_mb or family.where.labels or family.where.pinned) or ranks
+    return (
+        not job.gpus
+        or bool(family.cpus or family.ram_mb or family.where.labels or family.where.pinned or family.where.pool)
+        or ranks
+    )
 
 
 def _suits(job: JobView, gpu: Gpu) -> bool:

@@ -67,12 +67,14 @@ class Intake:
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        if spec.gpu_ids and max(spec.gpu_ids) >= len(self._node.gpus):
-            there = f"0 to {len(self._node.gpus) - 1}" if self._node.gpus else "none"
-            raise InputError(f"gpu_ids: there is no GPU {max(spec.gpu_ids)}", hint=f"there are: {there}; see weft gpus")
+        for key, named in (("gpu_ids", spec.gpu_ids), ("gpu_pool", spec.gpu_pool)):
+            if named and max(named) >= len(self._node.gpus):
+                there = f"0 to {len(self._node.gpus) - 1}" if self._node.gpus else "none"
+                raise InputError(f"{key}: there is no GPU {max(named)}", hint=f"there are: {there}; see weft gpus")
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
         pinned = ((self._node.id, tuple(spec.gpu_ids)),) if spec.gpu_ids else ()
+        pool = ((self._node.id, tuple(spec.gpu_pool)),) if spec.gpu_pool and not pinned else ()
         env = (
             tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
             if spec.env
@@ -85,6 +87,7 @@ class Intake:
             grace_s=spec.grace_s if spec.HasField("grace_s") else None,
             requeue_exits=tuple(spec.requeue_exits),
             comment=spec.comment,
+            group=spec.group,
             key=request.key,
         )
         return Job(
@@ -96,7 +99,7 @@ class Intake:
             cpus=spec.cpus,
             ram_mb=spec.ram_mb,
             share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
-            where=Where(gpu_model=spec.gpu_model, pinned=pinned),
+            where=Where(gpu_model=spec.gpu_model, pinned=pinned, pool=pool),
             priority=spec.priority,
             retries=spec.retries,
             declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,
