@@ -105,13 +105,9 @@ def _hold_rest(held: dict[NodeId, list[int]], can_give: dict[NodeId, list[int]],
 
 def _needs_more_than_gpus(job: JobView) -> bool:
     """Its CPUs, RAM, labels or ranks are the placement's business; the rule knows only GPUs."""
-    family = job.shape.family
+    family, where = job.shape.family, job.shape.family.where
     ranks = isinstance(family.memory_mb, tuple)
-    return (
-        not job.gpus
-        or bool(family.cpus or family.ram_mb or family.where.labels or family.where.pinned or family.where.pool)
-        or ranks
-    )
+    return not job.gpus or bool(family.cpus or family.ram_mb or where.labels or where.pinned or where.pool) or ranks
 
 
 def _suits(job: JobView, gpu: Gpu) -> bool:

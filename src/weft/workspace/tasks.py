@@ -45,9 +45,12 @@ def all_tasks(config: Config) -> list[Task]:
     if not folder.is_dir():
         where = config.origins["config_dir"]
         raise InputError(f"config_dir {folder} is not a folder", where="" if where == "default" else where)
+    if os.path.isabs(pattern) or ".." in Path(pattern).parts:
+        where = config.origins["config_pattern"]
+        raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="it is sought within config_dir")
     try:
         found = sorted(path for path in folder.glob(pattern) if path.is_file())
-    except (ValueError, NotImplementedError) as error:
+    except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
     return _named(config, found, [None] * len(found))
 
