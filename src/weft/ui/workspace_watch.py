@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REDRAW_S: Final = 5.0
 SOON_S: Final = 0.5
 """What happens within this time is drawn together."""
+CATCH_UP_S: Final = 60.0
 LOG_LINES: Final = 10
 TAIL: Final = 8192
 
@@ -32,8 +33,10 @@ TAIL: Final = 8192
 class Watch:
     def __init__(self, config: Config, args: argparse.Namespace) -> None:
         self._config, self._args, self._places = config, args, places()
-        self._news: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        """Facts; None: the scheduler is another one, or had to be waited for."""
+        self._news: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+        """Facts with their positions; None: the scheduler is another one, or had to be waited for."""
+        self._seen = 0
+        """The position of the last fact that was acted on."""
         self._shower: Shower | None = None
         self._client: Client | None = None
 
@@ -44,6 +47,7 @@ class Watch:
         lock = own.take(self._places.runtime, self._config, "watch") if self._args.sessions else None
         try:
             position = self._begin(keep=lock is not None)
+            self._seen = position
             threading.Thread(target=self._listen, args=(position,), daemon=True).start()
             while not self._is_over(lock):
                 self._wait()
@@ -79,26 +83,34 @@ class Watch:
                 with connect(self._places) as client:
                     for fact in client.watch(position):
                         position += 1
-                        self._news.put(fact)
+                        self._news.put((position, fact))
             except Unreachable:
-                self._news.put(None)
+                self._news.put((position, None))
                 time.sleep(0.2)
 
     def _wait(self) -> None:
         """Until something happened, or it is time to look anyway; what happened is acted on."""
         until = time.monotonic() + min(REDRAW_S, self._config.number("check_interval"))
         while (left := until - time.monotonic()) > 0:
-            try:
-                fact = self._news.get(timeout=left)
-            except queue.Empty:
-                return
-            if self._concerns(fact):
+            if self._take(left):
                 until = min(until, time.monotonic() + SOON_S)
 
-    def _concerns(self, fact: dict[str, Any] | None) -> bool:
+    def _take(self, timeout_s: float) -> bool:
+        """Acts on the next that happened; whether it matters here."""
+        try:
+            self._seen, fact = self._news.get(timeout=timeout_s)
+        except queue.Empty:
+            return False
         if fact is None:
             return True
         return self._shower.take(fact) if self._shower is not None else fact["fact"] in ("Started", "Exited")
+
+    def _catch_up(self) -> None:
+        """Acts on all that has happened: the shortest of tasks has a session too."""
+        until = time.monotonic() + CATCH_UP_S
+        position = self._client.query("gpus")["position"] if self._client is not None else 0
+        while self._seen < position and time.monotonic() < until:
+            self._take(0.1)
 
     # ---- drawing
 
@@ -116,6 +128,7 @@ class Watch:
             found = self._draw("")
             if found is None or _is_busy(found):
                 return False
+            self._catch_up()
             os.close(lock)
         return True
 
