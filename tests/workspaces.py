@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 from live import Site, is_alive, site, until
 
+TMUX = shutil.which("tmux") or "tmux"
 SCRIPT = """
 name=$(basename "$2" .yml)
 echo "$name $CUDA_VISIBLE_DEVICES $$" >> ran
@@ -103,7 +105,7 @@ class Desk:
 
     def tmux(self, *words: str) -> str:
         return subprocess.run(
-            ["tmux", "-u", *words], env=self.site.env, capture_output=True, text=True, timeout=20, check=False
+            [TMUX, "-u", *words], env=self.site.env, capture_output=True, text=True, timeout=20, check=False
         ).stdout
 
     def sessions(self) -> list[str]:
