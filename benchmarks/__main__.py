@@ -16,6 +16,7 @@ from benchmarks import (
     short_jobs,
     submit,
     train,
+    workspace,
 )
 from benchmarks.figure import Figure
 
@@ -31,6 +32,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "restart": restart.figures,
     "train": train.figures,
     "submit": submit.figures,
+    "workspace": workspace.figures,
 }
 
 
