@@ -78,7 +78,16 @@ class Keeper:
             self.say(f"cannot start {self.command[0]!r}: {error.strerror}", loud=True)
             return NOT_STARTED
         self._wait()
+        while self.told and self._has_others():  # conda has gone; who works in it may be saving
+            time.sleep(LOOK_S[0])
         return self._judge()
+
+    def _has_others(self) -> bool:
+        try:
+            os.killpg(self.child, 0)
+        except OSError:
+            return False
+        return bool(self.settings.get("wrapped"))
 
     def _start(self) -> None:
         env = dict(os.environ)
@@ -144,7 +153,7 @@ class Keeper:
             self._signal(number)
 
     def _signal(self, number: int) -> None:
-        everybody = self.settings.get("wrapped") or number == signal.SIGKILL  # conda and shells pass no signals on
+        everybody = self.settings.get("wrapped") or number == signal.SIGKILL  # conda passes no signals on
         with _MAY_FAIL:
             os.killpg(self.child, number) if everybody else os.kill(self.child, number)
 

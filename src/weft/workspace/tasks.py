@@ -183,7 +183,7 @@ class Launch:
             "delay": f"{config.number('startup_delay'):g}",
             "turns": str(self.runtime / TURNS),
             "variable": config.text("cuda_visible_devices_var"),
-            "wrapped": "yes" if self.conda or config.text("pre_command") else "",
+            "wrapped": "yes" if self.conda else "",
             "again": repr(self.now) if again else "",
         }
         given = [f"{name}={value}" for name, value in settings.items() if value]
