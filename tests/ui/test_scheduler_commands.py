@@ -36,17 +36,18 @@ def test_looking_starts_nothing(weft: Weft) -> None:
     assert not weft.site.places.answers()
 
 
-def test_a_user_without_any_state(weft: Weft, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    assert weft().out.startswith("usage: weft COMMAND")
-    for verb in ("show", "wait", "cancel", "why", "restart", "hold", "release", "clean"):
-        error = json.loads(weft(verb, "1", "--json", code=4).err)["error"]
-        assert (error["code"], error["message"]) == ("unreachable", "no scheduler is running")
-    assert weft("logs", "1", code=4).out == ""
-    assert weft("history").out.split()[0] == "JOBID"
-    assert weft("queue", "-a").out.count("\n") == 1
-    assert weft.json("doctor")["problems"] == []
-    assert not list(tmp_path.iterdir()), "looking leaves nothing behind"
+def test_a_user_without_any_state(weft: Weft, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        assert weft().out.startswith("usage: weft COMMAND")
+        for verb in ("show", "wait", "cancel", "why", "restart", "hold", "release", "clean"):
+            error = json.loads(weft(verb, "1", "--json", code=4).err)["error"]
+            assert (error["code"], error["message"]) == ("unreachable", "no scheduler is running")
+        assert weft("logs", "1", code=4).out == ""
+        assert weft("history").out.split()[0] == "JOBID"
+        assert weft("queue", "-a").out.count("\n") == 1
+        assert weft.json("doctor")["problems"] == []
+        assert not list(tmp_path.iterdir()), "looking leaves nothing behind"
 
 
 def test_what_a_scheduler_left_behind(weft: Weft) -> None:

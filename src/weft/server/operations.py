@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError, UnknownName
 from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
-from weft.server.loop import POLICY_FAILED
+from weft.server.loop import CLOSING, POLICY_FAILED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -105,16 +105,13 @@ async def _kill(running: Running) -> None:
     """Cancels what runs, without grace: it does not come back with the next scheduler."""
 
     def make(now: float) -> tuple[list[Event], None]:
-        return [Paused(now), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
+        return [Paused(now, CLOSING), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
 
-    was_paused = running.scheduler.state.paused
     await running.loop.ask(make)
     running.hands.engine.kill_all()
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S), running.loop.changed:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
-    if not was_paused:  # for the next scheduler: this one starts nothing more
-        running.journal.append(Resumed(running.loop.clock.now()))
 
 
 VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}

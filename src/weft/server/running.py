@@ -18,11 +18,11 @@ from weft.errors import Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.local.gpus import Machine
 from weft.local.nvml import NoDriver, Nvml
-from weft.model import Event, Node, NodeJoined, NodeLost
+from weft.model import Event, Node, NodeJoined, NodeLost, Resumed
 from weft.server.clock import Clock
 from weft.server.desk import Desk
 from weft.server.hands import Hands
-from weft.server.loop import RETRY_S, Loop
+from weft.server.loop import CLOSING, RETRY_S, Loop
 from weft.server.operations import operate
 from weft.server.progress import Progress
 from weft.server.sentry import Sentry
@@ -109,9 +109,10 @@ class Running:
         """The node joins, unless it is there as it was."""
         floor = self.scheduler.state.floor
         living = [room.node for room in floor.rooms if room.alive]
+        events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in self.scheduler.state.paused else []
         if living == [self.node]:
-            return []
-        return [*(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
+            return events
+        return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
 
     async def close(self) -> None:
         self.loop.close()
