@@ -1,4 +1,4 @@
-"""Makes `builders`, `checks`, `commands` and `console` importable, and Hypothesis draw the same examples every time."""
+"""Makes the modules beside it importable, and Hypothesis draw the same examples every time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from inside import Inside, inside
 
 if TYPE_CHECKING:
     from calls import Weft
@@ -27,6 +29,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ".runtime"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def job() -> Iterator[Inside]:
+    """A run as a process of it sees it."""
+    with inside() as made:
+        yield made
 
 
 # ---- commands against a real scheduler: one per file of tests, in folders of its own

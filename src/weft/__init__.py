@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as typing has it, without loading it
 if TYPE_CHECKING:
+    from typing import Any
+
     from weft.core.explain import explain
     from weft.core.metrics import figures, gather
     from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View

@@ -179,16 +179,19 @@ class Client:
         return self._calls[name]
 
     def _call(self, name: str, request: Any, *, again: bool = False) -> Any:
-        """With `again`, it may be sent twice: once more where nobody answered."""
-        try:
-            with _explained(self.places):
-                return self._method(name)(request, timeout=CALL_S)
-        except Unreachable:
-            if not again or self.places.answers() or not self._may_start:
-                raise
-        self.close()
-        self._connect()
-        return self._call(name, request)
+        """With `again`, it is sent more than once where nobody answers: for a while, as the next may be starting."""
+        until = time.monotonic() + OUTLIVE_S
+        while True:
+            try:
+                with _explained(self.places):
+                    return self._method(name)(request, timeout=CALL_S)
+            except Unreachable:
+                hopeless = not self._may_start and not self.places.answers()
+                if not again or hopeless or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+            self.close()
+            self._connect()
 
     def _json(self, name: str, request: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._call(name, request, again=name != "Operate").json)
@@ -231,16 +234,17 @@ def start_scheduler(where: Places) -> None:
     until = time.monotonic() + START_S
     while not where.answers():
         if process.poll() not in (None, 0):
-            raise Unreachable(f"the scheduler did not start: {_last_line(where)}\n  its log: {where.server_log}")
+            raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
         if time.monotonic() > until:
             raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
         time.sleep(0.01)
     process.returncode = 0  # it lives on: nobody waits for it here
 
 
-def _last_line(where: Places) -> str:
+def _last_error(where: Places) -> str:
     try:
         lines = where.server_log.read_text(errors="replace").strip().splitlines()
     except OSError:
         return "it left no log"
-    return lines[-1] if lines else "its log is empty"
+    errors = [line.partition(" ERROR ")[2].partition(": ")[2] for line in lines if " ERROR " in line]
+    return errors[-1] if errors else lines[-1] if lines else "its log is empty"

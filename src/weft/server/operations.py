@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError, UnknownName
 from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
+from weft.server.loop import POLICY_FAILED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
     from weft.server.running import Running
 
+ENDING: Final = "Ending"
 KILL_S: Final = 10.0
 """How long killed runs may take to be gone."""
 
@@ -34,7 +36,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now)], None))
+    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, ENDING)], None))
     return {"paused": False}
 
 
@@ -104,16 +106,15 @@ async def _kill(running: Running) -> None:
     """Cancels what runs, without grace: it does not come back with the next scheduler."""
 
     def make(now: float) -> tuple[list[Event], None]:
-        return [Paused(now), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
+        paused = Paused(now, ENDING, "the scheduler ends")
+        return [paused, *(Cancelled(now, job) for job in running.scheduler.state.active)], None
 
-    was_paused = running.scheduler.state.paused
     await running.loop.ask(make)
     running.hands.engine.kill_all()
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S), running.loop.changed:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
-    if not was_paused:  # for the next scheduler: this one starts nothing more
-        running.journal.append(Resumed(running.loop.clock.now()))
+    running.journal.append(Resumed(running.loop.clock.now(), ENDING))  # for the next one: this starts nothing more
 
 
 VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}

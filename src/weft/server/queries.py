@@ -71,7 +71,7 @@ class Queries:
         return {
             "jobs": [self._row(job, first) for job in shown],
             "running": len(state.active), "waiting": total - len(state.active), "more": total - len(shown),
-            "paused": state.paused, "policy": self._running.policy,
+            "paused": bool(state.paused), "paused_for": dict(state.paused), "policy": self._running.policy,
         }  # fmt: skip
 
     def _row(self, job: JobState, first: JobId | None) -> dict[str, Any]:

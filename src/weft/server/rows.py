@@ -150,5 +150,5 @@ def brief_reason(state: State, job: JobState, first: JobId | None) -> str:
     if job.status == "blocked":
         return "Dependency" if job.behind else "JobArrayTaskLimit"
     if job.status == "waiting":
-        return "Paused" if state.paused else "Resources" if job.id == first else "Priority"
+        return next(iter(state.paused), "Resources" if job.id == first else "Priority")
     return job.why

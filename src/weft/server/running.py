@@ -13,7 +13,7 @@ from weft import registry
 from weft.core.job import JobState
 from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
-from weft.errors import JournalError, Refused
+from weft.errors import Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.local.gpus import Machine
 from weft.local.nvml import NoDriver, Nvml
@@ -112,7 +112,7 @@ class Running:
 
     # ---- when the disk fails
 
-    def _broken(self, error: JournalError) -> None:
+    def _broken(self, error: Exception) -> None:
         """Memory is ahead of the disk: go back to what the disk says, and find the runs again."""
         log.error("%s; going back to what is on disk", error)
         self.scheduler = self.loop.scheduler = self._replayed()

@@ -25,7 +25,8 @@ examples:
   weft queue --json"""
 
 EMPTY: Final[dict[str, Any]] = {
-    "schema": 1, "jobs": [], "running": 0, "waiting": 0, "more": 0, "paused": False, "policy": None
+    "schema": 1, "jobs": [], "running": 0, "waiting": 0, "more": 0, "paused": False, "paused_for": {},
+    "policy": None
 }  # fmt: skip
 WATCH_S: Final = 2.0
 
@@ -82,8 +83,8 @@ def _lines(found: dict[str, Any], names: list[str] | None, args: argparse.Namesp
 def _remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say."""
     remarks = [session.absence()] if found["policy"] is None else []
-    if found["paused"]:
-        remarks.append("paused: nothing new is started before weft resume")
+    for why, detail in found["paused_for"].items():
+        remarks.append(f"paused ({why}): {detail or 'nothing new is started before weft resume'}")
     if found["more"]:
         remarks.append(f"{plural(found['more'], 'more job')}; --limit shows them")
     return remarks
