@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--placement", metavar="P", help="default: the one the policy brings along")
     add("--gpus", metavar="0,1", help="declare GPUs by index; driver: as it sees them")
     add("--models", metavar="A,B", help="their models, one for each")
-    add("--memories", metavar="MB,MB", help="their memory, one for each (24576)")
+    add("--memories", metavar="MB,MB", help="their memory, one for each (what the driver says, or 32768)")
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs on which others have processes (avoid)")
     add("--idle", metavar="T", help="end after so long without work: 90 (minutes), 30s, 2h; 0: never (10m)")
     add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
