@@ -105,6 +105,15 @@ def test_a_wrong_setup_changes_nothing(weft: Weft, words: list[str], expected: s
     assert weft.site.pid() == pid
 
 
+def test_settings_that_cannot_be_read(weft: Weft) -> None:
+    weft("down")
+    path = weft.site.places.state / "settings.json"
+    path.write_text("{")
+    assert "settings.json: cannot be read" in weft("submit", "--", "true", code=4).err
+    assert "settings.json: cannot be read" in weft("doctor", code=1).out
+    assert "it is written anew" in weft("up", "--gpus", "0,1").err
+
+
 def test_gpus_and_nodes(weft: Weft) -> None:
     head, first, _ = weft("gpus").out.splitlines()
     assert head.split()[:4] == ["NODE", "GPU", "MODEL", "MEMORY"]

@@ -49,8 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
     here = places()
     here.make()
-    old = load(here.state) if (here.state / "settings.json").exists() else Settings()
-    new = changed(Settings() if args.defaults else old, **_given(args))
+    old: Settings | None = None
+    try:
+        old = load(here.state)
+    except InputError as error:
+        render.say(f"{error.where}: {error.what}; it is written anew")
+    new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
     again = here.answers() and new != old
     save(here.state, new)
