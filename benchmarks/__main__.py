@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import comparison, local_runs, muri_traces, philly, queue, replay, short_jobs, train
+from benchmarks import (
+    comparison,
+    local_runs,
+    muri_traces,
+    philly,
+    queue,
+    replay,
+    restart,
+    short_jobs,
+    submit,
+    train,
+)
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -17,7 +28,9 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "compare": comparison.figures,
     "runs": local_runs.figures,
     "jobs": short_jobs.figures,
+    "restart": restart.figures,
     "train": train.figures,
+    "submit": submit.figures,
 }
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View
     from weft.core.scheduler import Scheduler
     from weft.errors import WeftError
+    from weft.jobs import JobHandle, submit, submit_many
     from weft.journal import open_journal
     from weft.model import Job, Node
     from weft.sim.cluster import read_cluster
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from weft.sim.trace import read_trace
 
 __all__ = [
-    "Ask", "Job", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler", "Setting", "View", "WeftError",
-    "explain", "figures", "gather", "open_journal", "read_cluster", "read_trace", "simulate",
+    "Ask", "Job", "JobHandle", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler", "Setting", "View",
+    "WeftError", "explain", "figures", "gather", "open_journal", "read_cluster", "read_trace", "simulate", "submit",
+    "submit_many",
 ]  # fmt: skip
 
 _HOME = {
     **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.core.ports"),
     **dict.fromkeys(("Job", "Node"), "weft.model"),
+    **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.jobs"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
     **dict.fromkeys(("figures", "gather"), "weft.core.metrics"),
     "Scheduler": "weft.core.scheduler",

@@ -117,9 +117,9 @@ class Client:
             else:
                 return
 
-    def watch(self, after: int) -> Iterator[dict[str, Any]]:
+    def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
         with _explained(self.places):
-            for line in self._method("Watch")(m.WatchRequest(after=after)):
+            for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
                 yield json.loads(line.json)
 
     def wait(self, job: str) -> dict[str, Any]:

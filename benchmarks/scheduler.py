@@ -1,0 +1,60 @@
+"""A scheduler of one's own for a benchmark: in a temporary directory, with declared GPUs that are all taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import weft
+from weft.jobs import connection, disconnect
+from weft.wire.places import places
+
+GPUS = 2
+
+
+@contextmanager
+def busy_scheduler() -> Iterator[int]:
+    """Its pid. Whatever is submitted waits; all ends with the block."""
+    with TemporaryDirectory(prefix="weft-b-") as name:
+        before = dict(os.environ)
+        os.environ.update(XDG_STATE_HOME=f"{name}/s", XDG_RUNTIME_DIR=f"{name}/r")
+        here = places()
+        here.make()
+        settings = {"gpus": ",".join(map(str, range(GPUS))), "models": ",".join("A" * GPUS), "min_run_s": 0}
+        (here.state / "settings.json").write_text(json.dumps(settings))
+        try:
+            taken = weft.submit_many([{"command": ["sleep", "3600"], "priority": 9}] * GPUS)
+            pid = int(here.lock.read_text())
+            while any(job.status != "running" for job in taken):
+                time.sleep(0.02)
+            yield pid
+        finally:
+            connection(here).operate("shutdown", kill="yes")
+            disconnect(here)
+            while _lives(pid):
+                time.sleep(0.02)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _lives(pid: int) -> bool:
+    """It is a child of this process, so that it stays as a zombie."""
+    try:
+        return _stat(pid)[0] != "Z"
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def cpu_s(pid: int) -> float:
+    """What another process has used."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,60 @@
+"""Submitting from Python: what one job costs its submitter, with an empty and with a long queue, and many at once.
+
+`WEFT_BENCH_QUEUED=100000` makes the queue longer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import weft
+from benchmarks.figure import Figure
+from benchmarks.scheduler import busy_scheduler, cpu_s
+
+QUEUED: Final = int(os.environ.get("WEFT_BENCH_QUEUED", "10000"))
+BATCH: Final = 5000
+SUBMITS: Final = 200
+ROUNDS: Final = 3
+COMMAND: Final = ["true"]
+
+
+def figures() -> Iterator[Figure]:
+    with busy_scheduler() as pid:
+        weft.submit(COMMAND)
+        empty_ms, empty_wall_ms, empty_server_ms = _submits(pid)
+        rate, server_ms = _bulk(pid)
+        full_ms, full_wall_ms, full_server_ms = _submits(pid)
+    name = f"with {QUEUED:,} queued"
+    yield Figure("weft.submit, queue empty", empty_ms, "CPU ms", 3.0)
+    yield Figure(f"weft.submit, {name}", full_ms, "CPU ms", 3.0)
+    yield Figure("  full / empty", full_ms / empty_ms, "", 1.3)
+    yield Figure("  on the clock, queue empty", empty_wall_ms, "ms")
+    yield Figure(f"  on the clock, {name}", full_wall_ms, "ms")
+    yield Figure("  full / empty", full_wall_ms / empty_wall_ms, "", 1.3)
+    yield Figure("  the scheduler, queue empty", empty_server_ms, "CPU ms")
+    yield Figure(f"  the scheduler, {name}", full_server_ms, "CPU ms")
+    yield Figure(f"weft.submit_many, {QUEUED:,} jobs by {BATCH:,}", rate, "jobs/s", 2000.0, more_is_better=True)
+    yield Figure("  the scheduler", server_ms, "CPU ms/job")
+
+
+def _submits(pid: int) -> tuple[float, float, float]:
+    """CPU here, time on the clock, CPU of the scheduler, each in ms per job: of the best round."""
+    rounds = []
+    for _ in range(ROUNDS):
+        cpu, wall, server = time.process_time(), time.perf_counter(), cpu_s(pid)
+        for _ in range(SUBMITS):
+            weft.submit(COMMAND, name="one", gpus=1)
+        took = (time.process_time() - cpu, time.perf_counter() - wall, cpu_s(pid) - server)
+        rounds.append([1e3 * each / SUBMITS for each in took])
+    cpu_ms, wall_ms, server_ms = (min(each) for each in zip(*rounds, strict=True))
+    return cpu_ms, wall_ms, server_ms
+
+
+def _bulk(pid: int) -> tuple[float, float]:
+    wall, server = time.perf_counter(), cpu_s(pid)
+    for _ in range(QUEUED // BATCH):
+        weft.submit_many([{"command": COMMAND, "name": f"b{number}", "gpus": 1} for number in range(BATCH)])
+    return QUEUED / (time.perf_counter() - wall), 1e3 * (cpu_s(pid) - server) / QUEUED

@@ -1,0 +1,233 @@
+"""Jobs from Python: submit them, wait for them, read what they wrote."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, Literal, TypedDict, Unpack, overload
+
+from weft.client import Client
+from weft.errors import InputError, Unreachable
+from weft.wire.capture import captured
+from weft.wire.given import given
+from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.places import Places, places
+from weft.wire.specs import spec_of
+
+Words = str | os.PathLike[str]
+TERMINATED: Final = 143
+MOST_ASKED: Final = 10_000
+"""Jobs of one question."""
+_PRECEDENCE: Final = ("running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done")
+
+
+class Keys(TypedDict, total=False):
+    """What can be said of a job: the keys of a task file, and the flags of `weft submit`."""
+
+    name: str
+    gpus: int
+    memory: int | str | Sequence[int | str]
+    cpus: int
+    mem: int | str
+    priority: int
+    time: Any
+    grace: Any
+    duration: Any
+    retries: int
+    after: Any
+    array: str | Iterable[int]
+    env: Mapping[str, object]
+    chdir: Words
+    requeue_exit: int | Iterable[int]
+    max_jobs_per_gpu: int
+    gpu_ids: int | Iterable[int]
+    gpu_model: str
+    comment: str
+    params: Mapping[str, object]
+    hold: bool
+
+
+def submit(
+    command: str | Sequence[Words], *, wait: bool = False, env_all: bool = False, **keys: Unpack[Keys]
+) -> JobHandle:
+    """Queues a job. A list is a program and its arguments; text is a line for the shell.
+
+    The first call starts this user's scheduler. With `wait`, it returns once the job has ended.
+    """
+    (job,) = submit_many([{"command": command, **keys}], env_all=env_all)
+    if wait:
+        job.wait()
+    return job
+
+
+def submit_many(jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False) -> list[JobHandle]:
+    """Queues many at once, all or none: each a mapping with `command` and the keys of `submit`.
+
+    `"after": "#0"` is the first of them.
+    """
+    listed = list(jobs)
+    specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
+    if not specs:
+        return []
+    client = connection()
+    ids = client.submit(SubmitRequest(jobs=specs, env=captured(os.environ, everything=env_all), chdir=os.getcwd()))
+    numbers = groupby(ids, key=lambda job: job.partition("_")[0])
+    return [JobHandle(number, tuple(tasks), client.places) for number, tasks in numbers]
+
+
+def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
+    try:
+        spec = spec_of(given(job))
+    except InputError as error:
+        if not label:
+            raise
+        raise InputError(error.what, where=label, hint=error.hint) from None
+    if spec.chdir:
+        spec.chdir = os.path.abspath(spec.chdir)
+    return spec
+
+
+class JobHandle:
+    """A job that was submitted, or one known by its id; an array of jobs is one handle with several `tasks`."""
+
+    def __init__(self, id: str | int, ids: Sequence[str] = (), where: Places | None = None) -> None:
+        self.id = str(id)
+        self._ids, self._places = tuple(ids) or (self.id,), where or places()
+        self._ended: list[dict[str, Any]] | None = None
+        self._position = 0
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.id!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobHandle) and (self._ids, self._places) == (other._ids, other._places)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._places))
+
+    @property
+    def tasks(self) -> list[JobHandle]:
+        """One handle for each task of an array; of any other job, itself."""
+        ids = self._ids if len(self._ids) > 1 else [job["id"] for job in self._look()]
+        return [self] if list(ids) == [self.id] else [JobHandle(task, (task,), self._places) for task in ids]
+
+    # ---- how it is
+
+    @property
+    def status(self) -> str:
+        """Such as waiting, running, done, failed or cancelled; of an array, the least final of all."""
+        found = {job["status"] for job in self._look()}
+        return next(status for status in _PRECEDENCE if status in found)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """Step, total, eta_s, metrics and checkpoint, where known; of an array, how many tasks have ended."""
+        jobs = self._look()
+        if len(jobs) > 1:
+            return {"step": sum(bool(job["ended"]) for job in jobs), "total": len(jobs)}
+        found: dict[str, Any] | None = jobs[0]["progress"]
+        return found
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its own, or 128 and the signal that ended it; None while it has not ended. Of an array, the first but 0."""
+        jobs = self._look()
+        return next(filter(None, map(_code, jobs)), 0) if jobs is self._ended else None
+
+    def show(self) -> dict[str, Any]:
+        """All that is known of it, as `weft show --json` has it; of an array, of its first task."""
+        return self._look()[0]
+
+    def _look(self) -> list[dict[str, Any]]:
+        """Its jobs as they are now, and once all have ended, as they were then."""
+        if self._ended:
+            return self._ended
+        client, found = connection(self._places), list[dict[str, Any]]()
+        for at in range(0, len(self._ids), MOST_ASKED):
+            answer = client.query("job", self._ids[at : at + MOST_ASKED])
+            self._position = self._position if at else answer["position"]
+            found += answer["jobs"]
+        if all(job["ended"] for job in found):
+            self._ended = found
+        return found
+
+    # ---- what can be done
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, once it has ended; TimeoutError after so many seconds. The scheduler may restart meanwhile."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while (jobs := self._look()) is not self._ended:
+            left_s = None if until is None else until - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                raise TimeoutError(f"job {self.id} has not ended after {timeout:g} s")
+            self._await_change(jobs, left_s)
+        return self.exit_code or 0
+
+    def _await_change(self, jobs: Sequence[Mapping[str, Any]], timeout_s: float | None) -> None:
+        """Returns when all of them may have ended, or nothing is heard any more."""
+        left = {job["id"] for job in jobs if not job["ended"]}
+        depends = any(job["reason"] == "Dependency" for job in jobs)  # it ends with one that it comes after
+        try:
+            for fact in connection(self._places).watch(self._position, timeout_s=timeout_s):
+                kind = fact["fact"]
+                if kind in ("Exited", "Cancelled"):
+                    left.discard(fact["job"])
+                if not left or kind == "Forgotten" or (depends and kind in ("Exited", "Cancelled")):
+                    return
+        except Unreachable:
+            return  # what asks next finds the scheduler again, or says why not
+
+    @overload
+    def logs(self, *, run: int = 0, follow: Literal[False] = False, lines: int = 0) -> str: ...
+    @overload
+    def logs(self, *, run: int = 0, follow: Literal[True], lines: int = 0) -> Iterator[str]: ...
+    def logs(self, *, run: int = 0, follow: bool = False, lines: int = 0) -> str | Iterator[str]:
+        """What its latest run wrote, or that run; with `follow`, piece by piece until the job has ended."""
+        pieces = self._pieces(run, follow, lines)
+        return pieces if follow else "".join(pieces)
+
+    def _pieces(self, run: int, follow: bool, lines: int) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for piece in connection(self._places).logs(self.id, run=run, follow=follow, lines=lines):
+            if text := decoder.decode(piece):
+                yield text
+        if rest := decoder.decode(b"", final=True):
+            yield rest
+
+    def cancel(self) -> bool:
+        """Ends it; False: it had ended already."""
+        return bool(connection(self._places).change("cancel", self._ids).ids)
+
+
+def _code(job: Mapping[str, Any]) -> int:
+    if job["status"] == "done":
+        return 0
+    if job["exit_code"] is None and job["status"] == "cancelled":
+        return TERMINATED
+    return int(job["exit_code"] or 1)
+
+
+# ---- connections are kept: a channel costs more than what goes through it
+
+_clients: dict[tuple[Places, int], Client] = {}
+_opening = threading.Lock()
+
+
+def connection(where: Places | None = None) -> Client:
+    """The client of this process for that scheduler: started if there is none."""
+    key = (where or places(), os.getpid())
+    with _opening:
+        if key not in _clients:
+            _clients[key] = Client(key[0])
+        return _clients[key]
+
+
+def disconnect(where: Places | None = None) -> None:
+    """Closes what is kept for that scheduler; the next call opens it again."""
+    with _opening:
+        if (client := _clients.pop((where or places(), os.getpid()), None)) is not None:
+            client.close()

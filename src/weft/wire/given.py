@@ -1,0 +1,46 @@
+"""Values as Python has them, made into text: what `wire.specs` reads is the same for flags, files and arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from weft.errors import InputError
+from weft.wire.specs import Given, canonical
+
+
+def given(job: Mapping[str, Any]) -> dict[str, Given]:
+    """The keys of a job; None means that one is not given."""
+    return {key: _given(key, value) for key, value in job.items() if value is not None}
+
+
+def _given(key: str, value: Any) -> Given:
+    if type(value) is str:
+        return value
+    try:
+        if isinstance(value, Mapping):
+            return {str(name): _text(each) for name, each in value.items()}
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes | os.PathLike):
+            words = [_text(each) for each in value]
+            return ",".join(words) if canonical(key) == "array" else words
+        return _text(value)
+    except InputError as error:
+        raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():.6f}s"
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if hasattr(value, "__index__") or isinstance(value, float) or hasattr(value, "__float__"):
+        return str(value)
+    if isinstance(found := getattr(value, "id", None), str):  # a job
+        return found
+    raise InputError(f"a {type(value).__name__} cannot be given", hint="text, numbers, lists and mappings can")
