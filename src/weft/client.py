@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -238,7 +239,7 @@ def start_scheduler(where: Places) -> None:
         if time.monotonic() > until:
             raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
         time.sleep(0.01)
-    process.returncode = 0  # it lives on: nobody waits for it here
+    threading.Thread(target=process.wait, daemon=True).start()  # it may end before we do: nothing of it is to stay
 
 
 def _last_error(where: Places) -> str:
