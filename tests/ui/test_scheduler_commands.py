@@ -106,6 +106,15 @@ def test_a_wrong_setup_changes_nothing(weft: Weft, words: list[str], expected: s
     assert weft.site.pid() == pid
 
 
+def test_settings_that_cannot_be_read(weft: Weft) -> None:
+    weft("down")
+    path = weft.site.places.state / "settings.json"
+    path.write_text("{")
+    assert "settings.json: cannot be read" in weft("submit", "--", "true", code=4).err
+    assert "settings.json: cannot be read" in weft("doctor", code=1).out
+    assert "it is written anew" in weft("up", "--gpus", "0,1").err
+
+
 def test_gpus_and_nodes(weft: Weft) -> None:
     head, first, _ = weft("gpus").out.splitlines()
     assert head.split()[:4] == ["NODE", "GPU", "MODEL", "MEMORY"]
@@ -132,7 +141,7 @@ def test_drain_and_undrain(weft: Weft) -> None:
 def test_pause_and_resume(weft: Weft) -> None:
     assert weft.json("pause") == {"schema": 1, "paused": True}
     job = weft.submit("--", "true")
-    assert "weft: paused: " in weft("queue").err
+    assert "weft: paused (Paused): nothing new is started" in weft("queue").err
     assert weft.show(job)["reason"] == "Paused"
     weft("resume")
     weft("wait", job)

@@ -114,7 +114,7 @@ class Desk:
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
         number, self._next = str(self._next), self._next + 1
-        task = replace(job.job.task or Task(), key="", array_index=None, array_size=None)
+        task = replace(job.job.task or Task(), key="")
         again = replace(job.job, id=number, after=(), batch="", batch_limit=0, task=task)
         return Submitted(now, again)
 

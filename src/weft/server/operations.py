@@ -35,7 +35,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now), Resumed(now, POLICY_FAILED)], None))
+    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, ENDING)], None))
     return {"paused": False}
 
 
@@ -105,7 +105,10 @@ async def _kill(running: Running) -> None:
     """Cancels what runs, without grace: it does not come back with the next scheduler."""
 
     def make(now: float) -> tuple[list[Event], None]:
-        return [Paused(now, CLOSING), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
+        return [
+            Paused(now, CLOSING, "the scheduler ends"),
+            *(Cancelled(now, job) for job in running.scheduler.state.active),
+        ], None
 
     await running.loop.ask(make)
     running.hands.engine.kill_all()
