@@ -27,8 +27,9 @@ all: setup proto ## setup, plus whatever is generated
 proto: setup ## the messages of the wire, from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster
+run: setup ## compare the policies on a small cluster, then run real jobs on this machine
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 
 test: setup ## the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -40,7 +41,10 @@ check: setup ## format, lint, types, imports, then the quick tests
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/unit tests/contract tests/tidy -x
 
-bench: setup ## the benchmarks, each as a ratio
+bench: setup ## the benchmarks, each as a ratio; with their peers where they can be had
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || true
+	@command -v tsp >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y task-spooler >/dev/null 2>&1; } || \
+		echo "task-spooler is not installed: Weft is not compared with it (Debian: apt-get install task-spooler)" >&2
 	@$(BIN)/python -m benchmarks
 
 clean: ## remove all that make has made, .venv included

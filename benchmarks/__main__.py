@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import comparison, muri_traces, philly, queue, replay, submit, train
+from benchmarks import (
+    comparison,
+    local_runs,
+    muri_traces,
+    philly,
+    queue,
+    replay,
+    restart,
+    short_jobs,
+    submit,
+    train,
+)
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -15,6 +26,9 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "queue": queue.figures,
     "growth": philly.growth,
     "compare": comparison.figures,
+    "runs": local_runs.figures,
+    "jobs": short_jobs.figures,
+    "restart": restart.figures,
     "train": train.figures,
     "submit": submit.figures,
 }

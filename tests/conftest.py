@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -13,13 +14,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from inside import Inside, inside
 
+if TYPE_CHECKING:
+    from calls import Weft
+    from live import Site
+
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+    """An empty folder to work in, and no scheduler to be found from there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ".state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ".runtime"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -29,3 +36,36 @@ def job() -> Iterator[Inside]:
     """A run as a process of it sees it."""
     with inside() as made:
         yield made
+
+
+# ---- commands against a real scheduler: one per file of tests, in folders of its own
+
+
+@pytest.fixture(scope="module")
+def living() -> Iterator[Site]:
+    from live import site
+
+    gpus = {"gpus": "0,1", "models": "RTX3090,RTX3090", "memories": "24576,24576", "min_run_s": 0.0}
+    with site(gpus) as made:
+        yield made
+
+
+@pytest.fixture
+def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
+    """In an empty folder, with the scheduler's environment."""
+    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME"):
+        monkeypatch.setenv(name, living.env[name])
+    monkeypatch.chdir(tmp_path)
+    return living
+
+
+@pytest.fixture
+def weft(at_home: Site, capsys: pytest.CaptureFixture[str]) -> Iterator[Weft]:
+    from calls import Weft
+
+    made = Weft(at_home, capsys)
+    yield made
+    if at_home.places.answers():
+        at_home.started.add(at_home.pid())
+        made("cancel", "--all", "-y", code=None)
+        made("resume")

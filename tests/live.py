@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -68,7 +69,16 @@ class Site:
         pid = self.pid()
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not is_alive(pid))
+        until(lambda: not is_alive(pid) and self._is_unlocked())
+
+    def _is_unlocked(self) -> bool:
+        """Its threads may take a moment longer to go, and hold the lock so long."""
+        with open(self.places.lock) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def weft(self, *words: str, stdin: str = "", check: bool = False) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weft", *words]

@@ -23,6 +23,8 @@ from weft.wire.service import OPTIONS, call
 START_S: Final = 20.0
 """How long a scheduler may take to start."""
 CALL_S: Final = 60.0
+OUTLIVE_S: Final = 10.0
+"""How long one that no longer answers may take to end."""
 CHANNEL: Final = (
     *OPTIONS,
     ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
@@ -89,6 +91,32 @@ class Client:
             for chunk in self._method("Logs")(request):
                 yield chunk.text
 
+    def follow(self, job: str, *, lines: int = 0) -> Iterator[bytes]:
+        """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
+        only = self.query("job", [job])["jobs"][0]
+        job, run = only["id"], max(only["run"], 1)
+        while True:
+            yield from self._follow_run(job, run, lines)
+            only = self.query("job", [job])["jobs"][0]
+            if only["ended"] and only["run"] <= run:
+                return
+            run, lines = run + 1, 0
+
+    def _follow_run(self, job: str, run: int, lines: int) -> Iterator[bytes]:
+        seen = 0
+        while True:
+            skip = seen
+            try:
+                for text in self.logs(job, run=run, follow=True, lines=lines):
+                    new, skip = text[skip:], max(skip - len(text), 0)
+                    seen += len(new)
+                    if new:
+                        yield new
+            except Unreachable:
+                self._outlive()
+            else:
+                return
+
     def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
         with _explained(self.places):
             for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
@@ -98,14 +126,52 @@ class Client:
         """The job, once it has ended."""
         while True:
             found = self.query("job", [job])
-            (only,) = found["jobs"][:1]
+            only = dict(found["jobs"][0])
             if only["ended"]:
-                return dict(only)
-            for fact in self.watch(found["position"]):
-                if fact.get("job") == only["id"] and fact["fact"] in ("Exited", "Cancelled"):
-                    break
+                return only
+            job = only["id"]  # a name may come to mean another
+            self._await_end(found["position"], [only])
+
+    def wait_for(self, jobs: Sequence[str]) -> list[dict[str, Any]]:
+        """All these jobs, once they have ended."""
+        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self.query("job", jobs)["jobs"]]
+
+    def wait_for_any(self, jobs: Sequence[str]) -> dict[str, Any]:
+        """The first of these jobs that ends."""
+        while True:
+            found = self.query("job", jobs)
+            ended = [dict(job) for job in found["jobs"] if job["ended"]]
+            if ended:
+                return min(ended, key=lambda job: job["ended"])
+            jobs = [job["id"] for job in found["jobs"]]
+            self._await_end(found["position"], found["jobs"])
+
+    def _await_end(self, position: int, jobs: Sequence[Mapping[str, Any]]) -> None:
+        """Returns when one of them may have ended: by itself, or with one that it comes after."""
+        names = {job["id"] for job in jobs}
+        any_end = any(job["status"] == "blocked" for job in jobs)
+        try:
+            for fact in self.watch(position):
+                kind = fact["fact"]
+                if kind == "Forgotten" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
+                    return
+        except Unreachable:
+            self._outlive()
 
     # ---- inside
+
+    def _outlive(self) -> None:
+        """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
+        until = time.monotonic() + OUTLIVE_S
+        while not self.places.answers():
+            words = self.places.last_words()
+            if not words.isdecimal():
+                raise Unreachable("the scheduler was told to end\n  jobs go on; weft up starts it again")
+            if not os.path.exists(f"/proc/{words}") or time.monotonic() > until:
+                break
+            time.sleep(0.02)
+        self.close()
+        self._connect()
 
     def _method(self, name: str) -> Any:
         if name not in self._calls:
@@ -165,16 +231,17 @@ def start_scheduler(where: Places) -> None:
     until = time.monotonic() + START_S
     while not where.answers():
         if process.poll() not in (None, 0):
-            raise Unreachable(f"the scheduler did not start: {_last_line(where)}\n  its log: {where.server_log}")
+            raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
         if time.monotonic() > until:
             raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
         time.sleep(0.01)
     process.returncode = 0  # it lives on: nobody waits for it here
 
 
-def _last_line(where: Places) -> str:
+def _last_error(where: Places) -> str:
     try:
         lines = where.server_log.read_text(errors="replace").strip().splitlines()
     except OSError:
         return "it left no log"
-    return lines[-1] if lines else "its log is empty"
+    errors = [line.partition(" ERROR ")[2].partition(": ")[2] for line in lines if " ERROR " in line]
+    return errors[-1] if errors else lines[-1] if lines else "its log is empty"

@@ -68,8 +68,8 @@ def test_whoever_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) ->
 
 def test_cancelling_tells_the_whole_tree(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
-        child = "sh -c \"trap 'echo child told; exit' TERM; while :; do sleep 0.05; done\""
-        found.engine.start(shell(f"trap 'echo leader told; wait; exit 9' TERM; {child} & echo ready; wait; wait"))
+        child = "sh -c \"trap 'echo child told; exit' TERM; echo ready; while :; do sleep 0.05; done\""
+        found.engine.start(shell(f"trap 'echo leader told; wait; exit 9' TERM; {child} & wait; wait"))
         await found.says("ready")
         found.engine.stop("1", 1, "cancelled")
         ended = await found.exited()

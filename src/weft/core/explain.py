@@ -128,8 +128,8 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
     if impossible is not None:
         yield impossible
         return
-    if state.paused:
-        yield Reason("Paused", "nothing new is started; resume to go on")
+    for why, detail in state.paused.items():
+        yield Reason(why, f"nothing new is started: {detail or 'resume to go on'}")
     fits = _fits_now(scheduler, shape)
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))

@@ -79,8 +79,8 @@ class State:
         """What keeps GPUs from being used, by node, GPU and reason."""
         self.gpus = 0
         """GPUs of the living nodes."""
-        self.paused = False
-        """Nothing new is to be started."""
+        self.paused: dict[str, str] = {}
+        """Why nothing new is to be started, each reason with its detail; empty where something is."""
         self.touched: dict[JobId, JobState] = {}
         """Jobs whose place in the order may have changed; the scheduler's order drains it."""
         self.orphans: dict[JobId, JobState] = {}

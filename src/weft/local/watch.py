@@ -97,6 +97,10 @@ class GpuWatch:
         self._doubt = self._had_runs = False
         self._needs = Needs(self._options.warm_up_s)
 
+    def left(self, gpus: Iterable[int]) -> None:
+        """A run of ours was on these GPUs, perhaps too briefly for a look: what is found there now it has left."""
+        self._used.update(gpus)
+
     def look(self, at: Seconds, readings: Mapping[int, Reading], runs: Mapping[RunKey, RunOnGpus]) -> list[Note]:
         """What changed since the last look. GPUs are numbered as in the node, readings as by the driver."""
         notes: list[Note] = []

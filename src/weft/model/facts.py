@@ -72,14 +72,18 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing new is started until `Resumed`."""
+    """Nothing new is started until `Resumed` for the same reason."""
 
     at: Seconds
+    why: str = "Paused"
+    """The reason's code: Paused (by a user), DiskFloor, PolicyFailed."""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
     at: Seconds
+    why: str = "Paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +278,8 @@ class Restored:
     front: int
     runs: int
     """The last stamps given out."""
-    paused: bool = False
+    paused: tuple[tuple[str, str], ...] = ()
+    """For which reasons, each with its detail."""
     planned_at: Seconds | None = None
     pending: tuple[tuple[JobId, ...], ...] = ()
 

@@ -42,13 +42,15 @@ def main(words: Sequence[str]) -> int:
     os.write(lock, str(os.getpid()).encode())
     _log_to(here)
     try:
-        asyncio.run(_serve(here))
+        last_words = asyncio.run(_serve(here))
     except WeftError as error:
         log.error("%s", error)
         return 1
     except Exception:
         log.exception("the scheduler failed")
         raise
+    os.truncate(lock, 0)
+    os.pwrite(lock, last_words, 0)
     return 0
 
 
@@ -66,7 +68,8 @@ def _locked(lock: int, here: Places) -> bool:
     return False
 
 
-async def _serve(here: Places) -> None:
+async def _serve(here: Places) -> bytes:
+    """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
     running = Running(here, settings, *this_machine(settings))
     server = grpc.aio.server(options=OPTIONS)
@@ -87,6 +90,7 @@ async def _serve(here: Places) -> None:
     await server.stop(grace=1.0)
     await running.close()
     log.info("done")
+    return b"" if running.is_idle() else b"stopped"
 
 
 def _log_to(here: Places) -> None:

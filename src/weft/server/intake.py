@@ -10,7 +10,7 @@ from typing import Final
 
 from weft.core.admission import check_job
 from weft.core.feasible import Feasible
-from weft.errors import InputError
+from weft.errors import InputError, NotFound
 from weft.model import WHOLE, Job, JobId, Node, Share, Task, Where
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.values import array, name
@@ -67,6 +67,9 @@ class Intake:
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+        if spec.gpu_ids and max(spec.gpu_ids) >= len(self._node.gpus):
+            there = f"0 to {len(self._node.gpus) - 1}" if self._node.gpus else "none"
+            raise InputError(f"gpu_ids: there is no GPU {max(spec.gpu_ids)}", hint=f"there are: {there}; see weft gpus")
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
         pinned = ((self._node.id, tuple(spec.gpu_ids)),) if spec.gpu_ids else ()
@@ -139,13 +142,21 @@ class Intake:
                     inside.setdefault(at, set()).add(other)
                     after.update(dict.fromkeys(job.id for job in made[other]))
                 else:
-                    after.update(dict.fromkeys(resolve(ref)))
+                    after.update(dict.fromkeys(self._known(ref, resolve, request, at)))
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
         circle = _circle(inside)
         if circle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
-            raise InputError(f"cyclic dependencies: {names}", hint="take one of the after: out")
+            error = InputError(f"after: cyclic dependencies: {names}", hint="take one of them out")
+            raise _about(request, circle[0], error)
+
+    def _known(self, ref: str, resolve: Resolve, request: SubmitRequest, at: int) -> list[JobId]:
+        try:
+            return resolve(ref)
+        except NotFound:
+            error = InputError(f"after: there is no job {ref[:80]!r}", hint="weft queue -a lists them")
+            raise _about(request, at, error) from None
 
 
 def _number(ref: str, count: int) -> int:
@@ -187,5 +198,6 @@ def _about(request: SubmitRequest, at: int, error: InputError) -> InputError:
     """Says which of several it is about."""
     if len(request.jobs) == 1:
         return error
-    label = request.jobs[at].name or f"#{at}"
-    return InputError(f"job {label!r}: {error.what}", where=error.where, hint=error.hint)
+    name = request.jobs[at].name
+    label = f"job #{at} ({name})" if name else f"job #{at}"
+    return InputError(f"{label}: {error.what}", where=error.where, hint=error.hint)

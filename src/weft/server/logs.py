@@ -20,12 +20,17 @@ LOOK_S: Final = 0.2
 
 
 async def read_log(running: Running, request: LogsRequest) -> AsyncIterator[bytes]:
-    """The log of a run; with `follow`, until the run has ended, and through the job's next runs if none was named."""
+    """The log of a run; with `follow`, until the run has ended, and through the job's next runs if none was named.
+
+    With `follow`, the run may be the job's next.
+    """
     state = running.scheduler.state
     job = state.jobs[one(state, request.job)]
     run = request.run or max(job.run, 1)
-    if request.run > job.run or (not job.run and not request.follow):
-        raise NotFound(f"job {job.id} has had {job.run} runs\n  weft logs -f waits for the next")
+    if run > job.run + request.follow:
+        runs = f"{job.run} run{'' if job.run == 1 else 's'}" if job.run else "no run yet"
+        hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
+        raise NotFound(f"job {job.id} has had {runs}{hint}")
     tail = request.lines
     while True:
         async for text in _one_run(running, job.id, run, request.follow, tail):
@@ -64,18 +69,19 @@ def _is_over(running: Running, job: str, run: int) -> bool:
 
 def _tail_start(file: BinaryIO, lines: int) -> int:
     """Where the last lines begin."""
+    at = end = file.seek(0, os.SEEK_END)
     if not lines:
         return 0
-    at = file.seek(0, os.SEEK_END)
     found = 0
     while at > 0:
         size = min(CHUNK, at)
         at -= size
         file.seek(at)
         block = file.read(size)
-        for index in range(len(block) - 1, -1, -1):
-            if block[index] == 10 and at + index + 1 < file.seek(0, os.SEEK_END):
+        newline = len(block)
+        while (newline := block.rfind(b"\n", 0, newline)) >= 0:
+            if at + newline + 1 < end:  # the last line's own end does not begin another
                 found += 1
                 if found == lines:
-                    return at + index + 1
+                    return at + newline + 1
     return 0

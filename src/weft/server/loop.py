@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError, Refused
-from weft.model import Alarm, Decision, Event, Fact, Seconds, Wake
+from weft.model import Alarm, Decision, Event, Fact, Paused, Seconds, Wake
 from weft.server.clock import Clock
 
 Make = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time: what happened, and the answer to whoever brought it."""
-RETRY_S = 1.0
+RETRY_S: Final = 1.0
+POLICY_FAILED: Final = "PolicyFailed"
 log = logging.getLogger(__name__)
 
 
@@ -36,8 +38,8 @@ class Loop:
         self._alarm: asyncio.TimerHandle | None = None
         self.changed = asyncio.Condition()
         """Told whenever facts have been journalled."""
-        self.broken: Callable[[JournalError], None] = lambda _: None
-        """Called when the journal cannot be written: memory is ahead of the disk, and must be given up."""
+        self.broken: Callable[[Exception], None] = lambda _: None
+        """Called when memory is not what the disk says, and must be given up."""
 
     # ---- in
 
@@ -81,14 +83,22 @@ class Loop:
                 answer.set_result(reply)
 
     def _step(self, events: list[Event], answers: Sequence[tuple[asyncio.Future[Any], Any]]) -> bool:
+        failed: Exception | None = None
         try:
-            decisions = self.scheduler.step(*events)
+            try:
+                decisions = self.scheduler.step(*events)
+            except Exception as error:  # a policy's fault: what happened is kept, and nothing more is decided
+                log.exception("the policy failed")
+                failed, decisions = error, []
+                events = [*events, Paused(events[-1].at, POLICY_FAILED, blame(error))]
             self._journal.append(*events, *decisions)
         except JournalError as error:
             for answer, _ in answers:
                 _fail(answer, Refused(f"{error}\n  nothing was changed; free some space and try again"))
             self.broken(error)
             return False
+        if failed is not None:
+            self.broken(failed)
         for decision in decisions:
             if type(decision) is Alarm:
                 self._set_alarm(decision.due)
@@ -121,6 +131,12 @@ class Loop:
 
     def close(self) -> None:
         self._set_alarm(None)
+
+
+def blame(error: Exception) -> str:
+    """What was raised, and where."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({last.filename}:{last.lineno}); set another policy, then weft resume"
 
 
 def _fail(answer: asyncio.Future[Any] | None, error: BaseException) -> None:

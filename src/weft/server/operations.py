@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError, UnknownName
-from weft.model import Blocked, Event, Paused, Resumed, Unblocked
+from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
+from weft.server.loop import POLICY_FAILED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
     from weft.server.running import Running
+
+KILL_S: Final = 10.0
+"""How long killed runs may take to be gone."""
 
 
 async def operate(running: Running, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -29,7 +35,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now)], None))
+    await running.loop.ask(lambda now: ([Resumed(now), Resumed(now, POLICY_FAILED)], None))
     return {"paused": False}
 
 
@@ -90,9 +96,25 @@ async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, An
 async def _shutdown(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
     runs = len(running.scheduler.state.active)
     if "kill" in options:
-        running.hands.engine.kill_all()
+        await _kill(running)
     running.stopping.set()
     return {"pid": os.getpid(), "running": runs}
+
+
+async def _kill(running: Running) -> None:
+    """Cancels what runs, without grace: it does not come back with the next scheduler."""
+
+    def make(now: float) -> tuple[list[Event], None]:
+        return [Paused(now), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
+
+    was_paused = running.scheduler.state.paused
+    await running.loop.ask(make)
+    running.hands.engine.kill_all()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KILL_S), running.loop.changed:
+            await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
+    if not was_paused:  # for the next scheduler: this one starts nothing more
+        running.journal.append(Resumed(running.loop.clock.now()))
 
 
 VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}

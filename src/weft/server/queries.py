@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.core.job import JobState
+from weft.core.explain import explain
+from weft.core.job import ENDED, JobState
 from weft.errors import UnknownName
 from weft.model import JobId
-from weft.server.refs import resolve
-from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row
+from weft.server.refs import one, resolve
+from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
 
 if TYPE_CHECKING:
@@ -38,6 +39,23 @@ class Queries:
             **what[request.what](request),
         }
 
+    def why(self, ref: str) -> dict[str, Any]:
+        """Why a job waits; of one that does not, where it is or how it ended."""
+        job = self._state.jobs[one(self._state, ref)]
+        found = explain(self._scheduler, job.id, at=self._now)
+        in_s = found.unblock.in_s if found.unblock else None
+        body = found.as_json()
+        if job.active or job.status in ENDED:
+            body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]
+        return {
+            "schema": SCHEMA,
+            "now": iso(self._now),
+            "name": job.job.name,
+            **body,
+            "at": iso(self._now),
+            "expected_start": None if in_s is None else iso(self._now + in_s),
+        }
+
     def _queue(self, request: QueryRequest) -> dict[str, Any]:
         """Those that run, then those that wait, best first, then the rest."""
         state, limit = self._state, _limit(request)
@@ -53,7 +71,7 @@ class Queries:
         return {
             "jobs": [self._row(job, first) for job in shown],
             "running": len(state.active), "waiting": total - len(state.active), "more": total - len(shown),
-            "paused": state.paused, "policy": self._running.policy,
+            "paused": bool(state.paused), "paused_for": dict(state.paused), "policy": self._running.policy,
         }  # fmt: skip
 
     def _row(self, job: JobState, first: JobId | None) -> dict[str, Any]:

@@ -84,6 +84,17 @@ def detail(job: JobState, now: Seconds, reason: str, progress: Mapping[str, Any]
     }
 
 
+def whereabouts(job: JobState, now: Seconds) -> str:
+    """Of a job that does not wait: where it is, or how it ended."""
+    if job.active:
+        woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
+        where = f" on {place(job.slots)}" if job.slots else ""
+        return f"run {job.run}{where} for {now - job.started_at:.0f} s{woven}"
+    why = f" ({job.why})" if job.why else ""
+    code = f" with code {job.code}" if job.code is not None else ""
+    return f"it is {job.status}{code}{why} after {job.run} run{'s' if job.run != 1 else ''}"
+
+
 def _time_s(job: JobState, now: Seconds) -> float:
     """How long its run lasts; of one that waits, how long it has waited; of one that ended, what its runs took."""
     if job.active:
@@ -139,5 +150,5 @@ def brief_reason(state: State, job: JobState, first: JobId | None) -> str:
     if job.status == "blocked":
         return "Dependency" if job.behind else "JobArrayTaskLimit"
     if job.status == "waiting":
-        return "Paused" if state.paused else "Resources" if job.id == first else "Priority"
+        return next(iter(state.paused), "Resources" if job.id == first else "Priority")
     return job.why

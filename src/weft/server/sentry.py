@@ -71,7 +71,14 @@ class Sentry:
         self._readings = await asyncio.to_thread(self._nvml.read)
         shims = {key: shim.pid for key, shim in running.hands.engine.runs.items() if shim is not None}
         pids = await asyncio.to_thread(trees, shims)
+        if ended is not None:
+            self._note_left(running, ended)
         return lambda now: self._events(_runs(running, pids, ended), now)
+
+    def _note_left(self, running: Running, ended: RunKey) -> None:
+        job = running.scheduler.state.jobs.get(ended[0])
+        if self._watch is not None and job is not None and job.run == ended[1]:
+            self._watch.left(gpu for _, gpus in job.slots for gpu in gpus)
 
     async def _look_again_and_again(self, running: Running) -> None:
         while True:

@@ -9,12 +9,10 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.core.explain import explain
 from weft.errors import InputError, JournalError, NotFound, Refused, WeftError
 from weft.journal.codec import encode_line
 from weft.server.logs import read_log
 from weft.server.queries import Queries
-from weft.server.refs import one
 from weft.server.running import Running
 from weft.wire import messages as m
 from weft.wire.service import handler
@@ -71,11 +69,7 @@ class Service:
         return _json(Queries(self._running).answer(request))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        running = self._running
-        state = running.scheduler.state
-        found = explain(running.scheduler, one(state, request.job), at=running.loop.clock.now())
-        name = state.jobs[found.job].job.name
-        return _json({"schema": 1, "name": name, **found.as_json(), "lines": found.lines()})
+        return _json(Queries(self._running).why(request.job))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         options = {each.name: each.value for each in request.options}

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.model import Event, Forgotten
+from weft.model import Event, Forgotten, Paused, Resumed
 
 if TYPE_CHECKING:
     from weft.server.running import Running
@@ -20,6 +20,8 @@ FACTS: Final = 50_000
 """Fewer facts than this are not worth the trouble."""
 FACTS_PER_JOB: Final = 6
 """A job takes about four facts; a snapshot one."""
+DISK_FLOOR: Final = "DiskFloor"
+FLOOR_MB: Final = 16
 FORGET: Final = 1000
 """At a time."""
 _COMPACT: Final = "import os, sys; os.nice(10); from weft.journal.compaction import compact; compact(sys.argv[1])"
@@ -47,11 +49,26 @@ class Upkeep:
         while True:
             await asyncio.sleep(TURN_S)
             try:
+                self._mind_the_disk()
                 self._forget_old()
                 await self._remove_folders()
                 await self._shorten()
             except Exception:
                 log.exception("upkeep failed; it is tried again")
+
+    # ---- the disk
+
+    def _mind_the_disk(self) -> None:
+        """With little space left nothing new is started: it would only fail."""
+        running = self._running
+        paused = DISK_FLOOR in running.scheduler.state.paused
+        found = os.statvfs(running.places.state)
+        free_mb = found.f_bavail * found.f_frsize >> 20
+        if free_mb < FLOOR_MB and not paused:
+            detail = f"less than {FLOOR_MB} MB are left at {running.places.state}"
+            running.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
+        elif free_mb >= 2 * FLOOR_MB and paused:
+            running.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
 
     # ---- what ended long ago
 

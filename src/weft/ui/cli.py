@@ -1,6 +1,7 @@
 """The `weft` command. A command's module is imported only when it is called.
 
-Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 130 interrupted, 143 terminated.
+Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 6 refused, 130
+interrupted, 143 terminated. `run` and `wait` return what the job returned.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from weft.errors import InputError, UnknownName, WeftError
+from weft.errors import InputError, NotFound, Refused, UnknownName, Unreachable, WeftError
+from weft.ui.text import visible_lines
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
+EXITS: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, Refused: 6}
 
 
 class Command(NamedTuple):
@@ -28,12 +31,36 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
+    "submit": Command("put a job into the queue", ("add",)),
+    "run": Command("submit a job, show what it writes, return its exit code"),
+    "queue": Command("the jobs that run and wait", ("ps", "status")),
+    "show": Command("all about a job"),
+    "why": Command("why a job waits, who is ahead, when it may start", ("explain",)),
+    "logs": Command("what a job wrote"),
+    "wait": Command("wait for jobs to end; return their exit code"),
+    "cancel": Command("stop jobs, or take them out of the queue", ("kill",)),
+    "hold": Command("keep waiting jobs from starting"),
+    "release": Command("let held jobs start"),
+    "set": Command("change a job that waits"),
+    "restart": Command("submit ended jobs again"),
+    "history": Command("the jobs that have ended"),
+    "clean": Command("forget ended jobs and their logs"),
+    "gpus": Command("the GPUs and who is on them"),
+    "nodes": Command("the machines"),
+    "pause": Command("start nothing new"),
+    "resume": Command("start jobs again after pause"),
+    "drain": Command("put nothing new on some GPUs"),
+    "undrain": Command("use drained GPUs again"),
+    "up": Command("start the scheduler, or change how it is set up"),
+    "down": Command("end the scheduler; jobs go on"),
+    "doctor": Command("what there is and what is wrong; safe to paste"),
     "sim": Command("run a policy on a trace and print its figures", ("simulate",)),
     "compare": Command("run several policies on the same trace, side by side"),
     "figures": Command("reproduce the figures of a paper"),
     "metrics": Command("the figures of a job.csv"),
     "policies": Command("the policies and placements there are, with their options"),
     "trace": Command("make traces"),
+    "completion": Command("completion for bash, zsh or fish"),
     "version": Command("which Weft this is"),
 }
 
@@ -69,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(words, _code(error), message, error.hint, 2)
     except WeftError as error:
         message, _, hint = str(error).partition("\n")
-        return _fail(words, _code(error), message, hint.strip(), 1)
+        return _fail(words, _code(error), message, hint.strip(), EXITS.get(type(error), 1))
     except OSError as error:
         reason = error.strerror or str(error)
         return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
@@ -91,12 +118,31 @@ def _mend_streams() -> None:
 
 
 def _run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words and words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0
+    if not words:
+        from weft.ui.session import has_news
+
+        if not has_news():
+            print(_help())
+            return 0
+        words = ["queue"]
     if words[0] in ("-V", "--version"):
         words = ["version", *words[1:]]
     name = _find(words[0])
+    module = importlib.import_module(f"weft.ui.commands.{name}")
+    try:
+        args, rest = parser_of(name).parse_known_args(words[1:])
+    except SystemExit:  # --help
+        return 0
+    if rest:
+        raise _unknown(name, rest[0])
+    return int(module.run(args))
+
+
+def parser_of(name: str) -> Parser:
+    """Of a command."""
     module = importlib.import_module(f"weft.ui.commands.{name}")
     parser = Parser(
         prog=f"weft {name}",
@@ -106,11 +152,18 @@ def _run(words: list[str]) -> int:
         allow_abbrev=False,
     )
     module.configure(parser)
-    try:
-        args = parser.parse_args(words[1:])
-    except SystemExit:  # --help
-        return 0
-    return int(module.run(args))
+    return parser
+
+
+def options_of(parser: argparse.ArgumentParser) -> list[str]:
+    """Its flags, as they are written."""
+    return [option for action in parser._actions for option in action.option_strings]
+
+
+def _unknown(name: str, word: str) -> InputError:
+    if not word.startswith("-"):
+        return InputError(f"unrecognized arguments: {word}", hint=f"see weft {name} --help")
+    return UnknownName("option", word.partition("=")[0], options_of(parser_of(name)))
 
 
 def _find(word: str) -> str:
@@ -135,7 +188,8 @@ def _help() -> str:
             "commands:",
             *lines,
             "",
-            "weft COMMAND --help explains one, with an example. Try: weft compare demo",
+            "weft COMMAND --help explains one, with an example. weft alone shows the queue.",
+            "Try: weft run -- echo hello, or weft compare demo",
         ]
     )
 
@@ -148,10 +202,10 @@ def _code(error: WeftError) -> str:
 
 def _fail(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:
     text = f"weft: error: {message}" + (f"\n  {hint}" if hint else "")
-    if "--json" in words:
+    if "--json" in (words[: words.index("--")] if "--" in words else words):
         import json
 
         text = json.dumps({"error": {"code": code, "message": message, "hint": hint}})
     with suppress(OSError):  # nobody listens: the exit code still tells
-        print(text, file=sys.stderr)
+        print(visible_lines(text), file=sys.stderr)
     return exit_code

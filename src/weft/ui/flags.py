@@ -15,5 +15,32 @@ def count(text: str) -> int:
     return int(text)
 
 
+def whole(text: str) -> int:
+    """From 1 on."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text[:80]!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """More than a tenth of a second, less than a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"expected seconds from 0.1 to 86,400, found {text[:80]!r}")
+    return value
+
+
+def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: bool = True) -> None:
+    """Jobs as people name them."""
+    text = "id, 7_3 of an array, name, @ (the last), @~1 (the one before)" + (", 3-7" if several else "")
+    if several:
+        parser.add_argument("jobs", metavar="JOB", nargs="+" if needed else "*", help=text)
+    else:
+        parser.add_argument("job", metavar="JOB", help=text)
+
+
 def add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=count, help="processes at a time (default: one per CPU)")

@@ -14,15 +14,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, Self, TextIO
 
+from weft.ui.text import visible_lines
+
 PATIENCE_S: Final = 1.0
 """What takes no longer needs no progress bar."""
 REDRAW_S: Final = 0.1
 BAR: Final = 24
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
     """What every command takes."""
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout; errors as JSON on stderr")
+    if json:
+        parser.add_argument("--json", action="store_true", help="one JSON object on stdout; errors as JSON on stderr")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="auto: on a terminal, unless NO_COLOR"
     )
@@ -47,10 +50,20 @@ def use_colour(color: str) -> bool:
     return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def is_terminal() -> bool:
+    """Whether a person looks at stdout."""
+    return _is_terminal(sys.stdout)
+
+
+def can_ask() -> bool:
+    """Whether a person is there to answer."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+
 def say(text: str) -> None:
-    """To the person, not to the pipe."""
+    """To the person, not to the pipe; text of others comes out harmless."""
     with suppress(OSError):  # nobody listens
-        print(f"weft: {text}", file=sys.stderr)
+        print(f"weft: {visible_lines(text)}", file=sys.stderr)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -57,6 +57,14 @@ class Places:
                 return False
         return True
 
+    def last_words(self) -> str:
+        """What a scheduler left in its lock: its pid while it lives or where it died; `stopped` where it was told to
+        end before its jobs had; nothing where all was done."""
+        try:
+            return self.lock.read_text().strip()
+        except (OSError, ValueError):
+            return ""
+
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime):
             _make_private(folder)

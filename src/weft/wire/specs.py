@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from weft.errors import InputError, UnknownName
 from weft.wire import values
 from weft.wire.messages import JobSpec, Variable
+from weft.wire.placeholders import fill_in
 
 Given = str | list[str] | dict[str, str]
 """A value as it was written: text, a list, or names with values."""
@@ -22,7 +22,7 @@ FIELDS: Final = {
 }  # fmt: skip
 """The fields of the message, where they are not called as their keys."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
+_OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
 _PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -43,22 +43,10 @@ def spec_of(given: Mapping[str, Given]) -> JobSpec:
             setter(spec, value)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", where=error.where, hint=error.hint) from None
-    _fill_in(spec, is_line=isinstance(given.get("command"), str))
-    return spec
-
-
-def _fill_in(spec: JobSpec, *, is_line: bool) -> None:
-    """Puts params where the command says {params.NAME}, quoted where a shell will read it."""
-    params = {each.name: each.value for each in spec.params}
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in params:
-            raise UnknownName("param in the command", match[1], params)
-        return shlex.quote(params[match[1]]) if is_line else params[match[1]]
-
-    filled = [_PLACEHOLDER.sub(value, word) for word in spec.command]
+    filled = fill_in(spec.command, {each.name: each.value for each in spec.params})
     del spec.command[:]
     spec.command.extend(filled)
+    return spec
 
 
 # ---- one setter for each key
@@ -79,8 +67,13 @@ def _list(value: Given) -> list[str]:
 
 def _without_nul(words: Iterable[str]) -> list[str]:
     found = list(words)
-    if any("\0" in word for word in found):
-        raise InputError("a NUL character cannot be given to a process")
+    for word in found:
+        if "\0" in word:
+            raise InputError("a NUL character cannot be given to a process")
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word[:80]!r} is not UTF-8 text") from None
     return found
 
 
@@ -129,7 +122,14 @@ def _memory(spec: JobSpec, value: Given) -> None:
 
 
 def _after(spec: JobSpec, value: Given) -> None:
-    spec.after.extend(part.removeprefix("afterok:") for part in _list(value))
+    """Jobs, or as Slurm has it: afterok:3:4."""
+    for part in _list(value):
+        if _OTHER_DEPENDENCY.match(part):
+            raise InputError(f"{part[:80]!r} cannot be waited for", hint="only afterok:JOB is known, or JOB alone")
+        ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
+        if not all(ids):
+            raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")
+        spec.after.extend(_without_nul(ids))
 
 
 def _array(spec: JobSpec, value: Given) -> None:
@@ -166,9 +166,10 @@ def _line(text: str) -> str:
 
 
 def _hold(spec: JobSpec, value: Given) -> None:
-    if _text(value) not in ("true", "false", "yes", "no", "on", "off"):
-        raise InputError(f"{_text(value)!r} is neither true nor false")
-    spec.hold = _text(value) in ("true", "yes", "on")
+    text = _text(value).lower()
+    if text not in ("true", "false", "yes", "no", "on", "off"):
+        raise InputError(f"{text[:80]!r} is neither true nor false")
+    spec.hold = text in ("true", "yes", "on")
 
 
 SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {

@@ -1,32 +1,114 @@
-"""Task files: JSON or YAML, one task or a list of them."""
+"""Task files: JSON or YAML, one task or a list of them.
+
+JSON is read as such, quickly; where something is wrong it is read again as the YAML that it is too, to tell the line.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from weft.errors import InputError
 from weft.sim.marked import Marked, compose
 from weft.wire.messages import JobSpec
-from weft.wire.specs import ALIASES, SETTERS, Given, spec_of
+from weft.wire.specs import ALIASES, SETTERS, Given, canonical, spec_of
 
 MOST_BYTES: Final = 16 << 20
 KEYS: Final = (*SETTERS, *ALIASES, *(key.replace("_", "-") for key in SETTERS if "_" in key))
 
 
-def read_tasks(path: str) -> list[JobSpec]:
-    """The jobs of a file, `-` for standard input; a mistake is an InputError with its file and line."""
-    root = compose(_read(path), "stdin" if path == "-" else path)
-    if isinstance(root.node, yaml.SequenceNode):
+@dataclass
+class Source:
+    """The text of a file."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def tasks(self) -> list[Marked]:
+        """Its tasks, each value with its line."""
+        root = compose(self.text, self.name)
+        if not isinstance(root.node, yaml.SequenceNode):
+            return [root]
         tasks = root.items("a list of tasks")
         if not tasks:
             raise root.wrong("no task in it", "write one task, or a list of tasks")
-        return [_task(task) for task in tasks]
-    return [_task(root)]
+        return list(tasks)
+
+
+@dataclass
+class Written:
+    """A task as it stands in a file."""
+
+    given: dict[str, Given]
+    source: Source
+    number: int
+
+    def spec(self) -> JobSpec:
+        """The job; a mistake is an InputError with its file and line."""
+        try:
+            return spec_of(self.given)
+        except InputError as error:
+            raise self.located(error) from None
+
+    def where(self, key: str = "") -> str:
+        """File and line of a key, or of the task."""
+        task = self.source.tasks[self.number]
+        entries = {canonical(name): value for name, value in task.mapping("a task").entries.items()}
+        return entries[key].where if key in entries else task.where
+
+    def located(self, error: InputError) -> InputError:
+        """The error, with the line of the key that it begins with, or is about."""
+        key = "command" if "in the command" in error.what else error.what.partition(":")[0]
+        return InputError(error.what, where=error.where or self.where(key), hint=error.hint)
+
+
+def read_tasks(path: str) -> list[Written]:
+    """The tasks of a file, `-` for standard input."""
+    name, text = "stdin" if path == "-" else path, _read(path)
+    if not text.strip():
+        raise InputError("an empty file", where=f"{name}:1", hint="write one task, or a list of tasks")
+    root = _json(text)
+    # as YAML, a tab is no blank; in the strings of JSON there is none
+    source = Source(name, text if root is None else text.replace("\t", " "))
+    found = None if root is None else _of_json(root)
+    if found is not None:
+        return [Written(given, source, at) for at, given in enumerate(found)]
+    return [Written(_task(task), source, at) for at, task in enumerate(source.tasks)]
+
+
+def link(tasks: Sequence[Written]) -> None:
+    """Turns `after: NAME` into `after: "#N"` where that is the name of another task of the file."""
+    named: dict[str, list[int]] = {}
+    for at, task in enumerate(tasks):
+        if isinstance(name := task.given.get("name"), str):
+            named.setdefault(name, []).append(at)
+    for task in tasks:
+        after = task.given.get("after")
+        if isinstance(after, str):
+            after = [part.strip() for part in after.split(",")]
+        if isinstance(after, list):
+            task.given["after"] = [_linked(ref, named, task) for ref in after]
+
+
+def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
+    name = ref.removeprefix("afterok:")
+    found = named.get(name, [])
+    if len(found) > 1:
+        error = InputError(
+            f"after: {len(found)} tasks of the file are called {name!r}",
+            hint='give them names of their own, or count: "#0" is the first',
+        )
+        raise task.located(error)
+    return f"#{found[0]}" if found else ref
 
 
 def _read(path: str) -> str:
@@ -34,11 +116,13 @@ def _read(path: str) -> str:
         raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == "-" else _head(Path(path))
         if len(raw) > MOST_BYTES:
             raise InputError(f"more than {MOST_BYTES >> 20} MB", where=path, hint="split it")
-        return raw.decode()
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", where=path) from None
+        raise InputError("not UTF-8 text", where=path, hint="give a JSON or YAML file") from None
     except OSError as error:
         raise InputError(error.strerror or str(error), where=path, hint="give a JSON or YAML file") from None
+    except ValueError:  # a NUL in the path
+        raise InputError("not a path", where=repr(path[:80]), hint="give a JSON or YAML file") from None
 
 
 def _head(path: Path) -> bytes:
@@ -46,15 +130,72 @@ def _head(path: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def _task(marked: Marked) -> JobSpec:
-    entries = marked.mapping("a task", KEYS).entries
-    given = {key: _given(value) for key, value in entries.items()}
+# ---- as JSON
+
+
+class _Odd(ValueError):
+    """Not a plain task: to be looked at closely."""
+
+
+def _json(text: str) -> Any:
+    """The value; None: it is not JSON, or nothing."""
     try:
-        return spec_of(given)
-    except InputError as error:
-        key = error.what.partition(":")[0]
-        where = entries[key].where if key in entries else entries["command"].where if "command" in entries else ""
-        raise InputError(error.what, where=error.where or where or marked.where, hint=error.hint) from None
+        return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object, with keys that occur twice."""
+
+
+def _of_json(root: Any) -> list[dict[str, Given]] | None:
+    """Its tasks; None where something is odd about them."""
+    tasks = [root] if isinstance(root, _Pairs) else root
+    try:
+        return [_plain_task(task) for task in tasks] or None if isinstance(tasks, list) else None
+    except _Odd:
+        return None
+
+
+def _plain_task(task: Any) -> dict[str, Given]:
+    if not isinstance(task, _Pairs) or not all(key in KEYS for key, _ in task):
+        raise _Odd
+    return _unique([(canonical(key), _plain(value)) for key, value in task])
+
+
+def _plain(value: Any) -> Given:
+    if isinstance(value, _Pairs):
+        return _unique([(name, _word(each)) for name, each in value])
+    return [_word(each) for each in value] if isinstance(value, list) else _word(value)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        raise _Odd
+    return value
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Odd
+    return found
+
+
+# ---- as YAML
+
+
+def _task(marked: Marked) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for key, value in marked.mapping("a task", KEYS).entries.items():
+        name = canonical(key)
+        if name in given:
+            raise value.wrong(f"{key}: said twice", f"{key} is the same as {name}: keep one of them")
+        given[name] = _given(value)
+    return given
 
 
 def _given(marked: Marked) -> Given:

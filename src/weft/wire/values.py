@@ -90,10 +90,11 @@ def whole(text: str, low: int, high: int) -> int:
 
 def name(text: str) -> str:
     """Of a job: anything a person can read in one line, but no path and nothing that a shell could trip over."""
-    if not text.isprintable() or set(text) & NOT_IN_NAMES or len(text) > LONGEST_NAME or text != text.strip():
+    fits = 0 < len(text) <= LONGEST_NAME and text == text.strip()
+    if not fits or not text.isprintable() or set(text) & NOT_IN_NAMES:
         raise InputError(
             f"{_short(text)} cannot be a name",
-            hint=f"up to {LONGEST_NAME} printable characters; no slashes, quotes, or blanks at either end",
+            hint=f"1 to {LONGEST_NAME} printable characters; no slashes, quotes, or blanks at either end",
         )
     return text
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import weft
 from inside import Inside
 
 
@@ -81,7 +84,8 @@ def test_a_job_that_knows_it_must_stop_says_itself_whether_it_is_done(job: Insid
 
 def test_importing_it_loads_nothing_of_weft_and_little_else() -> None:
     script = "import sys; before = set(sys.modules); import weft.train; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(weft.__file__).resolve().parents[1])}
+    done = subprocess.run([sys.executable, "-S", "-c", script], env=env, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     rooms = ("checkpoints", "reporting", "run", "sender", "stopping")
     ours = {name for name in loaded if name.startswith("weft")}

@@ -96,12 +96,12 @@ def forgotten(state: State, fact: Forgotten) -> bool:
     return True
 
 
-def paused(state: State, _fact: Paused) -> bool:
-    changed, state.paused = not state.paused, True
+def paused(state: State, fact: Paused) -> bool:
+    changed = state.paused.get(fact.why) != fact.detail
+    state.paused[fact.why] = fact.detail
     return changed
 
 
-def resumed(state: State, _fact: Resumed) -> bool:
-    changed, state.paused = state.paused, False
+def resumed(state: State, fact: Resumed) -> bool:
     state.news = True
-    return changed
+    return state.paused.pop(fact.why, None) is not None

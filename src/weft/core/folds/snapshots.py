@@ -30,7 +30,8 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield Blocked(now, node, gpu, why, occupant.memory_mb, occupant.detail)
     planned_at = None if state.planned_at == float("-inf") else state.planned_at
     yield Restored(
-        now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, state.paused, planned_at,
+        now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, tuple(state.paused.items()),
+        planned_at,
         state.pending,
     )  # fmt: skip
 
@@ -85,6 +86,6 @@ def restored(state: State, fact: Restored) -> bool:
     state.waiting = {job: state.jobs[job] for job in fact.waiting}
     state.ended = {job: state.jobs[job] for job in fact.ended}
     state.stamps = (fact.tail, fact.front, fact.runs)
-    state.paused, state.pending = fact.paused, fact.pending
+    state.paused, state.pending = dict(fact.paused), fact.pending
     state.planned_at = float("-inf") if fact.planned_at is None else fact.planned_at
     return True

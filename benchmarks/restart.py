@@ -1,0 +1,56 @@
+"""A scheduler that starts again with a long past: what reading its journal takes, whole and shortened."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.figure import Figure
+from weft.core.scheduler import Scheduler
+from weft.journal.compaction import compact
+from weft.journal.sqlite import SqliteJournal
+from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Started, Submitted, Task
+from weft.placements.packed import Packed
+from weft.policies.priority import Priority
+from weft.server.running import take_up
+
+JOBS = 100_000
+GOAL_S = 5.0
+ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/ada"), ("LANG", "C.UTF-8"), ("USER", "ada"))
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
+        path = Path(root, "state.db")
+        with SqliteJournal(path) as journal:
+            journal.append(*_past())
+        yield Figure(f"restart with {JOBS:,} jobs, every fact kept", _restart_s(path), "CPU s", GOAL_S)
+        began = time.process_time()
+        compact(path)
+        yield Figure("shortening that journal, in a process beside", time.process_time() - began, "CPU s")
+        yield Figure(f"restart with {JOBS:,} jobs, shortened", _restart_s(path), "CPU s", GOAL_S)
+
+
+def _past() -> Iterator[Fact]:
+    """Half have run, half wait."""
+    task = Task(chdir="/home/ada/work", env=ENV)
+    yield NodeJoined(0.0, Node("n0", (Gpu("RTX3090", 24576),) * 8, cpus=32, ram_mb=131072))
+    for number in range(JOBS):
+        job = Job(str(number), 1, name="train", user="ada", memory_mb=4096, command=("python", "train.py"), task=task)
+        yield Submitted(float(number), job)
+        if number % 2:
+            yield Start(number + 0.1, job.id, 1, (("n0", (0,)),))
+            yield Started(number + 0.2, job.id, 1)
+            yield Exited(number + 0.9, job.id, 1, "done", code=0)
+
+
+def _restart_s(path: Path) -> float:
+    began = time.process_time()
+    scheduler = Scheduler(Priority(preempts=True), Packed())
+    with SqliteJournal(path) as journal:
+        take_up(scheduler, journal)
+    took_s = time.process_time() - began
+    assert len(scheduler.state.jobs) == JOBS
+    return took_s

@@ -1,0 +1,29 @@
+"""Forgets jobs that have ended, with their logs and all they left in the state directory."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.errors import InputError
+from weft.ui import flags, outcome, render, session
+
+EXAMPLE: Final = """examples:
+  weft clean 3-7
+  weft clean --all"""
+
+ENDED: Final = ("done", "failed", "cancelled")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser, needed=False)
+    parser.add_argument("--all", action="store_true", help="every job that has ended")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if bool(args.jobs) == args.all:
+        raise InputError("which jobs?", hint="name some, or give --all, not both")
+    with session.reach() as client:
+        reply = client.change("forget", args.jobs, statuses=ENDED if args.all else ())
+    return outcome.report(args, "forgot", reply)

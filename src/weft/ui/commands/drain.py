@@ -1,0 +1,31 @@
+"""Puts nothing new on some GPUs, or on any. Whoever is there stays; `weft undrain` undoes it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.ui import render, session
+
+EXAMPLE: Final = """examples:
+  weft drain 0,1
+  weft drain"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("gpus", metavar="GPU", nargs="*", help="their numbers (default: all)")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    return operate(args, "nothing new comes to")
+
+
+def operate(args: argparse.Namespace, text: str, **options: str) -> int:
+    with session.begin() as client:
+        found = client.operate("drain", gpus=" ".join(args.gpus), **options)
+    if args.json:
+        render.print_json(found)
+    else:
+        render.say(f"{text} {found['node']}[{','.join(map(str, found['gpus']))}]")
+    return 0

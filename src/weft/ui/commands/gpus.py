@@ -1,0 +1,52 @@
+"""Lists the GPUs: what each is, how much of its memory is reserved, who is on it, and what keeps it from being used."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from weft.errors import Unreachable
+from weft.ui import listing, render, session
+from weft.ui.listing import Cell, Column
+
+EXAMPLE: Final = """example:
+  weft gpus --json"""
+
+COLUMNS: Final = (
+    Column("NODE"), Column("GPU", right=True), Column("MODEL", most=30), Column("MEMORY", right=True),
+    Column("RESERVED", right=True), Column("USED", right=True), Column("UTIL", right=True), Column("ST"),
+    Column("JOBS(REASON)"),
+)  # fmt: skip
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    client = session.look()
+    if client is None:
+        raise Unreachable(f"{session.absence()}\n  weft up starts one")
+    with client:
+        found = client.query("gpus")
+    if args.json:
+        render.print_json(found)
+        return 0
+    listing.print_table(COLUMNS, [_row(gpu) for gpu in found["gpus"]], args.color)
+    if not found["gpus"]:
+        render.say("there are none; weft up --gpus 0,1 declares some, weft doctor tells more")
+    return 0
+
+
+def _row(gpu: dict[str, Any]) -> list[Cell]:
+    reasons = [f"({each['reason']}{': ' if each['detail'] else ''}{each['detail']})" for each in gpu["blocked"]]
+    state, colour = ("BLOCKED", "red") if reasons else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
+    return [
+        Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{gpu['memory_mb']} MB"),
+        Cell(f"{gpu['reserved_mb']} MB"), Cell(_figure(gpu, "used_mb", " MB")), Cell(_figure(gpu, "utilisation", "%")),
+        Cell(state, colour), Cell(" ".join([",".join(gpu["jobs"]), *reasons]).strip()),
+    ]  # fmt: skip
+
+
+def _figure(gpu: dict[str, Any], key: str, unit: str) -> str:
+    return "-" if gpu.get(key) is None else f"{gpu[key]}{unit}"

@@ -1,0 +1,22 @@
+"""Keeps jobs that wait from starting, until they are released. One that runs is held if it comes to wait again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.ui import flags, outcome, render, session
+
+EXAMPLE: Final = """examples:
+  weft hold 7
+  weft hold 3-7 train"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with session.reach() as client:
+        return outcome.report(args, "held", client.change("hold", args.jobs))

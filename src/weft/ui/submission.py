@@ -1,0 +1,163 @@
+"""From flags and files to a request, and what comes of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import InputError
+from weft.ui import figures, render
+from weft.ui.task_flags import flag, given_by
+from weft.ui.text import plural
+from weft.wire.capture import captured
+from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.specs import Given, spec_of
+from weft.wire.values import array
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.wire.taskfile import Written
+
+_ABOUT: Final = re.compile(r"job #(\d+)(?: \((.*?)\))?: ")
+"""How a scheduler says which job of several it is about."""
+
+
+@dataclass
+class Submission:
+    request: SubmitRequest
+    tasks: Sequence[Written] = ()
+    """Where the jobs stand in a file, if they come from one."""
+
+    def send(self, client: Client) -> list[str]:
+        """The ids; what the scheduler does not like is told with its file and line."""
+        try:
+            return client.submit(self.request)
+        except InputError as error:
+            raise self._located(error) from None
+
+    def _located(self, error: InputError) -> InputError:
+        if not self.tasks:
+            return error
+        about = _ABOUT.match(error.what)
+        what = error.what[about.end() :] if about else error.what
+        task = self.tasks[int(about[1]) if about else 0]
+        found = task.located(InputError(what, hint=error.hint))
+        if about and about[2]:
+            return InputError(f"{about[2]}: {what}", where=found.where, hint=error.hint)
+        return found
+
+
+def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
+    """Of a command, or of the tasks of a file with the flags put over them. No scheduler is asked yet."""
+    if config and args.command:
+        raise InputError("a command and --config at once", hint="put the command into the file, or leave the file out")
+    tasks = _read(config, given_by(args)) if config else []
+    specs = [_of_file(task) for task in tasks] if config else [_of_flags(args)]
+    for spec in specs:
+        spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
+    if not args.quiet:
+        _say_limits(specs)
+    env = captured(os.environ, everything=args.env_all)
+    dry_run = getattr(args, "dry_run", False)
+    return Submission(SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=_here(), dry_run=dry_run), tasks)
+
+
+def _of_flags(args: argparse.Namespace) -> JobSpec:
+    if not args.command:
+        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
+    given = given_by(args)
+    try:
+        return spec_of({**given, "command": args.command})
+    except InputError as error:
+        key, colon, rest = error.what.partition(":")
+        what = f"{flag(key)}:{rest}" if colon and key in given else error.what
+        raise InputError(what, where=error.where, hint=error.hint) from None
+
+
+def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
+    from weft.wire.taskfile import link, read_tasks
+
+    tasks = read_tasks(path)
+    link(tasks)
+    for task in tasks:
+        _put_over(task, flags)
+    return tasks
+
+
+def _of_file(task: Written) -> JobSpec:
+    spec = task.spec()
+    if not spec.command:
+        from weft.wire.workloads import command_for
+
+        try:
+            spec.command.extend(command_for({each.name: each.value for each in spec.params}))
+        except InputError as error:
+            raise task.located(error) from None
+    return spec
+
+
+def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
+    """A flag wins over the file, and it is said where the two differ."""
+    for key, value in flags.items():
+        old = task.given.get(key)
+        if key in ("env", "params"):
+            mine, theirs = _pairs(value), _pairs(old)
+            task.given[key] = {**theirs, **mine}
+            for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):
+                render.say(f"{flag(key)} {name} of the command line wins over {task.where(key)}")
+            continue
+        if old is not None and old != value:
+            render.say(f"{flag(key)} of the command line wins over {key} in {task.where(key)}")
+        task.given[key] = value
+
+
+def _pairs(value: Given | None) -> dict[str, str]:
+    if isinstance(value, dict):
+        return value
+    words = [value] if isinstance(value, str) else value or []
+    return {name: text for name, _, text in (word.partition("=") for word in words)}
+
+
+def _key(text: str | None) -> str:
+    if text is not None and not (text.isprintable() and 0 < len(text) <= 200):
+        raise InputError("--key: expected 1 to 200 printable characters")
+    return text or ""
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise InputError("the current directory is gone", hint="cd to another, or give --chdir") from None
+
+
+def _say_limits(specs: Sequence[JobSpec]) -> None:
+    """Durations are easily misread: what was understood is said."""
+    for spec in specs:
+        if spec.HasField("time_limit_s"):
+            of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
+            render.say(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
+
+
+def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Each job with its id; an array has those of its tasks too."""
+    found: list[dict[str, Any]] = []
+    at = 0
+    for spec in specs:
+        count = len(array(spec.array)[0]) if spec.array else 1
+        mine, at = list(ids[at : at + count]), at + count
+        one = {"id": mine[0].partition("_")[0] if mine else None, "name": spec.name or None}
+        found.append({**one, "tasks": mine} if spec.array else one)
+    return found
+
+
+def describe(spec: JobSpec) -> str:
+    """In a line, for --dry-run."""
+    tasks = f", {plural(len(array(spec.array)[0]), 'task')}" if spec.array else ""
+    gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+    name = spec.name or os.path.basename(spec.command[0])
+    return f"would submit {name}: {plural(gpus, 'GPU')}{tasks}: {' '.join(spec.command)}"

@@ -1,0 +1,64 @@
+"""Text of others, made fit for a terminal; times and sizes as people read them."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+
+ELLIPSIS = "…"
+
+
+def visible(text: str) -> str:
+    """What a terminal could obey, such as escape codes and line ends, is shown instead."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def width(text: str) -> int:
+    """How many columns it takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )  # fmt: skip
+
+
+def cut(text: str, columns: int) -> str:
+    """No wider than that."""
+    if width(text) <= columns:
+        return text
+    while text and width(text) > columns - 1:
+        text = text[:-1]
+    return text + ELLIPSIS
+
+
+def clock(seconds: float) -> str:
+    """As squeue has it: 0:42, 5:12, 1:23:45, 2-03:04:05."""
+    whole = int(max(seconds, 0))
+    days, rest = divmod(whole, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, seconds = divmod(rest, 60)
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def moment(iso: str | None) -> str:
+    """A time of the JSON as a person here reads it: without the date where that is today."""
+    if iso is None:
+        return "-"
+    at = datetime.fromisoformat(iso).astimezone()
+    return f"{at:%H:%M:%S}" if at.date() == datetime.now().date() else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

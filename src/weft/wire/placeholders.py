@@ -1,0 +1,80 @@
+"""{params.NAME} in a command.
+
+In a word of its own the value is put in as it is: no shell ever sees it. In a script for a shell the value is never put
+in at all: the shell expands the variable that holds it, so that whatever is in it stays text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from weft.errors import InputError, UnknownName
+from weft.local.environment import param_variable
+
+_PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish", "csh", "tcsh"})
+_SCRIPT_FLAG: Final = re.compile(r"-[A-Za-z]*c")
+
+
+def fill_in(command: Sequence[str], params: Mapping[str, str]) -> list[str]:
+    """The command with its params."""
+    script = _script_at(command)
+    return [_in_script(word, params) if at == script else _in_word(word, params) for at, word in enumerate(command)]
+
+
+def _script_at(command: Sequence[str]) -> int | None:
+    """Which word, if any, is a script for a shell."""
+    for at, word in enumerate(command[:-1]):
+        if _SCRIPT_FLAG.fullmatch(word) and any(os.path.basename(other) in _SHELLS for other in command[:at]):
+            return at + 1
+    return None
+
+
+def _in_word(word: str, params: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: params[_known(match[1], params)], word)
+
+
+def _in_script(script: str, params: Mapping[str, str]) -> str:
+    done, parts, quote = 0, [], ""
+    for match in _PLACEHOLDER.finditer(script):
+        before = script[done : match.start()]
+        quote = _quote_after(before, quote)
+        variable = f"${{{_variable(_known(match[1], params), params)}}}"
+        expanded = {"": f'"{variable}"', '"': variable, "'": f"'\"{variable}\"'"}[quote]
+        parts += [before, expanded]
+        done = match.end()
+    return "".join([*parts, script[done:]])
+
+
+def _quote_after(text: str, quote: str) -> str:
+    """In which quotes a script is after this piece of it. A wrong guess splits or spoils a value, and runs nothing."""
+    skip = False
+    for character in text:
+        if skip:
+            skip = False
+        elif character == "\\" and quote != "'":
+            skip = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+    return quote
+
+
+def _known(name: str, params: Mapping[str, str]) -> str:
+    if name not in params:
+        raise UnknownName("param in the command", name[:80], params or ["(there are none)"])
+    return name
+
+
+def _variable(name: str, params: Mapping[str, str]) -> str:
+    variable = param_variable(name)
+    others = [other for other in params if other != name and param_variable(other) == variable]
+    if others:
+        raise InputError(
+            f"params {name!r} and {others[0]!r} are both {variable} in the command", hint="give one another name"
+        )
+    return variable

@@ -1,0 +1,39 @@
+"""What a task without a command runs: the workload that an installed package brings for its model.
+
+An entry point of the group `weft.workloads`, named after the model, is a function from params to a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from weft.errors import InputError, nearest
+
+GROUP: Final = "weft.workloads"
+HINT: Final = "add a command, or install a package that brings the workload"
+
+
+def command_for(params: Mapping[str, str]) -> list[str]:
+    """The command; raises where none is registered for `params.model`, and names those that are."""
+    from weft.registry import names
+
+    model = params.get("model")
+    if not model:
+        raise InputError("no command, and no params.model to choose a workload by", hint="add a command")
+    known = names(GROUP)
+    if model not in known:
+        listed = ", ".join(nearest(model, known)) if known else "none at all"
+        raise InputError(f"no command, and no workload for the model {model[:80]!r}; registered: {listed}", hint=HINT)
+    try:
+        found = known[model].load()(dict(params))
+    except InputError:
+        raise
+    except Exception as error:
+        what = f"the workload {model!r} of {known[model].value} failed: {type(error).__name__}: {error}"
+        raise InputError(what, hint="mend it there, or add a command") from error
+    if not (isinstance(found, list | tuple) and found and all(isinstance(word, str) for word in found)):
+        raise InputError(
+            f"the workload {model!r} of {known[model].value} gave no command", hint="it must return a list of words"
+        )
+    return list(found)

@@ -1,0 +1,199 @@
+"""What goes wrong around a scheduler: full disks, torn files, few descriptors, bursts, and nobody left to serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from live import Site, is_alive, site, until
+from weft.errors import Refused, WeftError
+from weft.wire.messages import SubmitRequest, Variable
+from weft.wire.specs import spec_of
+
+PATH = [Variable(name="PATH", value=os.environ["PATH"])]
+
+
+@pytest.fixture
+def here() -> Iterator[Site]:
+    with site({"gpus": "0,1", "min_run_s": 0}) as made:
+        yield made
+
+
+def test_a_thousand_jobs_at_once_all_run(here: Site) -> None:
+    with here.client() as client:
+        spec = spec_of({"command": ["true"], "max_jobs_per_gpu": "8", "memory": "16"})
+        ids = client.submit(SubmitRequest(jobs=[spec] * 1000, env=PATH))
+        assert len(set(ids)) == 1000
+        until(lambda: client.query("queue", limit=1)["waiting"] + client.query("queue", limit=1)["running"] == 0)
+        history = client.query("history", limit=1000)["jobs"]
+        assert [job["status"] for job in history] == ["done"] * 1000
+
+
+def test_no_tcp_port_is_open(here: Site) -> None:
+    with here.client():
+        pid = here.pid()
+        inodes = {
+            found[1]
+            for fd in os.listdir(f"/proc/{pid}/fd")
+            if (found := re.fullmatch(r"socket:\[(\d+)\]", _link(f"/proc/{pid}/fd/{fd}")))
+        }
+        for kind in ("tcp", "tcp6", "udp", "udp6"):
+            lines = Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
+            assert not {line.split()[9] for line in lines} & inodes, kind
+        listening = Path(f"/proc/{pid}/net/unix").read_text()
+        assert str(here.places.socket) in listening
+    for folder in (here.places.state, here.places.runtime, here.places.jobs):
+        assert folder.stat().st_mode & 0o077 == 0, folder
+    for path in here.places.state.rglob("*"):
+        assert path.name == "settings.json" or path.stat().st_mode & 0o077 == 0, path
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def test_a_torn_journal_is_cut_off_and_reported(here: Site) -> None:
+    with here.client() as client:
+        done = here.submit(client, "true")
+        client.wait(done)
+    here.kill9()
+    with sqlite3.connect(here.places.database) as db:
+        (last,) = db.execute("SELECT max(position) FROM facts").fetchone()
+        db.execute("INSERT INTO facts VALUES (?, ?)", (last + 1, '{"fact":"Subm'))
+    db.close()
+    with here.client() as client:
+        assert client.query("job", [done])["jobs"][0]["status"] == "done"
+        assert client.wait(here.submit(client, "true"))["exit_code"] == 0
+    assert "was unfinished; cut off" in here.places.server_log.read_text()
+
+
+def test_it_ends_by_itself_when_there_is_nothing_to_do() -> None:
+    with site({"gpus": "0", "idle_s": 1.0}) as here:
+        with here.client() as client:
+            client.wait(here.submit(client, "true"))
+            pid = here.pid()
+        until(lambda: not is_alive(pid), 20.0)
+        with here.client() as client:
+            (found,) = client.query("job", ["1"])["jobs"]
+            assert found["status"] == "done"
+
+
+def test_it_stays_while_something_runs() -> None:
+    with site({"gpus": "0", "idle_s": 0.4}) as here:
+        with here.client() as client:
+            job = here.submit(client, "sleep", "2")
+            pid = here.pid()
+        time.sleep(1.2)
+        assert is_alive(pid)
+        with here.client() as client:
+            assert client.wait(job)["exit_code"] == 0
+
+
+def test_few_file_descriptors_are_enough(here: Site) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    try:
+        with here.client() as client:
+            spec = spec_of({"command": ["sleep", "0.05"], "gpus": "0"})
+            ids = client.submit(SubmitRequest(jobs=[spec] * 200, env=PATH))
+            assert [client.wait(job)["exit_code"] for job in ids] == [0] * 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_two_that_start_it_at_once_get_the_same_one(here: Site) -> None:
+    first, second = (
+        subprocess.Popen(
+            [sys.executable, "-m", "weft", "submit", "--quiet", "--gpus", "0", "--", "true"],
+            env=here.env, cwd=here.root, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    ids = {process.communicate(timeout=60)[0].strip() for process in (first, second)}
+    assert ids == {"1", "2"}
+    with here.client() as client:
+        assert client.wait("1")["exit_code"] == client.wait("2")["exit_code"] == 0
+
+
+# ---- full disks
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Of 24 MB, which is soon full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk]).returncode:
+        if os.environ.get("CI"):
+            pytest.fail("a small tmpfs cannot be mounted here")
+        pytest.skip("only root can mount a small tmpfs")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
+    """What was taken is kept, what cannot be kept is refused, and it goes on when there is room again."""
+    with site({"gpus": "0,1"}, XDG_STATE_HOME=str(small_disk)) as here, here.client() as client:
+        slow = here.submit(client, "sh", "-c", "sleep 1; exit 7")
+        until(lambda: client.query("job", [slow])["jobs"][0]["status"] == "running")
+        _fill(small_disk)
+        with pytest.raises(Refused, match="disk"):
+            here.submit(client, "true")
+        time.sleep(1.5)
+        (found,) = client.query("job", [slow])["jobs"]
+        assert found["exit_code"] in (None, 7)
+        (small_disk / "filler").unlink()
+        assert client.wait(slow)["exit_code"] == 7
+        assert client.wait(here.submit(client, "true"))["exit_code"] == 0
+        assert len(client.query("history")["jobs"]) == 2
+
+
+def _fill(disk: Path) -> None:
+    with open(disk / "filler", "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 65536):
+                pass
+        except OSError:
+            pass
+    for size in (4096, 512, 64, 1):
+        with open(disk / "filler", "ab", buffering=0) as file:
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                pass
+
+
+def test_a_state_it_cannot_read_is_an_error_that_names_it(here: Site) -> None:
+    with here.client() as client:
+        client.wait(here.submit(client, "true"))
+    here.kill9()
+    for name in ("state.db-wal", "state.db-shm"):
+        (here.places.state / name).unlink(missing_ok=True)
+    here.places.database.write_bytes(b"this is no database" * 1000)
+    with pytest.raises(WeftError, match=r"did not start: .*state\.db.*not a database"), here.client():
+        pass
+    shutil.rmtree(here.places.state)
+
+
+def test_settings_it_cannot_read_are_an_error_that_names_them(here: Site) -> None:
+    (here.places.state / "settings.json").write_text("{")
+    with pytest.raises(WeftError, match=r"did not start: .*settings\.json"), here.client():
+        pass
+    (here.places.state / "settings.json").write_text(json.dumps({"gpus": "0"}))

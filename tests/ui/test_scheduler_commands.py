@@ -1,0 +1,170 @@
+"""Starting, looking for, setting up and ending a scheduler; what is there, and what is kept from jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from calls import Weft
+from live import is_alive, until
+
+
+@pytest.fixture
+def weft(weft: Weft) -> Weft:
+    """With a scheduler that runs."""
+    weft(
+        "up", "--defaults", "--gpus", "0,1", "--models", "RTX3090,RTX3090", "--memories", "24G,24576", "--min-run", "0"
+    )
+    weft.site.started.add(weft.site.pid())
+    return weft
+
+
+def test_looking_starts_nothing(weft: Weft) -> None:
+    assert weft("down").err == "weft: ended\n"
+    head, *rest = weft("queue").out.splitlines()
+    assert (head.split()[0], rest) == ("JOBID", [])
+    assert weft("queue").err == "weft: no scheduler is running, and nothing is queued\n"
+    assert weft.json("queue")["jobs"] == []
+    for words in (["gpus"], ["nodes"]):
+        assert weft(*words, code=4).err.startswith("weft: error: no scheduler is running")
+    assert weft("down").err == "weft: no scheduler is running\n"
+    assert weft.json("doctor")["pid"] is None
+    assert weft("doctor").out.count("not running") == 1
+    assert not weft.site.places.answers()
+
+
+def test_a_user_without_any_state(weft: Weft, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert weft().out.startswith("usage: weft COMMAND")
+    for verb in ("show", "wait", "cancel", "why", "restart", "hold", "release", "clean"):
+        error = json.loads(weft(verb, "1", "--json", code=4).err)["error"]
+        assert (error["code"], error["message"]) == ("unreachable", "no scheduler is running")
+    assert weft("logs", "1", code=4).out == ""
+    assert weft("history").out.split()[0] == "JOBID"
+    assert weft("queue", "-a").out.count("\n") == 1
+    assert weft.json("doctor")["problems"] == []
+    assert not list(tmp_path.iterdir()), "looking leaves nothing behind"
+
+
+def test_what_a_scheduler_left_behind(weft: Weft) -> None:
+    job, waiting = weft.submit("--gpus", "2", "--", "sleep", "60"), weft.submit("--", "true")
+    until(lambda: weft.show(job)["status"] == "running")
+    pid = weft.site.pid()
+    assert "1 job still running" in weft("down").err
+    assert not is_alive(pid)
+    assert "weft up goes on with them" in weft("queue").err
+    assert not weft.site.places.answers()
+    weft("up")
+    assert weft.show(job)["run"] == 1
+    weft.site.kill9()
+    assert "the last scheduler died" in weft("doctor", code=1).out
+    assert job in weft("queue").out, "looking takes care of jobs whose scheduler died"
+    weft("down", "--kill")
+    weft("up")
+    assert weft("wait", job, code=None).err.startswith(f"weft: job {job} is cancelled, exit code 1")
+    weft("wait", waiting)
+
+
+def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
+    job = weft.submit("--", "sleep", "60")
+    until(lambda: weft.show(job)["status"] == "running")
+    pid = weft.site.pid()
+    assert weft("up").err == "", "nothing to change"
+    assert weft.site.pid() == pid
+    out, err = weft("up", "--policy", "fifo", "--idle", "0", "--foreign", "share")
+    assert (err, out.split()[-1]) == ("weft: started again, set up anew; running jobs go on\n", "fifo")
+    assert weft.site.pid() != pid
+    found = weft.json("doctor")
+    assert (found["policy"], found["idle_s"], found["jobs"]["running"]) == ("fifo", 0, 1)
+    assert weft.show(job)["run"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--policy", "fifi"], "unknown policy 'fifi'\n  known: fifo, "),
+        (["--policy", "priority:aging=x"], "priority"),
+        (["--placement", "nosuch"], "unknown placement 'nosuch'"),
+        (["--gpus", "0,0"], "--gpus: a GPU is named twice"),
+        (["--gpus", "two"], "--gpus: 'two' is not a whole number"),
+        (["--gpus", "0,1", "--models", "A"], "2 GPUs, but 1 models"),
+        (["--gpus", "0", "--memories", "0"], "--memories: a GPU without memory"),
+        (["--gpus", "0", "--models", "\x1b[31m"], "--models: '\\x1b[31m' is not a list of models"),
+        (["--gpus", "driver", "--models", "A"], "--models without --gpus"),
+        (["--idle", "never"], "--idle: 'never' is not a duration"),
+        (["--foreign", "kill"], "argument --foreign: invalid choice"),
+    ],
+)
+def test_a_wrong_setup_changes_nothing(weft: Weft, words: list[str], expected: str) -> None:
+    before, pid = (weft.site.places.state / "settings.json").read_text(), weft.site.pid()
+    assert expected in weft("up", *words, code=2).err
+    assert (weft.site.places.state / "settings.json").read_text() == before
+    assert weft.site.pid() == pid
+
+
+def test_gpus_and_nodes(weft: Weft) -> None:
+    head, first, _ = weft("gpus").out.splitlines()
+    assert head.split()[:4] == ["NODE", "GPU", "MODEL", "MEMORY"]
+    assert first.split()[1:5] == ["0", "RTX3090", "24576", "MB"]
+    (node,) = weft.json("nodes")["nodes"]
+    assert (node["gpus"], node["busy"], node["alive"]) == (2, 0, True)
+    assert weft("nodes").out.splitlines()[1].split()[1:4] == ["UP", "0", "0/2"]
+
+
+def test_drain_and_undrain(weft: Weft) -> None:
+    assert "nothing new comes to" in weft("drain", "0").err
+    gpus = weft.json("gpus")["gpus"]
+    assert [[each["reason"] for each in gpu["blocked"]] for gpu in gpus] == [["Drained"], []]
+    assert "BLOCKED" in weft("gpus").out
+    job, other = weft.submit("--", "sleep", "60"), weft.submit("--", "sleep", "60")
+    until(lambda: weft.show(job)["status"] == "running")
+    assert weft.show(job)["place"].endswith("[1]")
+    assert "Drained" in weft("why", other).out
+    assert "there is no GPU '7'" in weft("drain", "7", code=2).err
+    assert weft.json("undrain")["drained"] is False
+    until(lambda: weft.show(other)["status"] == "running")
+
+
+def test_pause_and_resume(weft: Weft) -> None:
+    assert weft.json("pause") == {"schema": 1, "paused": True}
+    job = weft.submit("--", "true")
+    assert "weft: paused: " in weft("queue").err
+    assert weft.show(job)["reason"] == "Paused"
+    weft("resume")
+    weft("wait", job)
+
+
+def test_doctor_can_be_pasted(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "geheim")
+    weft.submit("--name", "verborgen", "--env-all", "--param", "x=geheim", "--", "sleep", "60")
+    found = weft.json("doctor")
+    assert {
+        "pid",
+        "version",
+        "python",
+        "gpus",
+        "state_dir",
+        "enforced",
+        "advisory",
+        "policy",
+        "problems",
+    } <= found.keys()
+    assert found["pid"] == weft.site.pid()
+    assert found["state_dir"] == "~/s/weft"
+    text = json.dumps(found) + weft("doctor").out
+    assert not [word for word in ("geheim", "verborgen", "sleep", os.environ["HOME"]) if word in text]
+
+
+def test_no_port_is_open(weft: Weft) -> None:
+    inodes = set()
+    for handle in Path(f"/proc/{weft.site.pid()}/fd").iterdir():
+        target = os.readlink(handle)
+        inodes.add(target[8:-1] if target.startswith("socket:[") else "")
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        lines = Path(f"/proc/{weft.site.pid()}/net/{table}").read_text().splitlines()[1:]
+        assert not [line for line in lines if line.split()[9] in inodes - {""}], table
+    for folder in (weft.site.places.state, weft.site.places.runtime):
+        assert folder.stat().st_mode & 0o077 == 0
