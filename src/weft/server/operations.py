@@ -35,7 +35,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, ENDING)], None))
+    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)], None))
     return {"paused": False}
 
 
