@@ -141,7 +141,7 @@ def test_drain_and_undrain(weft: Weft) -> None:
 def test_pause_and_resume(weft: Weft) -> None:
     assert weft.json("pause") == {"schema": 1, "paused": True}
     job = weft.submit("--", "true")
-    assert "weft: paused (Paused): nothing new is started" in weft("queue").err
+    assert "weft: paused: nothing new is started" in weft("queue").err
     assert weft.show(job)["reason"] == "Paused"
     weft("resume")
     weft("wait", job)
