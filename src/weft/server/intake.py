@@ -54,7 +54,7 @@ class Intake:
         self._check_program(job)
         reason = self._feasible.why_not(job)
         if reason:
-            raise InputError(f"it {reason}", hint="weft gpus shows what there is")
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
         if not spec.array:
             return [job]
         indices, limit = array(spec.array)
@@ -64,6 +64,11 @@ class Intake:
                     task=replace(task, array_index=index, array_size=len(indices)))
             for index in indices
         ]  # fmt: skip
+
+    def _hint(self) -> str:
+        if self._node.gpus:
+            return "weft gpus shows what there is"
+        return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
