@@ -12,6 +12,7 @@ from weft.core.admission import check_job
 from weft.core.feasible import Feasible
 from weft.errors import InputError, NotFound
 from weft.model import WHOLE, Job, JobId, Node, Share, Task, Where
+from weft.server.numbers import GpuNumbers
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.values import array, name
 
@@ -25,8 +26,8 @@ Resolve = Callable[[str], list[JobId]]
 class Intake:
     """Knows the machine. `local` commands must be there to be taken."""
 
-    def __init__(self, node: Node, feasible: Feasible, *, user: str) -> None:
-        self._node, self._feasible, self._user = node, feasible, user
+    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible, *, user: str) -> None:
+        self._node, self._numbers, self._feasible, self._user = node, numbers, feasible, user
         self._found: set[tuple[str, str, str]] = set()
         """Programs that are there, while one request is looked at."""
         self._env: tuple[tuple[str, str], ...] = ()
@@ -72,12 +73,13 @@ class Intake:
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        if spec.gpu_ids and max(spec.gpu_ids) >= len(self._node.gpus):
-            there = f"0 to {len(self._node.gpus) - 1}" if self._node.gpus else "none"
-            raise InputError(f"gpu_ids: there is no GPU {max(spec.gpu_ids)}", hint=f"there are: {there}; see weft gpus")
+        try:
+            places = tuple(self._numbers.place(number) for number in spec.gpu_ids)
+        except InputError as error:
+            raise InputError(f"gpu_ids: {error.what}", hint=error.hint) from None
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
-        pinned = ((self._node.id, tuple(spec.gpu_ids)),) if spec.gpu_ids else ()
+        pinned = ((self._node.id, places),) if places else ()
         env = (
             tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
             if spec.env
@@ -98,7 +100,7 @@ class Intake:
             name=name(spec.name) if spec.name else _default_name(spec),
             user=self._user,
             memory_mb=self._memory_mb(spec, gpus),
-            cpus=spec.cpus,
+            cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,
             share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
             where=Where(gpu_model=spec.gpu_model, pinned=pinned),

@@ -44,7 +44,7 @@ async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]
     node, count = running.node, len(running.node.gpus)
     words = options.get("gpus", "").replace(",", " ").split()
     everything = not words or words in ([node.id], ["all"])
-    chosen = range(count) if everything else [_index(word, count) for word in words]
+    chosen = range(count) if everything else [running.numbers.place(_number(word)) for word in words]
     undo = "off" in options
 
     def make(now: float) -> tuple[list[Event], None]:
@@ -54,14 +54,12 @@ async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]
         return [make_one(gpu) for gpu in chosen], None
 
     await running.loop.ask(make)
-    return {"node": node.id, "gpus": list(chosen), "drained": not undo}
+    return {"node": node.id, "gpus": [running.numbers.number(gpu) for gpu in chosen], "drained": not undo}
 
 
-def _index(word: str, count: int) -> int:
-    if not (word.isdecimal() and int(word) < count):
-        raise InputError(
-            f"there is no GPU {word[:40]!r}", hint=f"0 to {count - 1}, or all" if count else "there are none"
-        )
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and len(word) < 9):
+        raise InputError(f"{word[:40]!r} is not the number of a GPU", hint="see weft gpus; all: every one")
     return int(word)
 
 
