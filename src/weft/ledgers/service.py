@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from weft.model import Exited, Fact, JobId, Seconds, Start, Submitted
+from weft.ledgers.spells import Spells
+from weft.model import Edited, Exited, Fact, JobId, Recalled, Submitted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 SAMPLES: Final = 2000
+"""How many of the last that finished count."""
 GROWTH: Final = 1.05
 """Indices are computed anew when so many more have finished."""
 
@@ -20,31 +23,29 @@ GROWTH: Final = 1.05
 @dataclass
 class Service:
     finished: list[float] = field(default_factory=list)
-    """Services of finished jobs, sorted."""
+    """Services of the jobs that finished last, sorted."""
     indices: dict[int, float] = field(default_factory=dict)
     """Those computed so far; emptied when enough has been learned since."""
+    _latest: deque[float] = field(default_factory=deque)
+    """The same services, in the order in which they finished."""
     _gpus: dict[JobId, int] = field(default_factory=dict)
-    _started: dict[JobId, Seconds] = field(default_factory=dict)
-    _spent_s: dict[JobId, float] = field(default_factory=dict)
+    _spells: Spells = field(default_factory=Spells)
     _seen: int = 0
     _refreshed_at: int = 0
     """How many had finished when the indices were last emptied."""
 
     def note(self, fact: Fact) -> None:
-        match fact:
-            case Submitted(job=job):
-                self._gpus[job.id] = max(job.gpus, 1)
-            case Start(at=at, job=job_id):
-                self._started[job_id] = at
-            case Exited(at=at, job=job_id, how=how):
-                self._spent_s[job_id] = self._spent_s.get(job_id, 0.0) + at - self._started.pop(job_id, at)
-                if how == "done":
-                    self._learn(self._spent_s[job_id] * self._gpus[job_id])
+        if isinstance(fact, Submitted | Edited | Recalled):
+            self._gpus[fact.job.id] = max(fact.job.gpus, 1)
+        self._spells.note(fact)
+        if isinstance(fact, Exited) and fact.how == "done":
+            self._learn(self._spells.spent_s.pop(fact.job, 0.0) * self._gpus.pop(fact.job, 1))
 
     def _learn(self, service: float) -> None:
         insort(self.finished, service)
-        if len(self.finished) > SAMPLES:  # the extremes go
-            del self.finished[:: len(self.finished) - 1]
+        self._latest.append(service)
+        if len(self._latest) > SAMPLES:
+            del self.finished[bisect_left(self.finished, self._latest.popleft())]
         self._seen += 1
         if self._seen > GROWTH * self._refreshed_at:
             self.indices.clear()
