@@ -6,18 +6,20 @@ that can give exactly k GPUs. The lowest bit is the first node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.core.room import Room
+    from weft.core.room import Holder, Room
     from weft.core.shapes import Shape
 
 
 class Free:
-    __slots__ = ("count", "levels", "mask", "racks", "recent", "rooms", "size", "switch", "top")
+    __slots__ = ("count", "gone", "levels", "mask", "racks", "recent", "rooms", "size", "soon", "switch", "top")
 
-    def __init__(self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None) -> None:
+    def __init__(
+        self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None, *, soon: bool = False
+    ) -> None:
         self.rooms = rooms
         """The nodes themselves, for placements that look at who is where."""
         self.recent: Mapping[Shape, int] = recent if recent is not None else {}
@@ -34,6 +36,10 @@ class Free:
         """The size of the largest living node."""
         self.mask: int = -1
         """The nodes that count at all."""
+        self.soon = soon
+        """Whether those on their way out count as gone."""
+        self.gone: Collection[Holder] = ()
+        """Who else does: a plan is tried out in which they are."""
 
     # ---- what a placement asks
 
@@ -79,6 +85,21 @@ class Free:
     def total(self) -> int:
         return sum(gpus * (level & self.mask).bit_count() for gpus, level in enumerate(self.levels))
 
+    # ---- what a placement asks that looks at who is where
+
+    def stays(self, holder: Holder) -> bool:
+        return not (self.soon and holder.leaving) and holder not in self.gone
+
+    def tasks(self, node: int) -> int:
+        """How many runs stay on a node, those without GPUs included."""
+        return sum(self.stays(holder) for holder in self.rooms[node].runs())
+
+    def gpus(self, node: int, shape: Shape) -> list[int]:
+        """The GPUs of a node that this shape could have, the fullest first."""
+        if not self.mask >> node & 1:
+            return []
+        return self.rooms[node].fitting(shape, soon=self.soon, gone=self.gone)[: self.count[node]]
+
     # ---- what the core does
 
     def add_node(self, gpus: int, switch: str) -> None:
@@ -109,7 +130,7 @@ class Free:
         view = Free.__new__(Free)
         view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
         view.mask, view.top, view.rooms, view.recent = mask, self.top, self.rooms, self.recent
-        view.racks = self.racks
+        view.racks, view.soon, view.gone = self.racks, self.soon, self.gone
         return view
 
     def copy(self) -> Free:
@@ -117,6 +138,7 @@ class Free:
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
         twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
         twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
+        twin.soon, twin.gone = self.soon, self.gone
         return twin
 
     def recounted(self, counts: list[int]) -> Free:
@@ -124,6 +146,7 @@ class Free:
         twin = Free.__new__(Free)
         twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
         twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
+        twin.soon, twin.gone = self.soon, self.gone
         twin.levels = [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node

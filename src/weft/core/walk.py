@@ -38,6 +38,7 @@ class Walk:
         self.state, self.floor, self.placement, self.decide = state, state.floor, placement, decide
         self.promised: dict[int, int] = {}
         self.anywhere: bool = getattr(placement, "anywhere", False)
+        self._looks: bool = getattr(placement, "looks", False)
 
     def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Starts them together if idle GPUs suffice."""
@@ -93,6 +94,7 @@ class Walk:
         if first is None and not forced:
             return Clearing(None, gone, free, forced)
         free = free if self.promised else free.copy()
+        free.gone = gone
         for victim in chain(forced, () if first is None else (first,), victims):
             gone[victim] = None
             enough = self._vacate(free, shape, victim, gone)
@@ -144,15 +146,22 @@ class Walk:
             if not isinstance(victim, JobState) or victim in clearing.forced:
                 continue
             rooms = [self.floor.by_id[node] for node, _ in victim.slots]
-            rooms = [room for room in rooms if room.index in nodes]
+            if not self._looks:
+                rooms = [room for room in rooms if room.index in nodes]
             del gone[victim]
             for room in rooms:
                 self._recount(free, room, shape, gone)
-            if any(free.count[room.index] < nodes[room.index] for room in rooms):
+            if not self._still_fits(shape, clearing, rooms, nodes):
                 gone[victim] = None
                 for room in rooms:
                     self._recount(free, room, shape, gone)
         return sorted((job for job in gone if isinstance(job, JobState)), key=lambda job: job.stamp, reverse=True)
+
+    def _still_fits(self, shape: Shape, clearing: Clearing, rooms: list[Room], nodes: dict[int, int]) -> bool:
+        """Whether the placement would still put it there; one that looks at who is where is asked."""
+        if self._looks:
+            return self.placement.place(shape, clearing.free) == clearing.parts
+        return all(clearing.free.count[room.index] >= nodes[room.index] for room in rooms)
 
     def _promise(self, parts: Parts | None) -> bool:
         for node, count in parts or ():

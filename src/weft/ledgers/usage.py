@@ -24,7 +24,7 @@ class Usage:
     def used(self, user: str, now: Seconds) -> float:
         """What is in use fades while it is used: how often anybody looks makes no difference."""
         at, used = self._used.get(user, (now, 0.0))
-        kept = 0.5 ** ((now - at) / self.half_life_s)
+        kept: float = 0.5 ** ((now - at) / self.half_life_s)
         return used * kept + self.held.get(user, 0) * self.half_life_s / log(2) * (1 - kept)
 
     def note(self, fact: Fact) -> None:
