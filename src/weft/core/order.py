@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush, heapreplace, merge
 from math import inf
 from typing import Final
 
+from weft.core.ends import Ends, end_of
 from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.room import Holder
@@ -74,6 +75,8 @@ class Order:
         self.rising = False
         """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
         self._steps = type(policy).until is not Policy.until
+        self._ends = Ends() if not policy.preempts and type(policy).key is not Policy.key else None
+        """Where nobody may be stopped, who will go by itself."""
 
     def key(self, job: JobState, now: Seconds) -> float:
         """The policy's key; one that steps is what the facts say, 0 at first."""
@@ -89,6 +92,9 @@ class Order:
         touched = state.touched
         if not touched:
             return
+        if self._ends is not None:
+            for job in touched.values():
+                self._ends.take_up(job)
         if len(touched) > 64 and len(touched) * 8 > len(self._at):
             self._take_up_many(touched.values(), state.now)
         else:
@@ -176,6 +182,13 @@ class Order:
         waiting = _from_best(self.waiting.get(shape, []))
         return merge(waiting, active) if active else waiting
 
+    def soonest(self, state: State) -> Iterator[JobState]:
+        """Runs that stay until they end by themselves, those first that end first."""
+        if self._ends is not None:
+            return self._ends.soonest(state.now)
+        runs = (run for run in state.active.values() if not run.leaving)
+        return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
+
     # ---- who is worst
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
@@ -261,6 +274,7 @@ class Resorted(Order):
 
     def drain(self, state: State) -> None:
         state.touched.clear()
+        self._ends = None
         self.waiting, self._lines, self._at, self.line_of = {}, {}, {}, {}
         for job in state.jobs.values():
             self._take_up(job, state.now)

@@ -165,7 +165,7 @@ class Scheduler:
             heads = view.heads()
             self._target = repack(state, solo(heads), self.placement, heads.fail)
         elif not self.policy.preempts:
-            start_asks(state, self._replanner.rank(view), self.placement, self._decide)
+            start_asks(state, self.order, self._replanner.rank(view), self.placement, self._decide)
         elif self._repack:
             wanted = as_wanted(state, self._replanner.rank(view))
             self._target = repack(state, wanted, self.placement, lambda _: None)

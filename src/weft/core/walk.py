@@ -61,21 +61,20 @@ class Walk:
         parts = self.placement.place(shape, self._soon(shape))
         return self._promise(parts)
 
-    def reserve(self, shape: Shape) -> Seconds:
-        """Promises the GPUs that will be free soonest, as far as anybody knows; returns when, or never."""
+    def reserve(self, shape: Shape, soonest: Iterator[JobState]) -> Seconds:
+        """Promises the GPUs of runs that end soonest, as far as anybody knows; returns when, or never."""
         now = self.state.now
-        runs = sorted((run for run in self.state.active.values() if not run.leaving), key=lambda run: run.ends_in(now))
-        clearing = self.clear(shape, iter(runs)) if shape.gpus else Clearing(None, {}, self.floor.soon, ())
+        clearing = self.clear(shape, soonest) if shape.gpus else Clearing(None, {}, self.floor.soon, ())
         if clearing.parts is None:
             return NEVER
         needed = self.spare(shape, clearing)
         self._promise(clearing.parts)
         return now + max((run.ends_in(now) for run in needed), default=0.0)
 
-    def start_meanwhile(self, job: JobState) -> bool:
-        """Starts a job on promised GPUs: it will be gone before they are needed."""
+    def start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
+        """Starts jobs on promised GPUs: they will be gone before these are needed."""
         promised, self.promised = self.promised, {}
-        started = self.start((job,), job.shape, job.wanted_share)
+        started = self.start(jobs, shape, share)
         self.promised = promised
         return started
 
