@@ -38,11 +38,13 @@ class Easy:
             if not walk.would_fit(shape):
                 self.hopeless.add(shape)
                 return False
-        return self._ends_in_time(jobs) and self._start_meanwhile(jobs, shape, share)
-
-    def _ends_in_time(self, jobs: tuple[JobState, ...]) -> bool:
-        now, until = self._walk.state.now, self._until
-        return until is not None and until < NEVER and all(now + job.remaining(now) <= until for job in jobs)
+        now, until = walk.state.now, self._until
+        if until is None or until == NEVER:
+            return False
+        for job in jobs:
+            if now + job.remaining(now) > until:
+                return False
+        return self._start_meanwhile(jobs, shape, share)
 
     def _start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         if self._walk.start_meanwhile(jobs, shape, share):

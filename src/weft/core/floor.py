@@ -228,8 +228,7 @@ class Floor:
         changed = self.changed_since(known[1]) if known is not None else None
         if known is None or changed is None:
             free = base.recounted([room.count_for(shape, soon=soon) for room in self.rooms])
-            free.size = self._sizes_for(alike, shape)
-            free.top = max(free.size, default=0)
+            free.resize(self._sizes_for(alike, shape))
             if len(self._counted) >= MANY_SHAPES:
                 self._counted.clear()
         else:

@@ -94,9 +94,15 @@ class Walk:
             return Clearing(None, gone, free, forced)
         free = free if self.promised else free.copy()
         free.gone = gone
+        splits = self.anywhere or shape.gpus > free.largest()
+        missing = shape.gpus - free.total() if splits else 0
         for victim in chain(forced, () if first is None else (first,), victims):
             gone[victim] = None
             enough = self._vacate(free, shape, victim, gone)
+            missing -= victim.shape.gpus  # at most: others may hold the same GPUs
+            if splits and not enough and (missing <= 0 or not shape.plain):
+                missing = shape.gpus - free.total()
+                enough = missing <= 0
             if enough and len(gone) >= len(forced):
                 parts = self.placement.place(shape, free)
                 if parts is not None:
@@ -115,22 +121,29 @@ class Walk:
     # ---- inside
 
     def _vacate(self, free: Free, shape: Shape, victim: JobState, gone: Collection[Holder]) -> bool:
-        """Counts a victim's GPUs as free; whether they may now be enough."""
+        """Counts a victim's GPUs as free; whether a node may now have enough."""
         need, enough = shape.gpus, False
         for node_id, gpus in victim.slots:
             room = self.floor.by_id[node_id]
             if shape.plain:
-                freed = sum(len(room.holders[gpu]) == 1 or goes(room.holders[gpu], gone) for gpu in gpus)
+                freed, holders = 0, room.holders
+                for gpu in gpus:
+                    freed += len(holders[gpu]) == 1 or goes(holders[gpu], gone)
                 free.change(room.index, freed)
             else:
                 self._recount(free, room, shape, gone)
             enough = enough or free.count[room.index] >= need
-        splits = self.anywhere or need > free.largest()
-        return enough or (splits and free.total() >= need)
+        return enough
 
     def _recount(self, free: Free, room: Room, shape: Shape, gone: Collection[Holder]) -> None:
         if shape.plain:
-            count = sum(goes(holders, gone) for holders in room.holders)
+            count = 0
+            for holders in room.holders:
+                for holder in holders:
+                    if not holder.leaving and holder not in gone:
+                        break
+                else:
+                    count += 1
         else:
             count = room.count_for(shape, soon=True, gone=gone)
         count = max(count - self.promised.get(room.index, 0), 0)
@@ -141,13 +154,14 @@ class Walk:
         nodes, gone, free = dict(clearing.parts or ()), clearing.gone, clearing.free
         if len(gone) == 1:
             return [job for job in gone if isinstance(job, JobState)]
+        by_id = self.floor.by_id
         for victim in reversed(list(gone)):
             if not isinstance(victim, JobState) or victim in clearing.forced:
                 continue
-            rooms = [self.floor.by_id[node] for node, _ in victim.slots]
-            if not self._looks:
-                rooms = [room for room in rooms if room.index in nodes]
+            rooms = [room for node, _ in victim.slots if (room := by_id[node]).index in nodes or self._looks]
             del gone[victim]
+            if not rooms:
+                continue
             for room in rooms:
                 self._recount(free, room, shape, gone)
             if not self._still_fits(shape, clearing, rooms, nodes):
