@@ -6,8 +6,9 @@ user does not take the whole cluster at one instant. Nobody is stopped; the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.ledgers.usage import Usage
@@ -35,22 +36,28 @@ class FairShare(Replanner):
         """Among one user's jobs: first come, first served."""
         return job.submitted_at
 
-    def rank(self, view: View) -> Iterator[Ask]:
-        usage: Usage = view.memo
-        weights = dict(_weight(text) for text in self.weights)
-        queues: dict[str, list[JobView]] = {}
-        for job in sorted(view.waiting, key=lambda job: -job.seq):
-            queues.setdefault(job.job.user, []).append(job)
-        while queues and view.idle_gpus:
-            user = min(queues, key=lambda user: (self._standing(usage, user, view.now, weights), queues[user][-1].seq))
-            job = queues[user].pop()
-            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
-            if not queues[user] or not job.active:  # a user's jobs do not pass each other
-                del queues[user]
+    def queue(self, job: JobView) -> str:
+        return job.job.user
 
-    def _standing(self, usage: Usage, user: str, now: Seconds, weights: dict[str, float]) -> float:
-        charged = usage.used(user, now) + self.ahead_s * usage.held.get(user, 0)
-        return charged / weights.get(user, 1.0)
+    def rank(self, view: View) -> Iterator[Ask]:
+        usage, weights = view.memo, dict(_weight(text) for text in self.weights)
+
+        def place(user: Hashable, first: JobView) -> tuple[float, int, Hashable]:
+            charged = usage.used(user, view.now) + self.ahead_s * usage.held.get(user, 0)
+            return charged / weights.get(str(user), 1.0), first.seq, user
+
+        places = [place(user, first) for user, first in view.firsts()]
+        heapify(places)
+        while places and not view.full:
+            user = places[0][2]
+            job = view.first(user)
+            assert job is not None
+            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
+            following = view.first(user) if job.active else None  # a user's jobs do not pass each other
+            if following is not None:
+                heapreplace(places, place(user, following))
+            else:
+                heappop(places)
 
     def memo(self) -> Usage:
         return Usage(self.half_life_s)

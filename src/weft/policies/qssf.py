@@ -6,11 +6,11 @@ such job yet, all of its jobs count, then everybody's. Nobody is stopped; who do
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import inf
 
-from weft.core.ports import Ask, JobView, Replanner, View
+from weft.core.ports import JobView, Policy
 from weft.ledgers.spells import Spells
 from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Submitted
 
@@ -37,19 +37,14 @@ class History:
 
 
 @dataclass(frozen=True)
-class Qssf(Replanner):
+class Qssf(Policy):
     """Shortest predicted GPU time first, from the user's history; no preemption."""
 
-    def key(self, job: JobView, now: Seconds) -> float:
-        """For the eye only: the order is that of the predictions."""
-        return job.submitted_at
+    backfill = True
 
-    def rank(self, view: View) -> Iterator[Ask]:
-        history: History = view.memo
-        for job in sorted(view.waiting, key=lambda job: (history.predicted[job.id], job.seq)):
-            if not view.idle_gpus:
-                return
-            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
+    def key_from(self, memo: History, job: JobView, now: Seconds) -> float:
+        """As predicted when it was submitted."""
+        return memo.predicted[job.id]
 
     def memo(self) -> History:
         return History()
