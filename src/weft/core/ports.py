@@ -7,7 +7,7 @@ They are frozen dataclasses; their fields are their options.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -179,6 +179,9 @@ class View(Protocol):
 
     def first(self, queue: Hashable) -> JobView | None:
         """Who is first in a queue now."""
+
+    def queued(self, queue: Hashable) -> Sequence[JobView]:
+        """All in a queue, best first."""
 
     def trial(self) -> Trial: ...
 

@@ -37,6 +37,10 @@ class Queues:
         places = self._lists.get(queue)
         return places[-1][2] if places else None
 
+    def queued(self, queue: Hashable) -> list[JobState]:
+        """All in a queue, best first."""
+        return [job for _, _, job in reversed(self._lists.get(queue, ()))]
+
     def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
         """The queues in which anybody waits, each with its first."""
         return ((queue, places[-1][2]) for queue, places in self._lists.items())

@@ -50,6 +50,9 @@ class Snapshot:
     def first(self, queue: Hashable) -> JobState | None:
         return self._order.queues.first(queue)
 
+    def queued(self, queue: Hashable) -> list[JobState]:
+        return self._order.queues.queued(queue)
+
     def job(self, job: JobId) -> JobState:
         return self._state.jobs[job]
 
