@@ -69,15 +69,17 @@ class Client:
 
     def change(
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
-        statuses: Sequence[str] = (),
+        statuses: Sequence[str] = (), group: str = "",
     ) -> m.ChangeReply:  # fmt: skip
         pairs = [m.Variable(name=key, value=value) for key, value in (settings or {}).items()]
-        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses)
+        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group)
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 
-    def query(self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0) -> dict[str, Any]:
-        return self._json("Query", m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since))
+    def query(
+        self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0, group: str = ""
+    ) -> dict[str, Any]:
+        return self._json("Query", m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since, group=group))
 
     def explain(self, job: str) -> dict[str, Any]:
         return self._json("Explain", m.ExplainRequest(job=job))

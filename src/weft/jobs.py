@@ -45,8 +45,10 @@ class Keys(TypedDict, total=False):
     requeue_exit: int | Iterable[int]
     max_jobs_per_gpu: int
     gpu_ids: int | Iterable[int]
+    gpu_pool: int | Iterable[int]
     gpu_model: str
     comment: str
+    group: str
     params: Mapping[str, object]
     hold: bool
 

@@ -91,24 +91,25 @@ class Room:
         return max(count, 0)
 
     def fitting(self, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> list[int]:
-        """The GPUs of a node that this shape could use, the fullest first."""
+        """The GPUs of a node that this shape could use, the fullest first; of a pool, the emptiest."""
         where = shape.family.where
         if where.labels and not set(where.labels) <= set(self.node.labels):
             return []
-        pinned = dict(where.pinned).get(self.node.id, ()) if where.pinned else None
+        only = where.pinned or where.pool
+        allowed = dict(only).get(self.node.id, ()) if only else None
         memory = shape.memory_mb
         whole_gang = isinstance(memory, tuple) and self._seats_ranks(shape, soon=soon, gone=gone)
         least = (min(memory) if whole_gang else max(memory)) if isinstance(memory, tuple) else memory
         fitting = []
         for index, gpu in enumerate(self.node.gpus):
-            if pinned is not None and index not in pinned:
+            if allowed is not None and index not in allowed:
                 continue
             if where.gpu_model and gpu.model != where.gpu_model:
                 continue
             left = self._left_on(index, shape, soon=soon, gone=gone)
             if left is not None and left[1] >= least:
                 fitting.append((left[0], left[1], index))
-        fitting.sort()
+        fitting.sort(key=_emptiest if where.pool else None)
         return [index for _, _, index in fitting]
 
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
@@ -179,6 +180,11 @@ class Room:
                 return None
             seats[rank] = min(able, key=lambda g: (left[g], g))
         return tuple(seats[rank] for rank in range(shape.gpus))
+
+
+def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
+    request, _, index = left
+    return -round(request, 9), index
 
 
 def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:

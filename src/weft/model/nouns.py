@@ -61,6 +61,8 @@ class Where:
     gpu_model: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     pinned: Slots = ()
+    pool: Slots = ()
+    """Any of these GPUs, those with the most left first."""
 
 
 ANYWHERE: Final = Where()
@@ -81,6 +83,8 @@ class Task:
     array_index: int | None = None
     array_size: int | None = None
     comment: str = ""
+    group: str = ""
+    """Jobs of one group are found together."""
     key: str = ""
     """Whoever submitted it gave it this key, so that sending it twice submits it once."""
 

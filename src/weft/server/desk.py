@@ -33,7 +33,7 @@ from weft.wire.specs import FIELDS, canonical, spec_of
 
 SETTABLE: Final = (
     "name", "priority", "gpus", "memory", "cpus", "mem", "time", "retries", "comment", "after", "gpu_ids", "grace",
-    "max_jobs_per_gpu", "requeue_exit", "duration",
+    "max_jobs_per_gpu", "requeue_exit", "duration", "gpu_pool", "group",
 )  # fmt: skip
 Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 """What to do to one job: an event, or why not."""
@@ -83,9 +83,10 @@ class Desk:
             raise UnknownName("verb", request.verb, VERBS)
         state = self._scheduler.state
         ids = resolve(state, request.jobs)
-        if request.statuses:
-            ids += [job.id for job in state.jobs.values() if job.status in request.statuses]
-        if not ids and not request.statuses:
+        if request.statuses or request.group:
+            chosen = self._of_group(request.group) if request.group else list(state.jobs.values())
+            ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
+        if not ids and not request.statuses and not request.group:
             raise InputError(f"{request.verb} what?", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
         events: list[Event] = []
         reply = ChangeReply()
@@ -97,6 +98,9 @@ class Desk:
             events.append(found)
             reply.ids.append(found.job.id if isinstance(found, Submitted) else job.id)
         return events, reply
+
+    def _of_group(self, group: str) -> list[JobState]:
+        return [job for job in self._scheduler.state.jobs.values() if job.job.task and job.job.task.group == group]
 
     def _cancel(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return f"it is {job.status} already" if job.status in ENDED else Cancelled(now, job.id)
@@ -159,7 +163,8 @@ class Desk:
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
             gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, declared_s=job.declared_s,
+            comment=task.comment, declared_s=job.declared_s, group=task.group,
+            gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
         for field in fields:

@@ -71,15 +71,20 @@ class Intake:
             return "weft gpus shows what there is"
         return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
 
+    def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Where the core counts these GPUs."""
+        try:
+            return tuple(self._numbers.place(number) for number in numbers)
+        except InputError as error:
+            raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        try:
-            places = tuple(self._numbers.place(number) for number in spec.gpu_ids)
-        except InputError as error:
-            raise InputError(f"gpu_ids: {error.what}", hint=error.hint) from None
+        places, pool_places = self._places("gpu_ids", spec.gpu_ids), self._places("gpu_pool", spec.gpu_pool)
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
         pinned = ((self._node.id, places),) if places else ()
+        pool = ((self._node.id, pool_places),) if pool_places and not pinned else ()
         env = (
             tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
             if spec.env
@@ -92,6 +97,7 @@ class Intake:
             grace_s=spec.grace_s if spec.HasField("grace_s") else None,
             requeue_exits=tuple(spec.requeue_exits),
             comment=spec.comment,
+            group=spec.group,
             key=request.key,
         )
         return Job(
@@ -103,7 +109,7 @@ class Intake:
             cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,
             share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
-            where=Where(gpu_model=spec.gpu_model, pinned=pinned),
+            where=Where(gpu_model=spec.gpu_model, pinned=pinned, pool=pool),
             priority=spec.priority,
             retries=spec.retries,
             declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,

@@ -79,7 +79,10 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
-        jobs = [state.jobs[job] for job in resolve(state, request.jobs)[:MOST]]
+        named = resolve(state, request.jobs)
+        if request.group:
+            named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
+        jobs = [state.jobs[job] for job in named[:MOST]]
         first = next((job.id for job in self._scheduler.in_order()), None)
         return {
             "jobs": [

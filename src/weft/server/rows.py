@@ -81,6 +81,8 @@ def detail(job: JobState, now: Seconds, reason: str, progress: Mapping[str, Any]
         "last_exit_code": job.code,
         "why": job.why,
         "comment": task.comment,
+        "group": task.group,
+        "last_gpus": [gpu for _, gpus in job.placed for gpu in gpus],
     }
 
 

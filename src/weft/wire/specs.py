@@ -191,8 +191,10 @@ SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
     "requeue_exit": _wholes("requeue_exits", 255),
     "max_jobs_per_gpu": _whole("max_jobs_per_gpu", 1, 1000),
     "gpu_ids": _wholes("gpu_ids", 4095),
+    "gpu_pool": _wholes("gpu_pool", 4095),
     "gpu_model": _said("gpu_model", _line),
     "comment": _said("comment", _line),
+    "group": _said("group", _line),
     "params": _params,
     "hold": _hold,
 }

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14weft/wire/weft.proto\x12\x07weft.v1\"\'\n\x08Variable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xf2\x03\n\x07JobSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\r\n\x05\x63hdir\x18\x03 \x01(\t\x12\x1e\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x11.weft.v1.Variable\x12!\n\x06params\x18\x05 \x03(\x0b\x32\x11.weft.v1.Variable\x12\x11\n\x04gpus\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x11\n\tmemory_mb\x18\x07 \x03(\x04\x12\x0c\n\x04\x63pus\x18\x08 \x01(\r\x12\x0e\n\x06ram_mb\x18\t \x01(\x04\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x0f\n\x07retries\x18\x0b \x01(\r\x12\x19\n\x0ctime_limit_s\x18\x0c \x01(\x01H\x01\x88\x01\x01\x12\x14\n\x07grace_s\x18\r \x01(\x01H\x02\x88\x01\x01\x12\r\n\x05\x61\x66ter\x18\x0e \x03(\t\x12\r\n\x05\x61rray\x18\x0f \x01(\t\x12\x15\n\rrequeue_exits\x18\x10 \x03(\r\x12\x18\n\x10max_jobs_per_gpu\x18\x11 \x01(\r\x12\x0f\n\x07gpu_ids\x18\x12 \x03(\r\x12\x11\n\tgpu_model\x18\x13 \x01(\t\x12\x0f\n\x07\x63omment\x18\x14 \x01(\t\x12\x0c\n\x04hold\x18\x15 \x01(\x08\x12\x17\n\ndeclared_s\x18\x16 \x01(\x01H\x03\x88\x01\x01\x42\x07\n\x05_gpusB\x0f\n\r_time_limit_sB\n\n\x08_grace_sB\r\n\x0b_declared_s\"|\n\rSubmitRequest\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.weft.v1.JobSpec\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x1e\n\x03\x65nv\x18\x03 \x03(\x0b\x32\x11.weft.v1.Variable\x12\r\n\x05\x63hdir\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x1a\n\x0bSubmitReply\x12\x0b\n\x03ids\x18\x01 \x03(\t\"b\n\rChangeRequest\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0c\n\x04jobs\x18\x02 \x03(\t\x12#\n\x08settings\x18\x03 \x03(\x0b\x32\x11.weft.v1.Variable\x12\x10\n\x08statuses\x18\x04 \x03(\t\">\n\x0b\x43hangeReply\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\"\n\x07refused\x18\x02 \x03(\x0b\x32\x11.weft.v1.Variable\"H\n\x0cQueryRequest\x12\x0c\n\x04what\x18\x01 \x01(\t\x12\x0c\n\x04jobs\x18\x02 \x03(\t\x12\r\n\x05limit\x18\x03 \x01(\r\x12\r\n\x05since\x18\x04 \x01(\x01\"\x1d\n\x0e\x45xplainRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x19\n\tJsonReply\x12\x0c\n\x04json\x18\x01 \x01(\t\"F\n\x0bLogsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\r\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\r\n\x05lines\x18\x04 \x01(\r\"\x18\n\x08LogChunk\x12\x0c\n\x04text\x18\x01 \x01(\x0c\"\x1d\n\x0cWatchRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\"*\n\x08\x46\x61\x63tLine\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\x0c\n\x04json\x18\x02 \x01(\t\"B\n\x0eOperateRequest\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\"\n\x07options\x18\x02 \x03(\x0b\x32\x11.weft.v1.Variable2\x87\x03\n\tScheduler\x12\x36\n\x06Submit\x12\x16.weft.v1.SubmitRequest\x1a\x14.weft.v1.SubmitReply\x12\x36\n\x06\x43hange\x12\x16.weft.v1.ChangeRequest\x1a\x14.weft.v1.ChangeReply\x12\x32\n\x05Query\x12\x15.weft.v1.QueryRequest\x1a\x12.weft.v1.JsonReply\x12\x36\n\x07\x45xplain\x12\x17.weft.v1.ExplainRequest\x1a\x12.weft.v1.JsonReply\x12\x31\n\x04Logs\x12\x14.weft.v1.LogsRequest\x1a\x11.weft.v1.LogChunk0\x01\x12\x33\n\x05Watch\x12\x15.weft.v1.WatchRequest\x1a\x11.weft.v1.FactLine0\x01\x12\x36\n\x07Operate\x12\x17.weft.v1.OperateRequest\x1a\x12.weft.v1.JsonReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14weft/wire/weft.proto\x12\x07weft.v1\"\'\n\x08Variable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\x93\x04\n\x07JobSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\r\n\x05\x63hdir\x18\x03 \x01(\t\x12\x1e\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x11.weft.v1.Variable\x12!\n\x06params\x18\x05 \x03(\x0b\x32\x11.weft.v1.Variable\x12\x11\n\x04gpus\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x11\n\tmemory_mb\x18\x07 \x03(\x04\x12\x0c\n\x04\x63pus\x18\x08 \x01(\r\x12\x0e\n\x06ram_mb\x18\t \x01(\x04\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x0f\n\x07retries\x18\x0b \x01(\r\x12\x19\n\x0ctime_limit_s\x18\x0c \x01(\x01H\x01\x88\x01\x01\x12\x14\n\x07grace_s\x18\r \x01(\x01H\x02\x88\x01\x01\x12\r\n\x05\x61\x66ter\x18\x0e \x03(\t\x12\r\n\x05\x61rray\x18\x0f \x01(\t\x12\x15\n\rrequeue_exits\x18\x10 \x03(\r\x12\x18\n\x10max_jobs_per_gpu\x18\x11 \x01(\r\x12\x0f\n\x07gpu_ids\x18\x12 \x03(\r\x12\x11\n\tgpu_model\x18\x13 \x01(\t\x12\x0f\n\x07\x63omment\x18\x14 \x01(\t\x12\x0c\n\x04hold\x18\x15 \x01(\x08\x12\x17\n\ndeclared_s\x18\x16 \x01(\x01H\x03\x88\x01\x01\x12\r\n\x05group\x18\x17 \x01(\t\x12\x10\n\x08gpu_pool\x18\x18 \x03(\rB\x07\n\x05_gpusB\x0f\n\r_time_limit_sB\n\n\x08_grace_sB\r\n\x0b_declared_s\"|\n\rSubmitRequest\x12\x1e\n\x04jobs\x18\x01 \x03(\x0b\x32\x10.weft.v1.JobSpec\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x1e\n\x03\x65nv\x18\x03 \x03(\x0b\x32\x11.weft.v1.Variable\x12\r\n\x05\x63hdir\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"\x1a\n\x0bSubmitReply\x12\x0b\n\x03ids\x18\x01 \x03(\t\"q\n\rChangeRequest\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\x0c\n\x04jobs\x18\x02 \x03(\t\x12#\n\x08settings\x18\x03 \x03(\x0b\x32\x11.weft.v1.Variable\x12\x10\n\x08statuses\x18\x04 \x03(\t\x12\r\n\x05group\x18\x05 \x01(\t\">\n\x0b\x43hangeReply\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\"\n\x07refused\x18\x02 \x03(\x0b\x32\x11.weft.v1.Variable\"W\n\x0cQueryRequest\x12\x0c\n\x04what\x18\x01 \x01(\t\x12\x0c\n\x04jobs\x18\x02 \x03(\t\x12\r\n\x05limit\x18\x03 \x01(\r\x12\r\n\x05since\x18\x04 \x01(\x01\x12\r\n\x05group\x18\x05 \x01(\t\"\x1d\n\x0e\x45xplainRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\"\x19\n\tJsonReply\x12\x0c\n\x04json\x18\x01 \x01(\t\"F\n\x0bLogsRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\r\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\r\n\x05lines\x18\x04 \x01(\r\"\x18\n\x08LogChunk\x12\x0c\n\x04text\x18\x01 \x01(\x0c\"\x1d\n\x0cWatchRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\"*\n\x08\x46\x61\x63tLine\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\x0c\n\x04json\x18\x02 \x01(\t\"B\n\x0eOperateRequest\x12\x0c\n\x04verb\x18\x01 \x01(\t\x12\"\n\x07options\x18\x02 \x03(\x0b\x32\x11.weft.v1.Variable2\x87\x03\n\tScheduler\x12\x36\n\x06Submit\x12\x16.weft.v1.SubmitRequest\x1a\x14.weft.v1.SubmitReply\x12\x36\n\x06\x43hange\x12\x16.weft.v1.ChangeRequest\x1a\x14.weft.v1.ChangeReply\x12\x32\n\x05Query\x12\x15.weft.v1.QueryRequest\x1a\x12.weft.v1.JsonReply\x12\x36\n\x07\x45xplain\x12\x17.weft.v1.ExplainRequest\x1a\x12.weft.v1.JsonReply\x12\x31\n\x04Logs\x12\x14.weft.v1.LogsRequest\x1a\x11.weft.v1.LogChunk0\x01\x12\x33\n\x05Watch\x12\x15.weft.v1.WatchRequest\x1a\x11.weft.v1.FactLine0\x01\x12\x36\n\x07Operate\x12\x17.weft.v1.OperateRequest\x1a\x12.weft.v1.JsonReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,31 +34,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VARIABLE']._serialized_start=33
   _globals['_VARIABLE']._serialized_end=72
   _globals['_JOBSPEC']._serialized_start=75
-  _globals['_JOBSPEC']._serialized_end=573
-  _globals['_SUBMITREQUEST']._serialized_start=575
-  _globals['_SUBMITREQUEST']._serialized_end=699
-  _globals['_SUBMITREPLY']._serialized_start=701
-  _globals['_SUBMITREPLY']._serialized_end=727
-  _globals['_CHANGEREQUEST']._serialized_start=729
-  _globals['_CHANGEREQUEST']._serialized_end=827
-  _globals['_CHANGEREPLY']._serialized_start=829
-  _globals['_CHANGEREPLY']._serialized_end=891
-  _globals['_QUERYREQUEST']._serialized_start=893
-  _globals['_QUERYREQUEST']._serialized_end=965
-  _globals['_EXPLAINREQUEST']._serialized_start=967
-  _globals['_EXPLAINREQUEST']._serialized_end=996
-  _globals['_JSONREPLY']._serialized_start=998
-  _globals['_JSONREPLY']._serialized_end=1023
-  _globals['_LOGSREQUEST']._serialized_start=1025
-  _globals['_LOGSREQUEST']._serialized_end=1095
-  _globals['_LOGCHUNK']._serialized_start=1097
-  _globals['_LOGCHUNK']._serialized_end=1121
-  _globals['_WATCHREQUEST']._serialized_start=1123
-  _globals['_WATCHREQUEST']._serialized_end=1152
-  _globals['_FACTLINE']._serialized_start=1154
-  _globals['_FACTLINE']._serialized_end=1196
-  _globals['_OPERATEREQUEST']._serialized_start=1198
-  _globals['_OPERATEREQUEST']._serialized_end=1264
-  _globals['_SCHEDULER']._serialized_start=1267
-  _globals['_SCHEDULER']._serialized_end=1658
+  _globals['_JOBSPEC']._serialized_end=606
+  _globals['_SUBMITREQUEST']._serialized_start=608
+  _globals['_SUBMITREQUEST']._serialized_end=732
+  _globals['_SUBMITREPLY']._serialized_start=734
+  _globals['_SUBMITREPLY']._serialized_end=760
+  _globals['_CHANGEREQUEST']._serialized_start=762
+  _globals['_CHANGEREQUEST']._serialized_end=875
+  _globals['_CHANGEREPLY']._serialized_start=877
+  _globals['_CHANGEREPLY']._serialized_end=939
+  _globals['_QUERYREQUEST']._serialized_start=941
+  _globals['_QUERYREQUEST']._serialized_end=1028
+  _globals['_EXPLAINREQUEST']._serialized_start=1030
+  _globals['_EXPLAINREQUEST']._serialized_end=1059
+  _globals['_JSONREPLY']._serialized_start=1061
+  _globals['_JSONREPLY']._serialized_end=1086
+  _globals['_LOGSREQUEST']._serialized_start=1088
+  _globals['_LOGSREQUEST']._serialized_end=1158
+  _globals['_LOGCHUNK']._serialized_start=1160
+  _globals['_LOGCHUNK']._serialized_end=1184
+  _globals['_WATCHREQUEST']._serialized_start=1186
+  _globals['_WATCHREQUEST']._serialized_end=1215
+  _globals['_FACTLINE']._serialized_start=1217
+  _globals['_FACTLINE']._serialized_end=1259
+  _globals['_OPERATEREQUEST']._serialized_start=1261
+  _globals['_OPERATEREQUEST']._serialized_end=1327
+  _globals['_SCHEDULER']._serialized_start=1330
+  _globals['_SCHEDULER']._serialized_end=1721
 # @@protoc_insertion_point(module_scope)

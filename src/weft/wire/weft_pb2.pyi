@@ -15,7 +15,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_pool")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,8 @@ class JobSpec(_message.Message):
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     DECLARED_S_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    GPU_POOL_FIELD_NUMBER: _ClassVar[int]
     name: str
     command: _containers.RepeatedScalarFieldContainer[str]
     chdir: str
@@ -60,7 +62,9 @@ class JobSpec(_message.Message):
     comment: str
     hold: bool
     declared_s: float
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ...) -> None: ...
+    group: str
+    gpu_pool: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_pool: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("jobs", "key", "env", "chdir", "dry_run")
@@ -83,16 +87,18 @@ class SubmitReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ChangeRequest(_message.Message):
-    __slots__ = ("verb", "jobs", "settings", "statuses")
+    __slots__ = ("verb", "jobs", "settings", "statuses", "group")
     VERB_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     verb: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     settings: _containers.RepeatedCompositeFieldContainer[Variable]
     statuses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, verb: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., settings: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., statuses: _Optional[_Iterable[str]] = ...) -> None: ...
+    group: str
+    def __init__(self, verb: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., settings: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., statuses: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ...) -> None: ...
 
 class ChangeReply(_message.Message):
     __slots__ = ("ids", "refused")
@@ -103,16 +109,18 @@ class ChangeReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., refused: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("what", "jobs", "limit", "since")
+    __slots__ = ("what", "jobs", "limit", "since", "group")
     WHAT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     what: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     limit: int
     since: float
-    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ...) -> None: ...
+    group: str
+    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("job",)

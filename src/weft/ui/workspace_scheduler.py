@@ -1,0 +1,107 @@
+"""How the commands of a workspace come to a scheduler with GPUs, and to sessions."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from weft.ui import session
+from weft.wire.places import places
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.server.settings import Settings
+    from weft.workspace.config import Config
+
+
+def begin(config: Config) -> Client:
+    """A scheduler that has GPUs: where nobody declared any and there is no driver, the first `gpu_count` are."""
+    from weft.server.machine import this_machine
+    from weft.server.settings import load
+
+    here = places()
+    here.make()
+    if not here.answers():
+        settings = load(here.state)
+        if not this_machine(settings)[0].node.gpus:
+            _declare(config, settings)
+        return session.begin()
+    client = session.begin()
+    if client.query("gpus")["gpus"]:
+        return client
+    _declare(config, load(here.state))
+    with client:
+        session.end(client)
+    return session.begin()
+
+
+def _declare(config: Config, settings: Settings) -> None:
+    from weft.server.settings import changed, save
+
+    gpus = ",".join(map(str, range(config.whole("gpu_count"))))
+    save(places().state, changed(settings, gpus=gpus, models="", memories=""))
+
+
+def look() -> Client | None:
+    """The scheduler, if there is one or there are jobs to speak of."""
+    return session.look(ended=True)
+
+
+# ---- sessions
+
+
+def show(config: Config, client: Client, since: int) -> tuple[str, str]:
+    """Sees to it that the scheduler's session is there; its name, and a warning where it cannot be."""
+    from weft.workspace.places import is_held
+    from weft.workspace.sessions import backend
+    from weft.workspace.show import Shower
+
+    sessions = backend(config.text("session_backend"), config.origins["session_backend"])
+    why_not = sessions.why_not()
+    if why_not:
+        return "", "" if config.text("session_backend") == "none" else why_not
+    shower = Shower(config, client.places, sessions)
+    if is_held(client.places.runtime, config, "watch"):
+        return shower.own_name(), ""
+    name = shower.open_own(since)
+    return name, "" if name else "tmux cannot open a session: tasks run all the same"
+
+
+def show_again(config: Config, client: Client) -> str:
+    """Brings a session back that has died; a warning where it cannot be."""
+    from weft.workspace.places import alone, is_held
+
+    if is_held(client.places.runtime, config, "watch"):
+        return ""
+    with alone(client.places.runtime, config):
+        position = client.query("gpus")["position"]
+        return show(config, client, position)[1]
+
+
+def close_sessions(config: Config) -> int:
+    from weft.workspace.sessions import backend
+    from weft.workspace.show import Shower
+
+    sessions = backend(config.text("session_backend"), config.origins["session_backend"])
+    return 0 if sessions.why_not() else Shower(config, places(), sessions).close_all()
+
+
+# ---- the log
+
+
+def note(config: Config, text: str) -> None:
+    """A line in the scheduler's log."""
+    from weft.workspace.safelog import open_log
+
+    if not config.is_on("enable_logging"):
+        return
+    try:
+        handle, _ = open_log(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
+    except OSError:
+        return
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
+    try:
+        os.write(handle, f"{stamp} {text}\n".encode(errors="backslashreplace"))
+    finally:
+        os.close(handle)

@@ -1,0 +1,190 @@
+"""The scheduler's session of a workspace: the live queue and the log, and the sessions of the tasks kept as they run.
+
+Nothing depends on it. Killed at any time, it is started again by `status` or `start` and finds all as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import Unreachable
+from weft.ui import listing, render, workspace_table
+from weft.wire.places import Places, places
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.workspace.config import Config
+    from weft.workspace.show import Shower
+
+REDRAW_S: Final = 5.0
+SOON_S: Final = 0.5
+"""What happens within this time is drawn together."""
+CATCH_UP_S: Final = 60.0
+LOG_LINES: Final = 10
+TAIL: Final = 8192
+
+
+class Watch:
+    def __init__(self, config: Config, args: argparse.Namespace) -> None:
+        self._config, self._args, self._places = config, args, places()
+        self._news: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
+        """Facts with their positions; None: the scheduler is another one, or had to be waited for."""
+        self._seen = 0
+        """The position of the last fact that was acted on."""
+        self._shower: Shower | None = None
+        self._client: Client | None = None
+
+    def run(self) -> int:
+        from weft.workspace import places as own
+
+        self._places.make()
+        lock = own.take(self._places.runtime, self._config, "watch") if self._args.sessions else None
+        try:
+            position = self._begin(keep=lock is not None)
+            self._seen = position
+            threading.Thread(target=self._listen, args=(position,), daemon=True).start()
+            while not self._is_over(lock):
+                self._wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            if self._client is not None:
+                self._client.close()
+        return 0
+
+    def _begin(self, *, keep: bool) -> int:
+        """Knows the jobs as they are; from which position on facts are news."""
+        from weft.workspace.sessions import backend
+        from weft.workspace.show import Shower
+
+        self._client = connect(self._places)
+        found = self._client.query("job", group=self._config.group)
+        if keep:
+            sessions = backend(self._config.text("session_backend"))
+            if not sessions.why_not():
+                self._shower = Shower(self._config, self._places, sessions)
+                since = self._args.since
+                early = since is not None and since < found["position"]
+                self._shower.know(found["jobs"], quiet=early)
+                if early:
+                    return int(since)
+        return int(found["position"])
+
+    def _listen(self, position: int) -> None:
+        """In a thread of its own: facts, from whichever scheduler is there."""
+        while True:
+            try:
+                with connect(self._places) as client:
+                    for fact in client.watch(position):
+                        position += 1
+                        self._news.put((position, fact))
+            except Unreachable:
+                self._news.put((position, None))
+                time.sleep(0.2)
+
+    def _wait(self) -> None:
+        """Until something happened, or it is time to look anyway; what happened is acted on."""
+        until = time.monotonic() + min(REDRAW_S, self._config.number("check_interval"))
+        while (left := until - time.monotonic()) > 0:
+            if self._take(left):
+                until = min(until, time.monotonic() + SOON_S)
+
+    def _take(self, timeout_s: float) -> bool:
+        """Acts on the next that happened; whether it matters here."""
+        try:
+            self._seen, fact = self._news.get(timeout=timeout_s)
+        except queue.Empty:
+            return False
+        if fact is None:
+            return True
+        return self._shower.take(fact) if self._shower is not None else fact["fact"] in ("Started", "Exited")
+
+    def _catch_up(self) -> None:
+        """Acts on all that has happened: the shortest of tasks has a session too."""
+        until = time.monotonic() + CATCH_UP_S
+        position = self._client.query("gpus")["position"] if self._client is not None else 0
+        while self._seen < position and time.monotonic() < until:
+            self._take(0.1)
+
+    # ---- drawing
+
+    def _is_over(self, lock: int | None) -> bool:
+        """Draws; whether nothing is left to run. The lock goes only while nobody can start anything."""
+        from weft.workspace.places import alone
+
+        found = self._draw()
+        if found is None or _is_busy(found):
+            return False
+        if lock is None:
+            return True
+        # when it ends, tmux scrolls by a line
+        with alone(self._places.runtime, self._config):
+            found = self._draw("")
+            if found is None or _is_busy(found):
+                return False
+            self._catch_up()
+            os.close(lock)
+        return True
+
+    def _draw(self, *head: str) -> dict[str, Any] | None:
+        from weft.workspace.status import status
+
+        try:
+            if self._client is None:
+                self._client = connect(self._places)
+            found = status(self._config, self._client)
+        except Unreachable:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+            return None
+        colour, narrow = render.use_colour(self._args.color), render.is_terminal()
+        lines = [*head, workspace_table.headline(found), ""]
+        lines += listing.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
+        lines += ["", *listing.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
+        log = _tail(found["log"])
+        room = _height() - len(log) - 3
+        listing.redraw([*lines[:room], "", *log])
+        sys.stdout.flush()
+        return found
+
+
+def connect(here: Places) -> Client:
+    """The scheduler. One that died is started again; one that was told to end is waited for."""
+    from weft.client import Client
+
+    while True:
+        if here.answers() or here.last_words().isdecimal():
+            return Client(here)
+        time.sleep(1.0)
+
+
+def _is_busy(found: dict[str, Any]) -> bool:
+    from weft.workspace.status import is_busy
+
+    return is_busy(found)
+
+
+def _tail(path: str | None) -> list[str]:
+    from weft.ui.text import visible
+
+    try:
+        with open(path or os.devnull, "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [visible(line) for line in lines[-LOG_LINES:]]
+
+
+def _height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines
+    except (OSError, ValueError):
+        return 1_000_000

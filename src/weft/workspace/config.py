@@ -1,0 +1,169 @@
+"""Reads `scheduler_config.yml`: every value checked, with the line it comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from weft.errors import InputError
+from weft.sim.marked import Marked, compose
+from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
+
+FILE: Final = "scheduler_config.yml"
+MOST_BYTES: Final = 1 << 20
+DEFAULT: Final = "default"
+_TAG: Final = "tag:yaml.org,2002:"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_PLACE: Final = re.compile(r"\$\{([^}]*)\}")
+_BOOLS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The values of a workspace, and where each comes from: `file:line`, or `default`."""
+
+    home: Path
+    """The folder of the workspace."""
+    file: Path
+    values: dict[str, Value]
+    origins: dict[str, str]
+
+    def text(self, key: str) -> str:
+        return str(self.values[key])
+
+    def number(self, key: str) -> float:
+        return float(self.values[key])
+
+    def whole(self, key: str) -> int:
+        return int(self.values[key])
+
+    def is_on(self, key: str) -> bool:
+        return bool(self.values[key])
+
+    def path(self, key: str) -> Path:
+        """As it is meant: relative to the workspace, or absolute."""
+        return Path(os.path.normpath(self.home / os.path.expanduser(self.text(key))))
+
+    @property
+    def group(self) -> str:
+        """What its jobs are found by: no two workspaces have the same."""
+        return f"workspace:{self.file}"
+
+    @property
+    def task_name(self) -> str:
+        return self.text("task_name")
+
+    @property
+    def prefix(self) -> str:
+        """What the sessions of its tasks begin with."""
+        return self.text("worker_prefix") or self.task_name
+
+    @property
+    def scheduler_session(self) -> str:
+        return self.task_name + self.text("scheduler_session_suffix")
+
+
+def find(folder: str | Path | None, file: str | None) -> tuple[Path, Path]:
+    """The workspace and its config: `file` is looked for in the workspace first, then from here."""
+    home = Path(os.path.realpath(folder or "."))
+    if not home.is_dir():
+        raise InputError(f"{home} is not a folder", hint="weft workspace init DIR makes a workspace")
+    given = home / (file or FILE)
+    if file and not given.exists() and Path(file).exists():
+        given = Path(file)
+    path = Path(os.path.realpath(given))
+    if not path.is_file():
+        hint = "weft workspace init DIR makes a workspace" if not file else "look at its name; it is sought in DIR"
+        raise InputError(f"there is no {file or FILE} in {home}", hint=hint)
+    return home, path
+
+
+def read(folder: str | Path | None = None, file: str | None = None) -> Config:
+    """The config of a workspace; a mistake in it is an InputError with its line."""
+    home, path = find(folder, file)
+    return parse(_text_of(path), home, path)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise InputError("too large for a config", where=str(path), hint=f"at most {MOST_BYTES >> 20} MB")
+        return content.decode()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from None
+
+
+def parse(text: str, home: Path, path: Path) -> Config:
+    shown = str(path)
+    if not text.strip():
+        raise InputError("an empty file", where=f"{shown}:1", hint="weft workspace template config prints a whole one")
+    mapping = compose(text, shown).mapping("the config", tuple(BY_NAME))
+    values: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    for key in KEYS:
+        marked = mapping.get(key.name)
+        if marked is None:
+            if key.default is None:
+                raise mapping.marked.wrong(f"{key.name} is missing", f"add {key.name}: NAME, {key.meaning}")
+            values[key.name], origins[key.name] = key.default, DEFAULT
+        else:
+            values[key.name], origins[key.name] = value_of(key, marked), marked.where
+    for name in EXPANDED:
+        where = mapping.entries.get(name)
+        values[name] = _expanded(str(values[name]), str(values["task_name"]), where)
+    return Config(home, path, values, origins)
+
+
+def value_of(key: Key, marked: Marked) -> Value:
+    """The value of a key as it is written; InputError where it is not of the key's kind."""
+    if key.may_be_empty and isinstance(marked.node, yaml.ScalarNode) and marked.node.tag == f"{_TAG}null":
+        return ""
+    if key.kind == "whole":
+        return marked.whole(low=int(key.least), high=int(key.most))
+    if key.kind == "seconds":
+        return _seconds(key, marked)
+    if key.kind == "switch":
+        return _switch(marked)
+    text = marked.text()
+    if not text and not key.may_be_empty:
+        raise marked.expected("text")
+    if key.name == "task_name" and not _NAME.fullmatch(text):
+        raise marked.wrong(f"bad task_name: {text[:80]!r}", "letters, digits and . _ + - only; at most 100 of them")
+    if key.kind == "name" and key.name != "task_name" and not _VARIABLE.fullmatch(text):
+        raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "the name of a variable: letters, digits, underscores")
+    if key.name in ("scheduler_session_suffix", "worker_prefix") and "/" in text:
+        raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "it is part of a file's name: no slashes")
+    return text
+
+
+def _seconds(key: Key, marked: Marked) -> float:
+    try:
+        value = float(marked.text()) if marked.node.tag in (f"{_TAG}int", f"{_TAG}float") else -1.0
+    except ValueError:
+        value = -1.0
+    if not key.least <= value <= key.most:
+        raise marked.expected(f"seconds, from {key.least:g} to {key.most:,.0f}")
+    return value
+
+
+def _switch(marked: Marked) -> bool:
+    if marked.node.tag != f"{_TAG}bool":
+        raise marked.expected("true or false")
+    return _BOOLS[str(marked.node.value).lower()]
+
+
+def _expanded(text: str, task_name: str, marked: Marked | None) -> str:
+    for found in _PLACE.finditer(text):
+        if found[1] != "task_name" and marked is not None and not marked.key.startswith("pre_command"):
+            raise marked.wrong(f"{found[0][:80]} is not known", "only ${task_name} is filled in")
+    return text.replace("${task_name}", task_name)

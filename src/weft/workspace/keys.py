@@ -1,0 +1,53 @@
+"""The keys of `scheduler_config.yml`: what each is, what it is when it is not given, and how it is explained."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+Kind = Literal["text", "name", "path", "whole", "seconds", "switch"]
+Value = str | int | float | bool
+
+
+class Key(NamedTuple):
+    name: str
+    kind: Kind
+    default: Value | None
+    """None: it must be given."""
+    meaning: str
+    least: float = 0
+    most: float = 1_000_000
+    may_be_empty: bool = False
+
+
+KEYS: Final = (
+    Key("task_name", "name", None, "what the sessions and logs of this workspace are called by"),
+    Key("work_dir", "path", ".", "where tasks run"),
+    Key("config_dir", "path", "configs", "where the configs are"),
+    Key("script_path", "text", "train.py", "what runs each config, seen from work_dir"),
+    Key("python_env", "text", "", "interpreter; empty: the one that runs weft", may_be_empty=True),
+    Key("output_dir", "path", "out", "where the markers of completed configs are"),
+    Key("scheduler_session_suffix", "text", "_scheduler", "session and log of the scheduler: task_name and this"),
+    Key("worker_prefix", "text", "", "what the sessions of tasks begin with; empty: task_name", may_be_empty=True),
+    Key("max_jobs_per_gpu", "whole", 2, "tasks that share a GPU", 1, 1000),
+    Key("gpu_count", "whole", 2, "GPUs to use: the first ones; declared where there is no driver", 1, 4096),
+    Key("check_interval", "seconds", 30, "seconds between looks that are not needed: starts are event-driven", 0.1),
+    Key("startup_delay", "seconds", 1, "seconds between two starts on the same GPU"),
+    Key("command_delay", "seconds", 0.5, "accepted, and without effect: there is nothing left to delay"),
+    Key("log_dir", "path", "/tmp", "where the logs are"),
+    Key("enable_logging", "switch", True, "whether there are any logs in log_dir"),
+    Key(
+        "conda_env", "text", "base", "environment for `conda run`, where there is conda; empty: none", may_be_empty=True
+    ),
+    Key("cuda_visible_devices_var", "name", "CUDA_VISIBLE_DEVICES", "variable that tells a task its GPU"),
+    Key("config_pattern", "text", "*.yml", "which files of config_dir are configs"),
+    Key("auto_restart_failed", "switch", False, "whether a failed task is run again"),
+    Key("max_retries", "whole", 3, "how often, then"),
+    Key("cleanup_on_complete", "switch", False, "whether the session of a completed task is closed"),
+    Key("pre_command", "text", "", "a line of shell before the command, such as module load cuda", may_be_empty=True),
+    Key("session_backend", "text", "tmux", "tmux, none, or module:Class of your own"),
+)
+BY_NAME: Final = {key.name: key for key in KEYS}
+EXPANDED: Final = frozenset(
+    {"work_dir", "config_dir", "script_path", "python_env", "output_dir", "log_dir", "pre_command"}
+)
+"""Where `${task_name}` is filled in: the paths, and what may hold one."""

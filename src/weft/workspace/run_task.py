@@ -1,0 +1,10 @@
+"""What a task's job runs: `python -I -S run_task.py SETTING=VALUE... -- COMMAND...`. See `keeper`."""
+
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from weft.workspace.keeper import main
+
+    sys.exit(main(sys.argv[1:]))

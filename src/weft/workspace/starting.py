@@ -1,0 +1,125 @@
+"""Starts, stops and ends the tasks of a workspace: jobs like any other, found again by their group."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from weft.client import Client
+from weft.errors import InputError
+from weft.wire.capture import captured
+from weft.wire.messages import SubmitRequest
+from weft.workspace.config import DEFAULT, Config
+from weft.workspace.status import STATES, UNFINISHED, latest
+from weft.workspace.tasks import Launch, Task, find_conda, interpreter, marker_of
+
+ACTIVE: Final = ("starting", "running", "stopping")
+WAITING: Final = ("blocked", "waiting", "held")
+END_S: Final = 45.0
+"""How long tasks that were told to end may take: their grace, and a little."""
+
+
+@dataclass
+class Begun:
+    """What `start` did."""
+
+    started: dict[str, str] = field(default_factory=dict)
+    """The job of each config that was put into the queue."""
+    there: dict[str, str] = field(default_factory=dict)
+    """Configs whose job has not ended yet."""
+    skipped: list[str] = field(default_factory=list)
+    """Configs that are complete."""
+    released: list[str] = field(default_factory=list)
+    """Jobs that `stop` had held back."""
+    warnings: list[str] = field(default_factory=list)
+    position: int = 0
+    """Of the journal, before all this."""
+
+
+def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> Begun:
+    """Puts tasks into the queue that are neither complete nor in it. With `again`, complete ones too."""
+    found = client.query("job", group=config.group)
+    jobs, begun = latest(found["jobs"]), Begun(position=found["position"])
+    wanted = []
+    for task in tasks:
+        job = jobs.get(task.name)
+        if job is not None and STATES[job["status"]] in UNFINISHED:
+            begun.there[task.name] = job["id"]
+        elif marker_of(config, task.name).exists() and not again:
+            begun.skipped.append(task.name)
+        else:
+            wanted.append(task)
+    if wanted:
+        launch = _launch(config, client, wanted, begun)
+        specs = [launch.spec(task, again=again) for task in wanted]
+        request = SubmitRequest(jobs=specs, env=captured(os.environ), chdir=str(config.home))
+        begun.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
+    begun.released = list(client.change("release", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+    return begun
+
+
+def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun) -> Launch:
+    gpus = client.query("gpus")["gpus"][: config.whole("gpu_count")]
+    if not gpus:
+        raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor tells more")
+    for task in tasks:
+        if task.gpu is not None and task.gpu >= len(gpus):
+            raise InputError(f"{task.name}: there is no GPU {task.gpu}", hint=f"there are: 0 to {len(gpus) - 1}")
+    if len(gpus) < config.whole("gpu_count"):
+        begun.warnings.append(
+            f"gpu_count is {config.whole('gpu_count')}, but there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
+        )
+    conda, warning = find_conda(config, os.environ)
+    begun.warnings += [warning] if warning else []
+    _check_program(config, conda)
+    memory = min(gpu["memory_mb"] for gpu in gpus) // config.whole("max_jobs_per_gpu")
+    return Launch(config, client.places.runtime, memory, tuple(gpu["gpu"] for gpu in gpus), conda, time.time())
+
+
+def _check_program(config: Config, conda: str) -> None:
+    """What would fail for every task is said before any is started."""
+    folder = config.path("work_dir")
+    if not folder.is_dir():
+        raise InputError(f"work_dir {folder} is not a folder", where=_origin(config, "work_dir"))
+    if not (folder / os.path.expanduser(config.text("script_path"))).is_file():
+        raise InputError(
+            f"script_path: there is no {config.text('script_path')} in {folder}", where=_origin(config, "script_path"),
+            hint="it is sought in work_dir",
+        )  # fmt: skip
+    program = interpreter(config, conda=conda)
+    if not conda and not config.text("pre_command") and shutil.which(program) is None:
+        raise InputError(f"python_env: there is no program {program}", where=_origin(config, "python_env"))
+
+
+def _origin(config: Config, key: str) -> str:
+    return "" if config.origins[key] == DEFAULT else config.origins[key]
+
+
+# ---- stopping
+
+
+def stop(config: Config, client: Client) -> tuple[int, int]:
+    """Holds back what waits, and what would run again; how many wait, and how many run on."""
+    client.change("hold", group=config.group, statuses=(*WAITING, *ACTIVE))
+    jobs = client.query("job", group=config.group)["jobs"]
+    return sum(job["status"] in WAITING for job in jobs), sum(job["status"] in ACTIVE for job in jobs)
+
+
+def unfinished(config: Config, client: Client) -> list[Mapping[str, Any]]:
+    jobs = client.query("job", group=config.group)["jobs"]
+    return [job for job in jobs if job["status"] in (*ACTIVE, *WAITING)]
+
+
+def kill_all(config: Config, client: Client) -> tuple[list[str], list[str]]:
+    """Ends every task; those that were ended, and those that still have not."""
+    ids = list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+    until = time.monotonic() + END_S
+    while left := unfinished(config, client):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return ids, [job["id"] for job in left]
