@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from benchmarks import (
+    commands,
     comparison,
     local_runs,
     muri_traces,
@@ -30,6 +31,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "runs": local_runs.figures,
     "jobs": short_jobs.figures,
     "restart": restart.figures,
+    "commands": commands.figures,
     "train": train.figures,
     "submit": submit.figures,
     "workspace": workspace.figures,

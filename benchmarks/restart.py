@@ -18,7 +18,7 @@ from weft.server.running import take_up
 
 JOBS = 100_000
 GOAL_S = 5.0
-ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/home/ada"), ("LANG", "C.UTF-8"), ("USER", "ada"))
+ENV = (("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/srv/ada"), ("LANG", "C.UTF-8"), ("USER", "ada"))
 
 
 def figures() -> Iterator[Figure]:
@@ -35,7 +35,7 @@ def figures() -> Iterator[Figure]:
 
 def _past() -> Iterator[Fact]:
     """Half have run, half wait."""
-    task = Task(chdir="/home/ada/work", env=ENV)
+    task = Task(chdir="/srv/ada/work", env=ENV)
     yield NodeJoined(0.0, Node("n0", (Gpu("RTX3090", 24576),) * 8, cpus=32, ram_mb=131072))
     for number in range(JOBS):
         job = Job(str(number), 1, name="train", user="ada", memory_mb=4096, command=("python", "train.py"), task=task)

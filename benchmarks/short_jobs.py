@@ -51,6 +51,10 @@ def figures() -> Iterator[Figure]:
     if queue:
         yield Figure("HyperQueue, the same", queue, "jobs/s")
         yield Figure("weft / HyperQueue", ours / queue, "", 0.5, more_is_better=True)
+    slurm = _slurm()
+    if slurm:
+        yield Figure("Slurm, the same", slurm, "jobs/s")
+        yield Figure("weft / Slurm", ours / slurm, "")
     for name, found in (("task-spooler (Debian: task-spooler)", spooler), ("HyperQueue (pip: hyperqueue)", queue)):
         if not found:
             print(f"  not installed, so not compared with: {name}", file=sys.stderr)
@@ -106,6 +110,17 @@ def _hyperqueue() -> float:
         command = [sys.executable, "-c", HQ, str(JOBS), str(SLOTS)]
         done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     return JOBS / float(done.stdout.rpartition("took ")[2])
+
+
+def _slurm() -> float:
+    """Where a Slurm answers. It is asked for one array: its own way to submit many jobs at once."""
+    if shutil.which("sbatch") is None or subprocess.run(["sinfo"], capture_output=True, check=False).returncode:
+        return 0.0
+    with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
+        array = ["sbatch", "--wait", f"--array=1-{JOBS}%{SLOTS}", "--output=/dev/null", "--wrap", "true"]
+        began = time.monotonic()
+        subprocess.run(array, cwd=root, check=True, capture_output=True)
+        return JOBS / (time.monotonic() - began)
 
 
 def _cpu_s(pid: int) -> float:

@@ -53,18 +53,23 @@ def living() -> Iterator[Site]:
 @pytest.fixture
 def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Site:
     """In an empty folder, with the scheduler's environment."""
-    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME"):
-        monkeypatch.setenv(name, living.env[name])
+    _move_in(living, monkeypatch)
     monkeypatch.chdir(tmp_path)
     return living
 
 
+def _move_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME"):
+        monkeypatch.setenv(name, site.env[name])
+
+
 @pytest.fixture
-def weft(at_home: Site, capsys: pytest.CaptureFixture[str]) -> Iterator[Weft]:
+def weft(at_home: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
     from calls import Weft
 
     made = Weft(at_home, capsys)
     yield made
+    _move_in(at_home, monkeypatch)  # wherever the test has gone: no scheduler is to be started there
     if at_home.places.answers():
         at_home.started.add(at_home.pid())
         made("cancel", "--all", "-y", code=None)

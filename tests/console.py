@@ -67,7 +67,8 @@ def install(site: Path) -> dict[str, str]:
     (metadata / "entry_points.txt").write_text("\n".join(f"[{group}]\n{lines}\n" for group, lines in groups))
     python_path = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(python_path), "PATH": os.pathsep.join(path)}
+    own = {"XDG_STATE_HOME": str(site / ".state"), "XDG_RUNTIME_DIR": str(site / ".run")}
+    return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(python_path), "PATH": os.pathsep.join(path)}
 
 
 def run(command: str, env: dict[str, str], folder: Path) -> str:

@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -181,16 +182,19 @@ class Client:
         return self._calls[name]
 
     def _call(self, name: str, request: Any, *, again: bool = False) -> Any:
-        """With `again`, it may be sent twice: once more where nobody answered."""
-        try:
-            with _explained(self.places):
-                return self._method(name)(request, timeout=CALL_S)
-        except Unreachable:
-            if not again or self.places.answers() or not self._may_start:
-                raise
-        self.close()
-        self._connect()
-        return self._call(name, request)
+        """With `again`, it is sent more than once where nobody answers: for a while, as the next may be starting."""
+        until = time.monotonic() + OUTLIVE_S
+        while True:
+            try:
+                with _explained(self.places):
+                    return self._method(name)(request, timeout=CALL_S)
+            except Unreachable:
+                hopeless = not self._may_start and not self.places.answers()
+                if not again or hopeless or time.monotonic() > until:
+                    raise
+            time.sleep(0.02)
+            self.close()
+            self._connect()
 
     def _json(self, name: str, request: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._call(name, request, again=name != "Operate").json)
@@ -237,7 +241,7 @@ def start_scheduler(where: Places) -> None:
         if time.monotonic() > until:
             raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
         time.sleep(0.01)
-    process.returncode = 0  # it lives on: nobody waits for it here
+    threading.Thread(target=process.wait, daemon=True).start()  # it may end before we do: nothing of it is to stay
 
 
 def _last_error(where: Places) -> str:

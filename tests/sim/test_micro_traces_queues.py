@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from builders import grid, record, traced
+from builders import Rig, grid, record, starts, traced
 from weft.ledgers.service import gittins_index
-from weft.model import Start
+from weft.model import Job, Start
 from weft.sim.trace import TraceJob
 
 
@@ -119,3 +119,39 @@ def test_gittins_stops_who_is_likely_to_go_on_for_long() -> None:
     jobs = [traced("a", 0, 100), traced("b", 20, 5)]
     done = record(grid(1, 1), jobs, "gittins:quantum=10:median=10:mean=100", model="muri")
     assert done.ends() == {"b": 25, "a": 105}
+
+
+def test_gittins_learns_who_goes_on_for_long() -> None:
+    """One GPU. Of 40 jobs every other takes 10 s, the others 1000. Whoever has had 20 s, two quanta, is then
+    known to need 980 more: x, which has, is stopped by y: half of those like it are done after 10 s."""
+    past = [traced(f"p{n}", 2000.0 * n, 10 if n % 2 else 1000) for n in range(40)]
+    jobs = [*past, traced("x", 100_000, 500), traced("y", 100_020, 10)]
+    done = record(grid(1, 1), jobs, "gittins:quantum=10", model="muri")
+    assert (done.ends()["y"], done.ends()["x"]) == (100_030, 100_510)
+
+
+def test_losing_a_node_costs_the_user_no_more_than_it_used() -> None:
+    """Two nodes of one GPU. ann's a0 goes with its node at 50, having used 50 s, and waits. bob runs b0 to 200. At
+    200 both have something waiting: ann, who has used less and holds nothing, goes first."""
+    rig = Rig("fair-share:half_life_s=1000000000", grid(2, 1))
+    rig.submit(Job("a0", user="ann"), Job("b0", user="bob"))
+    rig.settle()
+    rig.later(50)
+    rig.lose(rig.job("a0").slots[0][0])
+    rig.later(150)
+    rig.submit(Job("b1", user="bob"))
+    assert starts(rig.exit("b0")) == {"a0": rig.job("a0").slots}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("qssf", 60), ("gittins", 60)])
+def test_what_was_lost_with_a_node_counts_as_service(policy: str, expected: float) -> None:
+    """A GPU for 50 s until its node goes, then for 10 s until it is done: 60 s."""
+    rig = Rig(policy, grid(2, 1))
+    rig.submit(Job("a", user="ann"))
+    rig.settle()
+    rig.later(50)
+    rig.lose(rig.job("a").slots[0][0])
+    rig.later(10)
+    rig.exit("a")
+    memo = rig.scheduler.memo
+    assert (memo.finished if policy == "gittins" else [memo.means[()][0]]) == [expected]

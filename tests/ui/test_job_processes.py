@@ -163,7 +163,7 @@ try weft sub; try weft submit --gpu; try weft cancel ''; try weft completion z; 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells(weft: Weft, shell: str) -> None:
     script = weft("completion", shell).out
-    assert all(word in script for word in ("submit", "gpu-ids", "weft queue -a -o id", "undrain"))
+    assert all(word in script for word in ("submit", "gpu-ids", "weft queue -o id", "undrain"))
 
 
 # ---- cost

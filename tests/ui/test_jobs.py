@@ -211,6 +211,21 @@ def test_progress_is_shown_where_there_is_any(weft: Weft) -> None:
     assert ("PROGRESS" in head, "25%" in line, "30.0s" in line) == (True, True, True)
 
 
+def test_flags_as_slurm_has_them(weft: Weft) -> None:
+    job = weft.submit("-J", "mine", "--gres", "gpu:RTX3090:2", "-t", "2-12:00:00", "sh", "-c", "exit 0")
+    found = weft.show(job)
+    assert (found["name"], found["gpus"], found["time_limit_s"]) == ("mine", 2, 216000)
+    assert found["command"] == ["sh", "-c", "exit 0"], "-- may be left out"
+    assert "needs 3 GPUs" in weft.fails("submit", "--gres=gpu:3", "true")
+
+
+def test_a_task_of_an_array_keeps_its_index(weft: Weft) -> None:
+    job = weft.submit("--array", "3", "--", "sh", "-c", "exit $WEFT_ARRAY_TASK_ID")
+    weft("wait", job, code=3)
+    (again,) = weft.json("restart", job)["jobs"]
+    weft("wait", again, code=3)
+
+
 def test_memory_of_each_rank_and_sharing(weft: Weft) -> None:
     job = weft.submit("--gpus", "2", "--memory", "8G,4096", *SLEEP)
     assert weft.show(job)["memory_mb"] == [8192, 4096]

@@ -36,17 +36,18 @@ def test_looking_starts_nothing(weft: Weft) -> None:
     assert not weft.site.places.answers()
 
 
-def test_a_user_without_any_state(weft: Weft, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    assert weft().out.startswith("usage: weft COMMAND")
-    for verb in ("show", "wait", "cancel", "why", "restart", "hold", "release", "clean"):
-        error = json.loads(weft(verb, "1", "--json", code=4).err)["error"]
-        assert (error["code"], error["message"]) == ("unreachable", "no scheduler is running")
-    assert weft("logs", "1", code=4).out == ""
-    assert weft("history").out.split()[0] == "JOBID"
-    assert weft("queue", "-a").out.count("\n") == 1
-    assert weft.json("doctor")["problems"] == []
-    assert not list(tmp_path.iterdir()), "looking leaves nothing behind"
+def test_a_user_without_any_state(weft: Weft, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        assert weft().out.startswith("usage: weft COMMAND")
+        for verb in ("show", "wait", "cancel", "why", "restart", "hold", "release", "clean"):
+            error = json.loads(weft(verb, "1", "--json", code=4).err)["error"]
+            assert (error["code"], error["message"]) == ("unreachable", "no scheduler is running")
+        assert weft("logs", "1", code=4).out == ""
+        assert weft("history").out.split()[0] == "JOBID"
+        assert weft("queue", "-a").out.count("\n") == 1
+        assert weft.json("doctor")["problems"] == []
+        assert not list(tmp_path.iterdir()), "looking leaves nothing behind"
 
 
 def test_what_a_scheduler_left_behind(weft: Weft) -> None:
@@ -105,6 +106,15 @@ def test_a_wrong_setup_changes_nothing(weft: Weft, words: list[str], expected: s
     assert weft.site.pid() == pid
 
 
+def test_settings_that_cannot_be_read(weft: Weft) -> None:
+    weft("down")
+    path = weft.site.places.state / "settings.json"
+    path.write_text("{")
+    assert "settings.json: cannot be read" in weft("submit", "--", "true", code=4).err
+    assert "settings.json: cannot be read" in weft("doctor", code=1).out
+    assert "it is written anew" in weft("up", "--gpus", "0,1").err
+
+
 def test_gpus_and_nodes(weft: Weft) -> None:
     head, first, _ = weft("gpus").out.splitlines()
     assert head.split()[:4] == ["NODE", "GPU", "MODEL", "MEMORY"]
@@ -131,7 +141,7 @@ def test_drain_and_undrain(weft: Weft) -> None:
 def test_pause_and_resume(weft: Weft) -> None:
     assert weft.json("pause") == {"schema": 1, "paused": True}
     job = weft.submit("--", "true")
-    assert "weft: paused: " in weft("queue").err
+    assert "weft: paused: nothing new is started" in weft("queue").err
     assert weft.show(job)["reason"] == "Paused"
     weft("resume")
     weft("wait", job)

@@ -25,7 +25,7 @@ class Floor:
         self.by_id: dict[NodeId, Room] = {}
         self.recent: Counter[Shape] = Counter()
         """What has been asked for lately; the state keeps it."""
-        self.idle, self.soon = Free(self.rooms, self.recent), Free(self.rooms, self.recent)
+        self.idle, self.soon = Free(self.rooms, self.recent), Free(self.rooms, self.recent, soon=True)
         self.leaving = 0
         """How many runs are on their way out."""
         self.version = 0
@@ -89,6 +89,7 @@ class Floor:
             twin.rooms.append(fresh)
         twin.by_id = {room.node.id: room for room in twin.rooms}
         twin.idle, twin.soon = self.emptied(), self.emptied()
+        twin.soon.soon = True
         twin.recent, twin.node_sizes = self.recent, self.node_sizes.copy()
         twin.idle.rooms = twin.soon.rooms = twin.rooms
         return twin
@@ -110,6 +111,8 @@ class Floor:
                     soon += all(h.leaving for h in holders)
                     room.check(gpu, holder)
                 holders.append(holder)
+            if not gpus:
+                room.guests.append(holder)
             if idle:
                 self.idle.change(room.index, -idle)
             if soon:
@@ -152,6 +155,8 @@ class Floor:
                     soon += not holder.leaving
                 elif not holder.leaving and all(h.leaving for h in holders):
                     soon += 1
+            if not gpus:
+                room.guests.remove(holder)
             if idle:
                 self.idle.change(room.index, idle)
             if soon:
@@ -223,8 +228,7 @@ class Floor:
         changed = self.changed_since(known[1]) if known is not None else None
         if known is None or changed is None:
             free = base.recounted([room.count_for(shape, soon=soon) for room in self.rooms])
-            free.size = self._sizes_for(alike, shape)
-            free.top = max(free.size, default=0)
+            free.resize(self._sizes_for(alike, shape))
             if len(self._counted) >= MANY_SHAPES:
                 self._counted.clear()
         else:

@@ -6,18 +6,21 @@ that can give exactly k GPUs. The lowest bit is the first node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.core.room import Room
+    from weft.core.room import Holder, Room
     from weft.core.shapes import Shape
 
 
 class Free:
-    __slots__ = ("count", "levels", "mask", "racks", "recent", "rooms", "size", "switch", "top")
+    __slots__ = ("count", "gone", "levels", "mask", "racks", "recent", "rooms", "size", "sized", "soon",
+                 "switch", "top")  # fmt: skip
 
-    def __init__(self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None) -> None:
+    def __init__(
+        self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None, *, soon: bool = False
+    ) -> None:
         self.rooms = rooms
         """The nodes themselves, for placements that look at who is where."""
         self.recent: Mapping[Shape, int] = recent if recent is not None else {}
@@ -26,6 +29,8 @@ class Free:
         """GPUs that each node can give."""
         self.size: list[int] = []
         """GPUs that each node has."""
+        self.sized: list[int] = [0]
+        """The set of nodes that have exactly k GPUs."""
         self.switch: list[str] = []
         self.levels: list[int] = [0]
         self.racks: dict[str, int] = {}
@@ -34,6 +39,10 @@ class Free:
         """The size of the largest living node."""
         self.mask: int = -1
         """The nodes that count at all."""
+        self.soon = soon
+        """Whether those on their way out count as gone."""
+        self.gone: Collection[Holder] = ()
+        """Who else does: a plan is tried out in which they are."""
 
     # ---- what a placement asks
 
@@ -64,7 +73,19 @@ class Free:
 
     def idle_nodes(self) -> Iterator[int]:
         """Nodes whose every GPU can be given, in order."""
-        return (node for node in members(self.at_least(1)) if self.count[node] == self.size[node])
+        nodes = 0
+        for idle in self._idle():
+            nodes |= idle
+        return members(nodes)
+
+    def largest_idle_nodes(self) -> Iterator[int]:
+        """The same, those with the most GPUs first."""
+        return (node for idle in reversed(self._idle()) if idle for node in members(idle))
+
+    def _idle(self) -> list[int]:
+        """For each k from 1, the nodes that have k GPUs and can give them all."""
+        mask = self.mask
+        return [level & sized & mask for level, sized in zip(self.levels[1:], self.sized[1:], strict=False)]
 
     def largest(self) -> int:
         """The size of the largest node that counts."""
@@ -77,7 +98,26 @@ class Free:
         return self.racks.get(switch, 0) & self.mask
 
     def total(self) -> int:
-        return sum(gpus * (level & self.mask).bit_count() for gpus, level in enumerate(self.levels))
+        total, mask = 0, self.mask
+        for gpus, level in enumerate(self.levels):
+            if level:
+                total += gpus * (level & mask).bit_count()
+        return total
+
+    # ---- what a placement asks that looks at who is where
+
+    def stays(self, holder: Holder) -> bool:
+        return not (self.soon and holder.leaving) and holder not in self.gone
+
+    def tasks(self, node: int) -> int:
+        """How many runs stay on a node, those without GPUs included."""
+        return sum(self.stays(holder) for holder in self.rooms[node].runs())
+
+    def gpus(self, node: int, shape: Shape) -> list[int]:
+        """The GPUs of a node that this shape could have, the fullest first."""
+        if not self.mask >> node & 1:
+            return []
+        return self.rooms[node].fitting(shape, soon=self.soon, gone=self.gone)[: self.count[node]]
 
     # ---- what the core does
 
@@ -89,6 +129,8 @@ class Free:
         self.racks[switch] = self.racks.get(switch, 0) | 1 << (len(self.size) - 1)
         while len(self.levels) <= gpus:
             self.levels.append(0)
+            self.sized.append(0)
+        self.sized[gpus] |= 1 << (len(self.size) - 1)
         self.levels[0] |= 1 << (len(self.count) - 1)
 
     def move(self, node: int, switch: str) -> None:
@@ -108,8 +150,9 @@ class Free:
         """The same index, seen through a set of nodes."""
         view = Free.__new__(Free)
         view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
+        view.sized = self.sized
         view.mask, view.top, view.rooms, view.recent = mask, self.top, self.rooms, self.recent
-        view.racks = self.racks
+        view.racks, view.soon, view.gone = self.racks, self.soon, self.gone
         return view
 
     def copy(self) -> Free:
@@ -117,13 +160,22 @@ class Free:
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
         twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
         twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
+        twin.soon, twin.gone, twin.sized = self.soon, self.gone, self.sized
         return twin
+
+    def resize(self, sizes: list[int]) -> None:
+        """What each node has, as far as a shape can use it."""
+        self.size, self.sized = sizes, [0] * len(self.levels)
+        for node, gpus in enumerate(sizes):
+            self.sized[gpus] |= 1 << node
+        self.top = max(sizes, default=0)
 
     def recounted(self, counts: list[int]) -> Free:
         """An index of the same nodes with other counts."""
         twin = Free.__new__(Free)
         twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
         twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
+        twin.soon, twin.gone, twin.sized = self.soon, self.gone, self.sized
         twin.levels = [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from math import inf
-from typing import Final
+from typing import Any, Final
 
+from weft.core.ends import Ends, end_of
 from weft.core.job import JobState
 from weft.core.ports import Policy
+from weft.core.queues import Queues
 from weft.core.room import Holder
 from weft.core.shapes import Family, Shape
 from weft.core.state import State
@@ -73,13 +75,27 @@ class Order:
         """(slope, intercept, stamp) of those that hold GPUs."""
         self.rising = False
         """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
-        self._steps = type(policy).until is not Policy.until
+        kind = type(policy)
+        self.memo: Any = None
+        """What the policy remembers; the scheduler keeps it."""
+        self.remembers = kind.key_from is not Policy.key_from
+        """Whether keys come of memory. They are not journalled when they step: a replay gives the same memory."""
+        self.steps = kind.until is not Policy.until
+        self.keyed = self.remembers or kind.key is not Policy.key
+        """Whether the policy has a key, so that there is an order to look at."""
+        self.queues = Queues(policy)
+        self._has_queues = kind.queue is not Policy.queue
+        self._ends = Ends() if not policy.preempts and self.keyed else None
+        """Where nobody may be stopped, who will go by itself."""
 
     def key(self, job: JobState, now: Seconds) -> float:
         """The policy's key; one that steps is what the facts say, 0 at first."""
-        if self._steps:
+        if self.remembers:
+            key = self.policy.key_from(self.memo, job, now)
+        elif self.steps:
             return job.key or 0.0
-        key = self.policy.key(job, now)
+        else:
+            key = self.policy.key(job, now)
         if key != key:
             raise PlanError(f"policy {type(self.policy).__name__} gave job {job.id} a key that is not a number")
         return key
@@ -89,12 +105,21 @@ class Order:
         touched = state.touched
         if not touched:
             return
+        if self._ends is not None:
+            for job in touched.values():
+                self._ends.take_up(job)
+        if self._has_queues:
+            self._queue_up(touched.values(), state.now)
         if len(touched) > 64 and len(touched) * 8 > len(self._at):
             self._take_up_many(touched.values(), state.now)
         else:
             for job in touched.values():
                 self._take_up(job, state.now)
         touched.clear()
+
+    def _queue_up(self, jobs: Iterable[JobState], now: Seconds) -> None:
+        for job in jobs:
+            self.queues.take_up(job, lambda job: self.key(job, now))
 
     def _take_up(self, job: JobState, now: Seconds) -> None:
         at = self._at.pop(job.id, None)
@@ -124,7 +149,7 @@ class Order:
                 insort(lines, line)
                 self._at[job.id] = (lines, line)
                 self.line_of[job] = (slope, line[0], job.stamp)
-            if self._steps:
+            if self.steps:
                 self._note_due(job, now)
 
     def _note_due(self, job: JobState, now: Seconds) -> None:
@@ -175,6 +200,13 @@ class Order:
         """Waiting jobs of a shape merged with the given active ones, best first."""
         waiting = _from_best(self.waiting.get(shape, []))
         return merge(waiting, active) if active else waiting
+
+    def soonest(self, state: State) -> Iterator[JobState]:
+        """Runs that stay until they end by themselves, those first that end first."""
+        if self._ends is not None:
+            return self._ends.soonest(state.now)
+        runs = (run for run in state.active.values() if not run.leaving)
+        return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
 
     # ---- who is worst
 
@@ -261,6 +293,8 @@ class Resorted(Order):
 
     def drain(self, state: State) -> None:
         state.touched.clear()
+        self._ends, self.queues = None, Queues(self.policy)
+        self._queue_up(state.jobs.values(), state.now)
         self.waiting, self._lines, self._at, self.line_of = {}, {}, {}, {}
         for job in state.jobs.values():
             self._take_up(job, state.now)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.easy import Easy
 from weft.core.job import JobState
 from weft.core.order import Heads, Order, Protection, Walked
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
 from weft.core.shapes import Shape, shape_of_weave
 from weft.core.state import State
-from weft.core.walk import NEVER, Decide, Walk
-from weft.model import WHOLE, JobId, Reserve, Seconds
+from weft.core.walk import Decide, Walk
+from weft.model import WHOLE, JobId, Reserve
 
 NOBODY = 1 << 60
 """The rank of a run that nobody asks for."""
@@ -53,20 +54,13 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
 
 
 def backfill(state: State, order: Order, placement: Placement, decide: Decide) -> None:
-    """EASY: the first that does not fit gets a reservation; those behind may start if they do not delay it."""
-    walk, heads = Walk(state, placement, decide), order.heads(state.floor.soon.top)
-    until: Seconds | None = None
+    """The same where nobody may be stopped: as EASY has it."""
+    heads = order.heads(state.floor.soon.top)
+    easy = Easy(Walk(state, placement, decide), order)
     for tried, (_, _, job) in enumerate(heads):
         if tried > BACKFILL_DEPTH:
             return
-        if walk.start((job,), job.shape, job.wanted_share):
-            continue
-        if until is None:
-            until = walk.reserve(job.shape)
-            heads.fail(job.shape)
-        elif state.now + job.remaining(state.now) <= until < NEVER and walk.start_meanwhile(job):
-            continue
-        elif not walk.would_fit(job.shape):
+        if not easy.start((job,), job.shape, job.wanted_share) and job.shape in easy.hopeless:
             heads.fail(job.shape)
 
 
@@ -77,20 +71,23 @@ def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float,
     return walk.make_room(shape, clearing)
 
 
-def start_asks(state: State, asks: Iterable[Ask], placement: Placement, decide: Decide) -> None:
+def start_asks(state: State, order: Order, asks: Iterable[Ask], placement: Placement, decide: Decide) -> None:
     """For replanners that never stop anybody: each ask starts, or keeps what it reserves, before the next is made.
 
-    The first that does not fit gets a reservation, so that those behind do not starve it.
+    EASY holds for those that name no GPUs: the first that does not fit is not delayed by those behind.
     """
-    walk, reserved = Walk(state, placement, decide), False
+    walk = Walk(state, placement, decide)
+    easy = Easy(walk, order)
     for ask in asks:
         if ask.reserve:
             decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
             continue
         jobs = jobs_of(state, ask)
         shape = ask_shape(ask, jobs)
-        if not walk.start(jobs, shape, ask.share) and not reserved and not ask.where.pinned:
-            reserved = walk.reserve(shape) < NEVER
+        if ask.where.pinned:
+            walk.start(jobs, shape, ask.share)
+        else:
+            easy.start(jobs, shape, ask.share)
 
 
 def walk_asks(

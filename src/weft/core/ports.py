@@ -7,7 +7,7 @@ They are frozen dataclasses; their fields are their options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -97,6 +97,27 @@ class Policy:
         """When the key of a running job next steps, for keys that stand still, at 0 first, and then jump."""
         return None
 
+    def memo(self) -> Any:
+        """What `observe` starts from."""
+        return None
+
+    def observe(self, memo: Any, fact: Fact) -> Any:
+        """Folds a fact into the policy's memory; a replay of the journal restores it."""
+        return memo
+
+    def key_from(self, memo: Any, job: JobView, now: Seconds) -> float:
+        """The key of a policy that goes by its memory. It may also step: `until` says when to look at it again, at
+        the first event from then on."""
+        return self.key(job, now)
+
+    def epoch(self, memo: Any) -> int:
+        """When this changes, memory has changed so much that every key is asked for again."""
+        return 0
+
+    def queue(self, job: JobView) -> Hashable:
+        """Which queue a job waits in, for replanners that go by queues: `view.firsts` has the first of each."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -142,12 +163,25 @@ class View(Protocol):
     def idle_gpus(self) -> int:
         """GPUs that nobody holds."""
 
+    @property
+    def full(self) -> bool:
+        """Nobody who waits could start: no GPU is idle, and all of them want whole ones."""
+
     def job(self, job: JobId) -> JobView: ...
     def shapes(self) -> Iterable[Shape]:
         """The shapes of all that wait or hold GPUs."""
 
     def ordered(self, shape: Shape) -> Iterator[tuple[float, JobView]]:
         """Jobs of a shape with their keys, smallest first; lazy."""
+
+    def firsts(self) -> Iterable[tuple[Hashable, JobView]]:
+        """The queues in which anybody waits, each with its first by key."""
+
+    def first(self, queue: Hashable) -> JobView | None:
+        """Who is first in a queue now."""
+
+    def queued(self, queue: Hashable) -> Sequence[JobView]:
+        """All in a queue, best first."""
 
     def trial(self) -> Trial: ...
 
@@ -161,14 +195,6 @@ class Replanner(Policy):
     def rank(self, view: View) -> Iterable[Ask]:
         """The asks, most wanted first."""
         raise TypeError(f"{type(self).__name__} has no rank")
-
-    def memo(self) -> Any:
-        """What `observe` starts from."""
-        return None
-
-    def observe(self, memo: Any, fact: Fact) -> Any:
-        """Folds a fact into the policy's memory; a replay of the journal restores it."""
-        return memo
 
 
 class Placement(Protocol):

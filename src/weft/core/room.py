@@ -45,22 +45,27 @@ class Room:
     """One node's GPUs and their holders."""
 
     __slots__ = (
-        "_oversubscription", "alive", "cpus_leaving", "cpus_used", "foreign_mb", "holders", "index", "node",
-        "ram_leaving", "ram_used",
+        "_oversubscription", "alive", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders", "index",
+        "node", "ram_leaving", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
         self.node, self.index, self.alive, self._oversubscription = node, index, True, oversubscription
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
+        self.guests: list[Holder] = []
+        """Runs without GPUs."""
         self.foreign_mb: dict[int, int] = {}
         """Memory of each GPU that others have taken."""
         self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
 
-    @property
-    def tasks(self) -> int:
-        """How many runs are here."""
-        everyone = (holder for holders in self.holders for holder in holders)
-        return len({id(holder) for holder in everyone if not isinstance(holder, Occupant)})
+    def runs(self) -> list[Holder]:
+        """The runs that are here, each once."""
+        everyone = {holder: None for holders in (*self.holders, self.guests) for holder in holders}
+        return [holder for holder in everyone if not isinstance(holder, Occupant)]
+
+    def blocked(self) -> int:
+        """How many GPUs something keeps that is no run of ours."""
+        return sum(any(isinstance(holder, Occupant) for holder in holders) for holders in self.holders)
 
     def check(self, gpu: int, holder: Holder) -> None:
         """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""

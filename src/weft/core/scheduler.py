@@ -44,11 +44,11 @@ class Scheduler:
         self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
         self.protection = protection
         self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
-        self.memo = self._replanner.memo() if self._replanner else None
-        self._observes = self._replanner is not None and type(self._replanner).observe is not Replanner.observe
-        self._steps = type(policy).until is not Policy.until
-        self.keyed = type(policy).key is not Policy.key
-        """Whether the policy has a key, so that there is an order to look at."""
+        self.memo = self.order.memo = policy.memo()
+        self._observes = type(policy).observe is not Policy.observe
+        self._steps = self.order.steps and not self.order.remembers
+        self._epoch = policy.epoch(self.memo)
+        self.keyed = self.order.keyed
         if self._replanner is None and not self.keyed:
             raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
         if interval_s is None:
@@ -71,6 +71,8 @@ class Scheduler:
             self._stop_orphans()
         if self._steps:
             self._step_keys()
+        elif self.order.remembers:
+            self._look_again()
         if self.protection is not UNPROTECTED:
             self._unprotect()
         self._plan()
@@ -94,8 +96,8 @@ class Scheduler:
     def fold(self, fact: Fact) -> bool:
         """Applies one fact to the state and to the policy's memory; False where it was stale and dropped."""
         applied = self.state.apply(fact)
-        if applied and self._replanner is not None and self._observes:
-            self.memo = self._replanner.observe(self.memo, fact)
+        if applied and self._observes:
+            self.memo = self.order.memo = self.policy.observe(self.memo, fact)
         return applied
 
     def _decide(self, decision: Decision) -> None:
@@ -129,6 +131,17 @@ class Scheduler:
             key = self.policy.key(job, now)
             if key != (0.0 if job.key is None else job.key):
                 self._decide(Stepped(now, job.id, key))
+
+    def _look_again(self) -> None:
+        """Keys that come of memory: those that were to be looked at by now, or all if much has been learned."""
+        state, epoch = self.state, self.policy.epoch(self.memo)
+        runs = self.order.stepping(state.now)
+        if epoch != self._epoch:
+            self._epoch, runs = epoch, list(state.active.values())
+            state.touched.update(state.waiting)
+        for job in runs:
+            state.touched[job.id] = job
+            state.floor.touch(job.slots)
 
     def _unprotect(self) -> None:
         """Runs that have lasted long enough may be preempted from now on."""
@@ -165,7 +178,7 @@ class Scheduler:
             heads = view.heads()
             self._target = repack(state, solo(heads), self.placement, heads.fail)
         elif not self.policy.preempts:
-            start_asks(state, self._replanner.rank(view), self.placement, self._decide)
+            start_asks(state, self.order, self._replanner.rank(view), self.placement, self._decide)
         elif self._repack:
             wanted = as_wanted(state, self._replanner.rank(view))
             self._target = repack(state, wanted, self.placement, lambda _: None)

@@ -79,6 +79,7 @@ class State:
         """What keeps GPUs from being used, by node, GPU and reason."""
         self.gpus = 0
         """GPUs of the living nodes."""
+        self.highest_id = 0
         self.paused: dict[str, str] = {}
         """Why nothing new is to be started, each reason with its detail; empty where something is."""
         self.touched: dict[JobId, JobState] = {}
@@ -140,6 +141,12 @@ class State:
                 job.stamp = self.next_run_stamp()
                 self.touched[job.id] = job
         self.stepped.clear()
+
+    def count_id(self, job: JobId) -> None:
+        """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
+        number = job.partition("_")[0]
+        if number.isdecimal():
+            self.highest_id = max(self.highest_id, int(number))
 
     def remember(self, shape: Shape) -> None:
         """Keeps count of what was asked for lately."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from weft.core.job import JobState
@@ -39,6 +39,19 @@ class Snapshot:
     @property
     def idle_gpus(self) -> int:
         return self._state.floor.idle.total()
+
+    @property
+    def full(self) -> bool:
+        return not any(self._state.floor.idle.levels[1:]) and self._order.all_want_whole_gpus()
+
+    def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
+        return self._order.queues.firsts()
+
+    def first(self, queue: Hashable) -> JobState | None:
+        return self._order.queues.first(queue)
+
+    def queued(self, queue: Hashable) -> list[JobState]:
+        return self._order.queues.queued(queue)
 
     def job(self, job: JobId) -> JobState:
         return self._state.jobs[job]

@@ -38,6 +38,7 @@ class Walk:
         self.state, self.floor, self.placement, self.decide = state, state.floor, placement, decide
         self.promised: dict[int, int] = {}
         self.anywhere: bool = getattr(placement, "anywhere", False)
+        self._looks: bool = getattr(placement, "looks", False)
 
     def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Starts them together if idle GPUs suffice."""
@@ -60,21 +61,20 @@ class Walk:
         parts = self.placement.place(shape, self._soon(shape))
         return self._promise(parts)
 
-    def reserve(self, shape: Shape) -> Seconds:
-        """Promises the GPUs that will be free soonest, as far as anybody knows; returns when, or never."""
+    def reserve(self, shape: Shape, soonest: Iterator[JobState]) -> Seconds:
+        """Promises the GPUs of runs that end soonest, as far as anybody knows; returns when, or never."""
         now = self.state.now
-        runs = sorted((run for run in self.state.active.values() if not run.leaving), key=lambda run: run.ends_in(now))
-        clearing = self.clear(shape, iter(runs)) if shape.gpus else Clearing(None, {}, self.floor.soon, ())
+        clearing = self.clear(shape, soonest) if shape.gpus else Clearing(None, {}, self.floor.soon, ())
         if clearing.parts is None:
             return NEVER
         needed = self.spare(shape, clearing)
         self._promise(clearing.parts)
         return now + max((run.ends_in(now) for run in needed), default=0.0)
 
-    def start_meanwhile(self, job: JobState) -> bool:
-        """Starts a job on promised GPUs: it will be gone before they are needed."""
+    def start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
+        """Starts jobs on promised GPUs: they will be gone before these are needed."""
         promised, self.promised = self.promised, {}
-        started = self.start((job,), job.shape, job.wanted_share)
+        started = self.start(jobs, shape, share)
         self.promised = promised
         return started
 
@@ -93,9 +93,16 @@ class Walk:
         if first is None and not forced:
             return Clearing(None, gone, free, forced)
         free = free if self.promised else free.copy()
+        free.gone = gone
+        splits = self.anywhere or shape.gpus > free.largest()
+        missing = shape.gpus - free.total() if splits else 0
         for victim in chain(forced, () if first is None else (first,), victims):
             gone[victim] = None
             enough = self._vacate(free, shape, victim, gone)
+            missing -= victim.shape.gpus  # at most: others may hold the same GPUs
+            if splits and not enough and (missing <= 0 or not shape.plain):
+                missing = shape.gpus - free.total()
+                enough = missing <= 0
             if enough and len(gone) >= len(forced):
                 parts = self.placement.place(shape, free)
                 if parts is not None:
@@ -114,22 +121,29 @@ class Walk:
     # ---- inside
 
     def _vacate(self, free: Free, shape: Shape, victim: JobState, gone: Collection[Holder]) -> bool:
-        """Counts a victim's GPUs as free; whether they may now be enough."""
+        """Counts a victim's GPUs as free; whether a node may now have enough."""
         need, enough = shape.gpus, False
         for node_id, gpus in victim.slots:
             room = self.floor.by_id[node_id]
             if shape.plain:
-                freed = sum(len(room.holders[gpu]) == 1 or goes(room.holders[gpu], gone) for gpu in gpus)
+                freed, holders = 0, room.holders
+                for gpu in gpus:
+                    freed += len(holders[gpu]) == 1 or goes(holders[gpu], gone)
                 free.change(room.index, freed)
             else:
                 self._recount(free, room, shape, gone)
             enough = enough or free.count[room.index] >= need
-        splits = self.anywhere or need > free.largest()
-        return enough or (splits and free.total() >= need)
+        return enough
 
     def _recount(self, free: Free, room: Room, shape: Shape, gone: Collection[Holder]) -> None:
         if shape.plain:
-            count = sum(goes(holders, gone) for holders in room.holders)
+            count = 0
+            for holders in room.holders:
+                for holder in holders:
+                    if not holder.leaving and holder not in gone:
+                        break
+                else:
+                    count += 1
         else:
             count = room.count_for(shape, soon=True, gone=gone)
         count = max(count - self.promised.get(room.index, 0), 0)
@@ -140,19 +154,27 @@ class Walk:
         nodes, gone, free = dict(clearing.parts or ()), clearing.gone, clearing.free
         if len(gone) == 1:
             return [job for job in gone if isinstance(job, JobState)]
+        by_id = self.floor.by_id
         for victim in reversed(list(gone)):
             if not isinstance(victim, JobState) or victim in clearing.forced:
                 continue
-            rooms = [self.floor.by_id[node] for node, _ in victim.slots]
-            rooms = [room for room in rooms if room.index in nodes]
+            rooms = [room for node, _ in victim.slots if (room := by_id[node]).index in nodes or self._looks]
             del gone[victim]
+            if not rooms:
+                continue
             for room in rooms:
                 self._recount(free, room, shape, gone)
-            if any(free.count[room.index] < nodes[room.index] for room in rooms):
+            if not self._still_fits(shape, clearing, rooms, nodes):
                 gone[victim] = None
                 for room in rooms:
                     self._recount(free, room, shape, gone)
         return sorted((job for job in gone if isinstance(job, JobState)), key=lambda job: job.stamp, reverse=True)
+
+    def _still_fits(self, shape: Shape, clearing: Clearing, rooms: list[Room], nodes: dict[int, int]) -> bool:
+        """Whether the placement would still put it there; one that looks at who is where is asked."""
+        if self._looks:
+            return self.placement.place(shape, clearing.free) == clearing.parts
+        return all(clearing.free.count[room.index] >= nodes[room.index] for room in rooms)
 
     def _promise(self, parts: Parts | None) -> bool:
         for node, count in parts or ():

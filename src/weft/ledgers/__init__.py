@@ -1,1 +1,1 @@
-"""Ledgers: what replanners remember of the past, folded from facts, so that a replay restores it."""
+"""Ledgers: what policies remember of the past, folded from facts, so that a replay restores it."""

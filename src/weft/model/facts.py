@@ -282,6 +282,7 @@ class Restored:
     """For which reasons, each with its detail."""
     planned_at: Seconds | None = None
     pending: tuple[tuple[JobId, ...], ...] = ()
+    highest_id: int = 0
 
 
 Event = (

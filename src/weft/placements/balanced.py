@@ -18,10 +18,10 @@ class Balanced:
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         if shape.gpus <= free.largest():
             able = members(free.at_least(shape.gpus))
-            node = min(able, key=lambda node: (_load(free, node), node), default=None)
+            node = min(able, key=lambda node: (_load(shape, free, node), node), default=None)
             return None if node is None else ((node, shape.gpus),)
         parts, need = [], shape.gpus
-        for node in sorted(members(free.at_least(1)), key=lambda node: (_load(free, node), node)):
+        for node in sorted(members(free.at_least(1)), key=lambda node: (_load(shape, free, node), node)):
             parts.append((node, min(need, free.count[node])))
             need -= parts[-1][1]
             if not need:
@@ -29,5 +29,8 @@ class Balanced:
         return None
 
 
-def _load(free: Free, node: int) -> float:
-    return (free.rooms[node].tasks - free.count[node]) / free.size[node]
+def _load(shape: Shape, free: Free, node: int) -> float:
+    """By the GPUs that nobody is on, whether or not they suit this shape."""
+    holders = free.rooms[node].holders
+    idle = free.count[node] if shape.plain else sum(not any(map(free.stays, gpu)) for gpu in holders)
+    return (free.tasks(node) - idle) / len(holders)

@@ -1,14 +1,14 @@
 """The classic form: a function `assign(workers, task) -> (worker, gpus)` of one's own, as a placement.
 
 `workers` maps each living worker's id to a `Worker`, `task` says what is asked for; the function returns the id of a
-worker and the ids of GPUs that are free there, or None. It must be pure: the same question gets the same answer.
+worker and the ids of GPUs that are available there, or None. It must be pure: the same question gets the same answer.
 Used as `--placement path/file.py:assign`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from weft.core.free import Free
@@ -24,6 +24,7 @@ class WorkerGpu:
     memory: int
     """MB"""
     available: bool
+    """Whether the task could have it; a plan may be tried out in which runs are gone that are there now."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +49,47 @@ class Classic:
     """A placement that asks a function of the classic form."""
 
     assign: Assign
+    _named: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The answer last given, of which `place` can hand on only the number of GPUs."""
 
     looks: ClassVar[bool] = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        rooms = {room.node.id: room for room in free.rooms if room.alive}
-        workers = {name: _worker(room) for name, room in rooms.items()}
+        workers = {room.node.id: _worker(room, shape, free) for room in free.rooms if room.alive}
         answer = self.assign(workers, Task(shape.gpus, memory_needed(shape)))
+        self._named.clear()
         if answer is None:
             return None
-        worker, gpus = answer[0], list(answer[1])
-        if worker not in rooms or len(gpus) != shape.gpus:
-            raise PlanError(f"assign gave {worker!r} and {len(gpus)} GPUs for a task of {shape.gpus}")
-        node = rooms[worker].index
-        return ((node, shape.gpus),) if free.count[node] >= shape.gpus else None
+        worker, gpus = self._understood(answer)
+        if worker not in workers or len(gpus) != shape.gpus:
+            raise self._wrong(f"{worker!r} and {len(gpus)} GPUs for a task of {shape.gpus}")
+        available = {gpu.id for gpu in workers[worker].gpus if gpu.available}
+        if not set(gpus) <= available or len(set(gpus)) < len(gpus):
+            raise self._wrong(f"GPUs {', '.join(gpus)} of {worker}; available are {', '.join(sorted(available))}")
+        self._named[worker] = tuple(map(int, gpus))
+        node = next(room.index for room in free.rooms if room.alive and room.node.id == worker)
+        return ((node, shape.gpus),)
 
     def pick(self, room: Room, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
-        """The GPUs that the function names, asked about this worker alone."""
-        answer = self.assign({room.node.id: _worker(room)}, Task(count, memory_needed(shape)))
-        return tuple(int(gpu) for gpu in answer[1]) if answer is not None else tuple(fitting[:count])
+        """The GPUs that the function named when it saw all workers."""
+        named = self._named.get(room.node.id, ())
+        return named if len(named) == count and set(named) <= set(fitting) else tuple(fitting[:count])
+
+    def _understood(self, answer: object) -> tuple[str, list[str]]:
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise self._wrong(f"{answer!r}; expected (worker, gpus) or None")
+        worker, gpus = answer
+        if isinstance(gpus, str) or not isinstance(gpus, Iterable):
+            raise self._wrong(f"{gpus!r} for GPUs; expected a list of their ids")
+        return str(worker), [str(gpu) for gpu in gpus]
+
+    def _wrong(self, what: str) -> PlanError:
+        code = getattr(self.assign, "__code__", None)
+        where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        return PlanError(f"{getattr(self.assign, '__name__', 'assign')} gave {what}{where}")
 
 
-def _worker(room: Room) -> Worker:
-    cards = zip(room.node.gpus, room.holders, strict=True)
-    gpus = (WorkerGpu(str(at), gpu.model, gpu.memory_mb, not holders) for at, (gpu, holders) in enumerate(cards))
-    return Worker(room.node.id, tuple(gpus), room.tasks)
+def _worker(room: Room, shape: Shape, free: Free) -> Worker:
+    able = set(free.gpus(room.index, shape))
+    gpus = (WorkerGpu(str(at), gpu.model, gpu.memory_mb, at in able) for at, gpu in enumerate(room.node.gpus))
+    return Worker(room.node.id, tuple(gpus), free.tasks(room.index))

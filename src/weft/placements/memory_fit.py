@@ -37,10 +37,11 @@ class MemoryFit:
 def _waste(shape: Shape, free: Free, node: int) -> float:
     """Memory left over on the tightest GPUs of a node that would do."""
     room, need = free.rooms[node], memory_needed(shape)
-    left = sorted(mb for gpu in range(len(room.holders)) if (mb := _left_mb(room, gpu)) >= need)
+    left = sorted(_left_mb(room, gpu, free) for gpu in free.gpus(node, shape))
     return sum(left[: shape.gpus]) - need * shape.gpus
 
 
-def _left_mb(room: Room, gpu: int) -> int:
-    held = sum(memory_held(holder, room.node.id, gpu) for holder in room.holders[gpu])
+def _left_mb(room: Room, gpu: int, free: Free | None = None) -> int:
+    holders = [holder for holder in room.holders[gpu] if free is None or free.stays(holder)]
+    held = sum(memory_held(holder, room.node.id, gpu) for holder in holders)
     return room.node.gpus[gpu].memory_mb - held

@@ -23,15 +23,16 @@ class Packed:
             return ((node, shape.gpus),)
         if shape.gpus <= free.largest():
             return None
-        racks = [free.masked(free.rack(switch)) for switch in dict.fromkeys(free.switch)]
+        if free.total() < shape.gpus:
+            return None
+        racks = [free.masked(free.rack(switch)) for switch in free.racks] if len(free.racks) > 1 else []
         candidates = (_whole_nodes(shape.gpus, rack) for rack in (*racks, free))
         return next((parts for parts in candidates if parts is not None), None)
 
 
 def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
     """Idle nodes while they are filled, then the tightest node for the rest."""
-    idle = (node for node in free.roomiest() if free.count[node] == free.size[node])
-    parts, need, others = fill_whole(need, idle, free)
+    parts, need, others = fill_whole(need, free.largest_idle_nodes(), free)
     if not need:
         return parts
     rest = others.tightest(need) if parts else None

@@ -16,12 +16,18 @@ class Simple:
     looks: ClassVar[bool] = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        idle = [node for node in free.roomiest() if not free.rooms[node].tasks]
+        idle = [node for node in free.roomiest() if _is_idle(free, node)]
         if shape.gpus > free.largest():
             return _several(shape.gpus, free, idle)
         able = [node for node in idle if free.count[node] >= shape.gpus]
         node = min(able, key=lambda node: (_waste(shape, free, node), node), default=None)
         return None if node is None else ((node, shape.gpus),)
+
+
+def _is_idle(free: Free, node: int) -> bool:
+    """Nobody stays there and nothing of it is promised; GPUs that are blocked do not count."""
+    short = free.size[node] - free.count[node]
+    return (not short or short == free.rooms[node].blocked()) and not free.tasks(node)
 
 
 def _waste(shape: Shape, free: Free, node: int) -> float:

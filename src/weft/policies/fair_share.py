@@ -6,32 +6,13 @@ user does not take the whole cluster at one instant. Nobody is stopped; the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.model import Exited, Fact, Job, JobId, Seconds, Start, Submitted
-
-
-@dataclass
-class Usage:
-    """GPU-seconds of each user, faded; and what it holds now."""
-
-    users: dict[JobId, str] = field(default_factory=dict)
-    gpus: dict[JobId, int] = field(default_factory=dict)
-    used: dict[str, float] = field(default_factory=dict)
-    held: dict[str, int] = field(default_factory=dict)
-    at: Seconds = 0.0
-
-    def fade(self, now: Seconds, half_life_s: float) -> None:
-        """Brings usage up to now."""
-        passed = now - self.at
-        if passed <= 0:
-            return
-        kept = 0.5 ** (passed / half_life_s)
-        for user in self.used:
-            self.used[user] = self.used[user] * kept + self.held[user] * passed
-        self.at = now
+from weft.ledgers.usage import Usage
+from weft.model import Fact, Seconds
 
 
 @dataclass(frozen=True)
@@ -55,43 +36,35 @@ class FairShare(Replanner):
         """Among one user's jobs: first come, first served."""
         return job.submitted_at
 
-    def rank(self, view: View) -> Iterator[Ask]:
-        usage: Usage = view.memo
-        usage.fade(view.now, self.half_life_s)
-        weights = dict(_weight(text) for text in self.weights)
-        queues: dict[str, list[JobView]] = {}
-        for job in sorted(view.waiting, key=lambda job: -job.seq):
-            queues.setdefault(job.job.user, []).append(job)
-        while queues and view.idle_gpus:
-            user = min(queues, key=lambda user: (self._standing(usage, user, weights), queues[user][-1].seq))
-            job = queues[user].pop()
-            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
-            if not queues[user] or not job.active:  # a user's jobs do not pass each other
-                del queues[user]
+    def queue(self, job: JobView) -> str:
+        return job.job.user
 
-    def _standing(self, usage: Usage, user: str, weights: dict[str, float]) -> float:
-        charged = usage.used.get(user, 0.0) + self.ahead_s * usage.held.get(user, 0)
-        return charged / weights.get(user, 1.0)
+    def rank(self, view: View) -> Iterator[Ask]:
+        usage, weights = view.memo, dict(_weight(text) for text in self.weights)
+
+        def place(user: Hashable, first: JobView) -> tuple[float, int, Hashable]:
+            charged = usage.used(user, view.now) + self.ahead_s * usage.held.get(user, 0)
+            return charged / weights.get(str(user), 1.0), first.seq, user
+
+        places = [place(user, first) for user, first in view.firsts()]
+        heapify(places)
+        while places and not view.full:
+            user = places[0][2]
+            job = view.first(user)
+            assert job is not None
+            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
+            following = view.first(user) if job.active else None  # a user's jobs do not pass each other
+            if following is not None:
+                heapreplace(places, place(user, following))
+            else:
+                heappop(places)
 
     def memo(self) -> Usage:
-        return Usage()
+        return Usage(self.half_life_s)
 
     def observe(self, memo: Usage, fact: Fact) -> Usage:
-        memo.fade(fact.at, self.half_life_s)
-        match fact:
-            case Submitted(job=job):
-                _know(memo, job)
-            case Start(job=job_id):
-                memo.held[memo.users[job_id]] += memo.gpus[job_id]
-            case Exited(job=job_id):
-                memo.held[memo.users[job_id]] -= memo.gpus[job_id]
+        memo.note(fact)
         return memo
-
-
-def _know(memo: Usage, job: Job) -> None:
-    memo.users[job.id], memo.gpus[job.id] = job.user, max(job.gpus, 1)
-    memo.used.setdefault(job.user, 0.0)
-    memo.held.setdefault(job.user, 0)
 
 
 def _weight(text: str) -> tuple[str, float]:

@@ -7,22 +7,24 @@ Attained service is looked at in steps of a quantum. Until enough have finished,
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from functools import cached_property
+from math import exp, inf, log, sqrt
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from weft.core.ports import Ask, JobView, Replanner, View
-from weft.core.shapes import Shape
-from weft.ledgers.service import SAMPLES, Service, gittins_index
+from weft.core.ports import JobView, Policy
+from weft.ledgers.service import SAMPLES, Service, as_numbers, gittins_index
 from weft.model import Fact, Seconds
+
+if TYPE_CHECKING:
+    from weft.ledgers.service import Numbers
 
 ENOUGH = 20
 
 
 @dataclass(frozen=True)
-class Gittins(Replanner):
+class Gittins(Policy):
     """Largest Gittins index first: likely to finish soon, given what it has had."""
 
     quantum: float = 3250.0
@@ -32,6 +34,7 @@ class Gittins(Replanner):
     mean: float | None = None
 
     preempts = True
+    backfill = True
 
     def __post_init__(self) -> None:
         if self.quantum <= 0:
@@ -41,33 +44,36 @@ class Gittins(Replanner):
         if self.median is not None and self.mean is not None and not 0 < self.median <= self.mean:
             raise ValueError(f"no log-normal has median {self.median} and mean {self.mean}")
 
-    def key(self, job: JobView, now: Seconds) -> float:
-        """For the eye only: without a distribution, the least served first."""
-        return job.attained(now) * max(job.gpus, 1)
-
-    def rank(self, view: View) -> Iterable[Ask]:
-        memo: Service = view.memo
-        ranked = [(-self._index(memo, self._level(job, view.now)), job.stamp, job) for job in _candidates(view)]
-        ranked.sort(key=lambda entry: entry[:2])
-        return [Ask((job.id,), job.gpus, job.wanted_share, job.job.where) for _, _, job in ranked]
-
-    def _level(self, job: JobView, now: Seconds) -> int:
-        return int(job.attained(now) * max(job.gpus, 1) / self.quantum)
-
-    def _index(self, memo: Service, level: int) -> float:
-        known = memo.indices.get(level)
+    def key_from(self, memo: Service, job: JobView, now: Seconds) -> float:
+        """GPU-seconds for a job that finishes: the inverse of the index."""
+        level = int(job.attained(now) * max(job.gpus, 1) / self.quantum)
+        known = memo.keys.get(level)
         if known is None:
-            samples = self._given() if self.median is not None else memo.finished
-            known = gittins_index(samples, level * self.quantum) if len(samples) >= ENOUGH else -float(level)
-            memo.indices[level] = known
+            known = memo.keys[level] = self._key_at(level * self.quantum, memo)
         return known
 
-    def _given(self) -> list[float]:
+    def until(self, job: JobView, now: Seconds) -> Seconds | None:
+        """When it has attained another quantum."""
+        gpus, attained = max(job.gpus, 1), job.attained(now)
+        return now + (int(attained * gpus / self.quantum) + 1) * self.quantum / gpus - attained
+
+    def epoch(self, memo: Service) -> int:
+        return memo.epoch
+
+    def _key_at(self, attained: float, memo: Service) -> float:
+        samples = self._given if self.median is not None else memo.sample
+        if len(samples) < ENOUGH:
+            return attained
+        index = gittins_index(samples, attained)
+        return 1 / index if index else inf
+
+    @cached_property
+    def _given(self) -> Numbers:
         """The distribution as equally likely samples."""
         assert self.median is not None
         assert self.mean is not None
         spread = NormalDist(log(self.median), sqrt(2 * log(self.mean / self.median)) or 1e-9)
-        return [exp(spread.inv_cdf((k + 0.5) / SAMPLES)) for k in range(SAMPLES)]
+        return as_numbers([exp(spread.inv_cdf((k + 0.5) / SAMPLES)) for k in range(SAMPLES)])
 
     def memo(self) -> Service:
         return Service()
@@ -76,14 +82,3 @@ class Gittins(Replanner):
         if self.median is None:
             memo.note(fact)
         return memo
-
-
-def _candidates(view: View) -> Iterator[JobView]:
-    """Those that run, and of each shape and attained service as many as the cluster could hold, first come first."""
-    yield from view.active
-    seen: Counter[tuple[Shape, float]] = Counter()
-    for job in sorted(view.waiting, key=lambda job: job.stamp):
-        alike = (job.shape, job.attained(view.now))
-        seen[alike] += 1
-        if seen[alike] * job.gpus <= view.gpus:
-            yield job

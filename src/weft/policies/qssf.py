@@ -6,12 +6,13 @@ such job yet, all of its jobs count, then everybody's. Nobody is stopped; who do
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import inf
 
-from weft.core.ports import Ask, JobView, Replanner, View
-from weft.model import Exited, Fact, Job, JobId, Seconds, Start, Submitted
+from weft.core.ports import JobView, Policy
+from weft.ledgers.spells import Spells
+from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Submitted
 
 
 @dataclass
@@ -19,8 +20,7 @@ class History:
     """Mean GPU time of finished jobs, by user and stem, by user, and of all."""
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
-    started: dict[JobId, Seconds] = field(default_factory=dict)
-    spent_s: dict[JobId, float] = field(default_factory=dict)
+    spells: Spells = field(default_factory=Spells)
     means: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
     predicted: dict[JobId, float] = field(default_factory=dict)
 
@@ -37,34 +37,25 @@ class History:
 
 
 @dataclass(frozen=True)
-class Qssf(Replanner):
+class Qssf(Policy):
     """Shortest predicted GPU time first, from the user's history; no preemption."""
 
-    def key(self, job: JobView, now: Seconds) -> float:
-        """For the eye only: the order is that of the predictions."""
-        return job.submitted_at
+    backfill = True
 
-    def rank(self, view: View) -> Iterator[Ask]:
-        history: History = view.memo
-        for job in sorted(view.waiting, key=lambda job: (history.predicted[job.id], job.seq)):
-            if not view.idle_gpus:
-                return
-            yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
+    def key_from(self, memo: History, job: JobView, now: Seconds) -> float:
+        """As predicted when it was submitted."""
+        return memo.predicted[job.id]
 
     def memo(self) -> History:
         return History()
 
     def observe(self, memo: History, fact: Fact) -> History:
-        match fact:
-            case Submitted(job=job):
-                memo.jobs[job.id] = job
-                memo.predicted[job.id] = memo.predict(job)
-            case Start(at=at, job=job_id):
-                memo.started[job_id] = at
-            case Exited(at=at, job=job_id, how=how):
-                memo.spent_s[job_id] = memo.spent_s.get(job_id, 0.0) + at - memo.started.pop(job_id, at)
-                if how == "done":
-                    memo.learn(memo.jobs[job_id], memo.spent_s[job_id])
+        if isinstance(fact, Submitted | Edited | Recalled):
+            memo.jobs[fact.job.id] = fact.job
+            memo.predicted[fact.job.id] = memo.predict(fact.job)
+        memo.spells.note(fact)
+        if isinstance(fact, Exited) and fact.how == "done":
+            memo.learn(memo.jobs[fact.job], memo.spells.spent_s.pop(fact.job, 0.0))
         return memo
 
 

@@ -38,8 +38,8 @@ def main(words: Sequence[str]) -> int:
     lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock, here):
         return 0  # another one was faster, and serves
-    os.truncate(lock, 0)
-    os.write(lock, str(os.getpid()).encode())
+    pid = str(os.getpid()).encode()
+    os.truncate(lock, os.pwrite(lock, pid, 0))  # never empty: that would mean that all is done
     _log_to(here)
     try:
         last_words = asyncio.run(_serve(here))

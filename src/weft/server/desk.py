@@ -26,6 +26,7 @@ from weft.model import (
     Task,
 )
 from weft.server.intake import Intake
+from weft.server.numbers import GpuNumbers
 from weft.server.refs import one, resolve
 from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.wire.specs import FIELDS, canonical, spec_of
@@ -39,12 +40,13 @@ Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 
 
 class Desk:
-    def __init__(self, scheduler: Scheduler, node: Node, *, user: str) -> None:
+    def __init__(self, scheduler: Scheduler, node: Node, numbers: GpuNumbers, *, user: str) -> None:
         self._scheduler, self._node, self._user = scheduler, node, user
         self._feasible = Feasible([node], [scheduler.placement])
-        self._intake = Intake(node, self._feasible, user=user)
+        self._numbers = numbers
+        self._intake = Intake(node, numbers, self._feasible, user=user)
         self._keys: dict[str, list[JobId]] = {}
-        self._next = 1
+        self._next = scheduler.state.highest_id + 1
         for job in scheduler.state.jobs.values():
             self._know(job.job)
 
@@ -118,7 +120,7 @@ class Desk:
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
         number, self._next = str(self._next), self._next + 1
-        task = replace(job.job.task or Task(), key="", array_index=None, array_size=None)
+        task = replace(job.job.task or Task(), key="")
         again = replace(job.job, id=number, after=(), batch="", batch_limit=0, task=task)
         return Submitted(now, again)
 
@@ -134,7 +136,9 @@ class Desk:
             if canonical(key) not in SETTABLE:
                 raise UnknownName("key to set", key, SETTABLE)
         spec = spec_of(given)
-        request = SubmitRequest(jobs=[_spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])])
+        request = SubmitRequest(
+            jobs=[self._spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])]
+        )
         state = self._scheduler.state
         (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref)])[0]
         if job.id in self._all_before(made.after):
@@ -149,6 +153,25 @@ class Desk:
         check_job(edited)
         return edited
 
+    def _spec_of(self, job: Job, changed: JobSpec, fields: Sequence[str]) -> JobSpec:
+        """The job as it was said, with these fields as they are said now."""
+        task = job.task or Task()
+        k = round(1 / job.share.request) if 0 < job.share.request < 1 else 0
+        memory = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
+        spec = JobSpec(
+            name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
+            ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
+            grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
+            gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
+            comment=task.comment, declared_s=job.declared_s, group=task.group,
+            gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
+            env=[Variable(name=name, value=value) for name, value in task.env],
+        )  # fmt: skip
+        for field in fields:
+            spec.ClearField(field)
+        spec.MergeFrom(changed)
+        return spec
+
     def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
         """These jobs, and all that they come after."""
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
@@ -158,25 +181,6 @@ class Desk:
                 found.add(job)
                 left += state.jobs[job].job.after
         return found
-
-
-def _spec_of(job: Job, changed: JobSpec, fields: Sequence[str]) -> JobSpec:
-    """The job as it was said, with these fields as they are said now."""
-    task = job.task or Task()
-    k = round(1 / job.share.request) if 0 < job.share.request < 1 else 0
-    memory = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
-    spec = JobSpec(
-        name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
-        ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
-        grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
-        gpu_ids=[gpu for _, gpus in job.where.pinned for gpu in gpus], comment=task.comment, declared_s=job.declared_s,
-        group=task.group, gpu_pool=[gpu for _, gpus in job.where.pool for gpu in gpus],
-        env=[Variable(name=name, value=value) for name, value in task.env],
-    )  # fmt: skip
-    for field in fields:
-        spec.ClearField(field)
-    spec.MergeFrom(changed)
-    return spec
 
 
 VERBS: Final[dict[str, Verb]] = {

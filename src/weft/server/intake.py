@@ -12,6 +12,7 @@ from weft.core.admission import check_job
 from weft.core.feasible import Feasible
 from weft.errors import InputError, NotFound
 from weft.model import WHOLE, Job, JobId, Node, Share, Task, Where
+from weft.server.numbers import GpuNumbers
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.values import array, name
 
@@ -25,8 +26,8 @@ Resolve = Callable[[str], list[JobId]]
 class Intake:
     """Knows the machine. `local` commands must be there to be taken."""
 
-    def __init__(self, node: Node, feasible: Feasible, *, user: str) -> None:
-        self._node, self._feasible, self._user = node, feasible, user
+    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible, *, user: str) -> None:
+        self._node, self._numbers, self._feasible, self._user = node, numbers, feasible, user
         self._found: set[tuple[str, str, str]] = set()
         """Programs that are there, while one request is looked at."""
         self._env: tuple[tuple[str, str], ...] = ()
@@ -54,7 +55,7 @@ class Intake:
         self._check_program(job)
         reason = self._feasible.why_not(job)
         if reason:
-            raise InputError(f"it {reason}", hint="weft gpus shows what there is")
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
         if not spec.array:
             return [job]
         indices, limit = array(spec.array)
@@ -65,16 +66,25 @@ class Intake:
             for index in indices
         ]  # fmt: skip
 
+    def _hint(self) -> str:
+        if self._node.gpus:
+            return "weft gpus shows what there is"
+        return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
+
+    def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Where the core counts these GPUs."""
+        try:
+            return tuple(self._numbers.place(number) for number in numbers)
+        except InputError as error:
+            raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        for key, named in (("gpu_ids", spec.gpu_ids), ("gpu_pool", spec.gpu_pool)):
-            if named and max(named) >= len(self._node.gpus):
-                there = f"0 to {len(self._node.gpus) - 1}" if self._node.gpus else "none"
-                raise InputError(f"{key}: there is no GPU {max(named)}", hint=f"there are: {there}; see weft gpus")
+        places, pool_places = self._places("gpu_ids", spec.gpu_ids), self._places("gpu_pool", spec.gpu_pool)
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
-        pinned = ((self._node.id, tuple(spec.gpu_ids)),) if spec.gpu_ids else ()
-        pool = ((self._node.id, tuple(spec.gpu_pool)),) if spec.gpu_pool and not pinned else ()
+        pinned = ((self._node.id, places),) if places else ()
+        pool = ((self._node.id, pool_places),) if pool_places and not pinned else ()
         env = (
             tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
             if spec.env
@@ -96,7 +106,7 @@ class Intake:
             name=name(spec.name) if spec.name else _default_name(spec),
             user=self._user,
             memory_mb=self._memory_mb(spec, gpus),
-            cpus=spec.cpus,
+            cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,
             share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
             where=Where(gpu_model=spec.gpu_model, pinned=pinned, pool=pool),

@@ -21,6 +21,8 @@ Make = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time: what happened, and the answer to whoever brought it."""
 RETRY_S: Final = 1.0
 POLICY_FAILED: Final = "PolicyFailed"
+CLOSING: Final = "Closing"
+"""It ends, and what runs is killed: the next scheduler goes on."""
 log = logging.getLogger(__name__)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError, UnknownName
 from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
-from weft.server.loop import POLICY_FAILED
+from weft.server.loop import CLOSING, POLICY_FAILED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Resumed(now), Resumed(now, POLICY_FAILED)], None))
+    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)], None))
     return {"paused": False}
 
 
@@ -44,7 +44,7 @@ async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]
     node, count = running.node, len(running.node.gpus)
     words = options.get("gpus", "").replace(",", " ").split()
     everything = not words or words in ([node.id], ["all"])
-    chosen = range(count) if everything else [_index(word, count) for word in words]
+    chosen = range(count) if everything else [running.numbers.place(_number(word)) for word in words]
     undo = "off" in options
 
     def make(now: float) -> tuple[list[Event], None]:
@@ -54,14 +54,12 @@ async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]
         return [make_one(gpu) for gpu in chosen], None
 
     await running.loop.ask(make)
-    return {"node": node.id, "gpus": list(chosen), "drained": not undo}
+    return {"node": node.id, "gpus": [running.numbers.number(gpu) for gpu in chosen], "drained": not undo}
 
 
-def _index(word: str, count: int) -> int:
-    if not (word.isdecimal() and int(word) < count):
-        raise InputError(
-            f"there is no GPU {word[:40]!r}", hint=f"0 to {count - 1}, or all" if count else "there are none"
-        )
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and len(word) < 9):
+        raise InputError(f"{word[:40]!r} is not the number of a GPU", hint="see weft gpus; all: every one")
     return int(word)
 
 
@@ -105,16 +103,16 @@ async def _kill(running: Running) -> None:
     """Cancels what runs, without grace: it does not come back with the next scheduler."""
 
     def make(now: float) -> tuple[list[Event], None]:
-        return [Paused(now), *(Cancelled(now, job) for job in running.scheduler.state.active)], None
+        return [
+            Paused(now, CLOSING, "the scheduler ends"),
+            *(Cancelled(now, job) for job in running.scheduler.state.active),
+        ], None
 
-    was_paused = running.scheduler.state.paused
     await running.loop.ask(make)
     running.hands.engine.kill_all()
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S), running.loop.changed:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
-    if not was_paused:  # for the next scheduler: this one starts nothing more
-        running.journal.append(Resumed(running.loop.clock.now()))
 
 
 VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}

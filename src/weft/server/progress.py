@@ -112,6 +112,7 @@ class Progress:
             "from": "log",
         }
 
-    def forget(self, job: JobId) -> None:
-        for key in [key for key in self._reports if key[0] == job]:
-            del self._reports[key]
+    def prune(self, jobs: Mapping[JobId, JobState]) -> None:
+        """Forgets runs that are not the last of their job, and jobs that are forgotten."""
+        for job, run in [key for key in self._reports if key[0] not in jobs or jobs[key[0]].run != key[1]]:
+            del self._reports[job, run]

@@ -36,7 +36,7 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "position": len(self._running.journal),
-            **what[request.what](request),
+            **self._running.numbers.shown(what[request.what](request)),
         }
 
     def why(self, ref: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "name": job.job.name,
-            **body,
+            **self._running.numbers.shown(body),
             "at": iso(self._now),
             "expected_start": None if in_s is None else iso(self._now + in_s),
         }
@@ -98,7 +98,9 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(self._state.ended) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        return {"gpus": gpu_rows(self._state, self._running.readings())}
+        numbers = self._running.numbers
+        rows = gpu_rows(self._state, self._running.readings())
+        return {"gpus": [{**row, "gpu": numbers.number(row["gpu"])} for row in rows]}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
         return {"nodes": node_rows(self._state)}

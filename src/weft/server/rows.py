@@ -138,7 +138,7 @@ def node_rows(state: State) -> list[dict[str, Any]]:
         {
             "node": room.node.id, "alive": room.alive, "gpus": len(room.node.gpus),
             "busy": sum(any(isinstance(h, JobState) for h in holders) for holders in room.holders),
-            "jobs": room.tasks, "cpus": room.node.cpus, "cpus_used": room.cpus_used, "ram_mb": room.node.ram_mb,
+            "jobs": len(room.runs()), "cpus": room.node.cpus, "cpus_used": room.cpus_used, "ram_mb": room.node.ram_mb,
             "ram_used_mb": room.ram_used,
         }
         for room in state.floor.rooms

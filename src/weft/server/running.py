@@ -18,11 +18,12 @@ from weft.errors import Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.local.gpus import Machine
 from weft.local.nvml import NoDriver, Nvml
-from weft.model import Event, Node, NodeJoined, NodeLost
+from weft.model import Event, Node, NodeJoined, NodeLost, Resumed
 from weft.server.clock import Clock
 from weft.server.desk import Desk
 from weft.server.hands import Hands
-from weft.server.loop import RETRY_S, Loop
+from weft.server.loop import CLOSING, RETRY_S, Loop
+from weft.server.numbers import GpuNumbers
 from weft.server.operations import operate
 from weft.server.progress import Progress
 from weft.server.sentry import Sentry
@@ -54,6 +55,7 @@ class Running:
         self.scheduler = self._replayed()
         self.machine = machine
         self.node = self._settle_node(machine.node)
+        self.numbers = GpuNumbers(self.node.id, [device.index for device in machine.devices])
         self.hands = Hands(self.node.id, machine, places.jobs, places.runtime, places.progress)
         self.sentry = Sentry(machine, nvml)
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self.hands.carry_out)
@@ -73,7 +75,7 @@ class Running:
         return scheduler
 
     def _desk(self) -> Desk:
-        return Desk(self.scheduler, self.node, user=getpass.getuser())
+        return Desk(self.scheduler, self.node, self.numbers, user=getpass.getuser())
 
     def _settle_node(self, node: Node) -> Node:
         """The node as the journal knows it, where it has the same GPUs, or where its GPUs are in use."""
@@ -109,9 +111,10 @@ class Running:
         """The node joins, unless it is there as it was."""
         floor = self.scheduler.state.floor
         living = [room.node for room in floor.rooms if room.alive]
+        events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in self.scheduler.state.paused else []
         if living == [self.node]:
-            return []
-        return [*(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
+            return events
+        return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
 
     async def close(self) -> None:
         self.loop.close()

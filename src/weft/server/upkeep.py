@@ -51,6 +51,7 @@ class Upkeep:
             try:
                 self._mind_the_disk()
                 self._forget_old()
+                self._running.progress.prune(self._running.scheduler.state.jobs)
                 await self._remove_folders()
                 await self._shorten()
             except Exception:

@@ -19,8 +19,8 @@ _OURS: Final = "weft.core.ports"
 
 
 @contextmanager
-def blaming(policy: Policy, placement: Placement, scheduler: Scheduler | None = None) -> Iterator[None]:
-    """What the two raise, or make the scheduler stumble over, comes out as one PlanError that names them."""
+def blaming(policy: Policy | None, placement: Placement, scheduler: Scheduler | None = None) -> Iterator[None]:
+    """What they raise, or make the scheduler stumble over, comes out as one PlanError that names them."""
     try:
         yield
     except WeftError:
@@ -29,15 +29,17 @@ def blaming(policy: Policy, placement: Placement, scheduler: Scheduler | None = 
         raise PlanError(_what(policy, placement, scheduler, error)) from error
 
 
-def _what(policy: Policy, placement: Placement, scheduler: Scheduler | None, error: Exception | SystemExit) -> str:
-    both = f"{type(policy).__name__} with {type(placement).__name__}"
+def _what(
+    policy: Policy | None, placement: Placement, scheduler: Scheduler | None, error: Exception | SystemExit
+) -> str:
+    both = " with ".join(type(each).__name__ for each in (policy, placement) if each is not None)
     said = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {_name(error)}"
     own = {code.co_filename for each in (policy, placement) for code in _code(each)}
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename in own]
     if theirs:
         return f"{both} {said} ({theirs[-1].filename}:{theirs[-1].lineno})"
-    wrong = _wrong_answer(policy, scheduler) if scheduler is not None else ""
+    wrong = _wrong_answer(policy, scheduler) if policy is not None and scheduler is not None else ""
     if wrong:
         return wrong
     where = [line for line in (_line(policy, "rank", "key"), _line(placement, "place")) if line]
@@ -49,7 +51,8 @@ def _wrong_answer(policy: Policy, scheduler: Scheduler) -> str:
     """The first of its numbers that is none."""
     state = scheduler.state
     for job in (*state.waiting.values(), *state.active.values()):
-        answers: dict[str, object] = {"a key": policy.key(job, state.now)} if scheduler.keyed else {}
+        key = policy.key_from(scheduler.memo, job, state.now) if scheduler.keyed else 0.0
+        answers: dict[str, object] = {"a key": key}
         answers |= {"a slope": policy.slope(job), "an until": policy.until(job, state.now) or 0.0}
         for noun, answer in answers.items():
             if not isinstance(answer, int | float):

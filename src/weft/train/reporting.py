@@ -56,22 +56,27 @@ class Reporter:
 
 _reporter: Reporter | None = None
 _silent = Reporter(Run({}))
-_opening = RLock()
+_opening, _is_opening = RLock(), False
 
 
 def reporter() -> Reporter:
-    global _reporter
+    global _reporter, _is_opening
     with _opening:
         if _reporter is None:
-            _reporter = _silent  # for a signal handler that reports while this is made
-            _reporter = Reporter(this_run())
+            if _is_opening:  # a signal handler reports while it is being made
+                return _silent
+            _is_opening = True
+            try:
+                _reporter = Reporter(this_run())
+            finally:
+                _is_opening = False
         return _reporter
 
 
 def _forked() -> None:
     """A child has no thread of its parent's: it begins anew, if it has something to say."""
-    global _reporter, _opening
-    _reporter, _opening = None, RLock()
+    global _reporter, _opening, _is_opening
+    _reporter, _opening, _is_opening = None, RLock(), False
 
 
 os.register_at_fork(after_in_child=_forked)

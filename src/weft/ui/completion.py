@@ -7,7 +7,7 @@ from typing import Final
 from weft.ui.cli import COMMANDS, options_of, parser_of
 
 TAKE_JOBS: Final = ("show", "why", "logs", "attach", "wait", "cancel", "hold", "release", "set", "restart", "clean")
-JOBS: Final = "weft queue -a -o id --no-header --color never 2>/dev/null"
+JOBS: Final = "weft queue -o id --no-header --color never 2>/dev/null"
 
 
 def words() -> dict[str, list[str]]:

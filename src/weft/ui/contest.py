@@ -58,7 +58,7 @@ def hold(args: argparse.Namespace, policies: Sequence[str], *, draw: bool) -> Co
     spans: list[Span] = []
     for seed in seeds:
         given = argparse.Namespace(**{**vars(args), "seed": seed})
-        works.append(workload.load(given, policies))
+        works.append(workload.load(given, policies, forgiving=True))
         spans.append(_span(args, works[-1]))
         packed = pack(workload.setting(given, works[-1], policies[0]))
         trials += [Trial(packed, policy, seed, spans[-1], draw and seed == seeds[0]) for policy in policies]

@@ -29,7 +29,7 @@ def _plain(key: str) -> Callable[[Row], str]:
 def progress(row: Row) -> str:
     """45% of its steps, or how many where nobody knows of how many."""
     found = row["progress"]
-    if not found:
+    if not found or found["step"] is None:
         return ""
     if not found["total"]:
         return f"step {found['step']:,}"

@@ -64,8 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
     unsure.add_arguments(parser)
 
 
-def load(args: argparse.Namespace, policies: Sequence[str]) -> Workload:
-    """Reads the trace and the cluster; jobs that can never run are an error, or left out and reported."""
+def load(args: argparse.Namespace, policies: Sequence[str], *, forgiving: bool = False) -> Workload:
+    """Reads the trace and the cluster; jobs that can never run are an error, or left out and reported.
+
+    If `forgiving`, a placement that breaks is not asked which can: whoever runs with it will hear of it.
+    """
     from weft.sim.cluster import read_cluster
     from weft.sim.fits import split_feasible
     from weft.sim.trace import with_load
@@ -76,7 +79,7 @@ def load(args: argparse.Namespace, policies: Sequence[str]) -> Workload:
         raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
     nodes = read_cluster(spec)
     trace = with_load(read(args, unsure.retries(args)), args.load)
-    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(args, policies))
+    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(args, policies), forgiving=forgiving)
     if infeasible and not (args.skip_infeasible and jobs):
         raise _infeasible(args, trace, jobs, infeasible, spec)
     if infeasible:

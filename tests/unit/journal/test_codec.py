@@ -195,4 +195,6 @@ def test_defaults_are_part_of_the_format() -> None:
         "Started.rate": 1.0,
         "Progressed.rate": 1.0,
         "Start.share": Share(1.0, 1.0),
+        "Paused.why": "Paused",
+        "Resumed.why": "Paused",
     }

@@ -15,6 +15,7 @@ def submitted(state: State, fact: Submitted) -> bool:
     if fact.job.id in state.jobs:
         return False
     job = JobState(fact.job, state.next_tail_stamp(), fact.at)
+    state.count_id(job.id)
     state.remember(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True

@@ -32,7 +32,7 @@ def snapshot(state: State) -> Iterator[Fact]:
     yield Restored(
         now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, tuple(state.paused.items()),
         planned_at,
-        state.pending,
+        state.pending, state.highest_id,
     )  # fmt: skip
 
 
@@ -87,5 +87,6 @@ def restored(state: State, fact: Restored) -> bool:
     state.ended = {job: state.jobs[job] for job in fact.ended}
     state.stamps = (fact.tail, fact.front, fact.runs)
     state.paused, state.pending = dict(fact.paused), fact.pending
+    state.highest_id = fact.highest_id
     state.planned_at = float("-inf") if fact.planned_at is None else fact.planned_at
     return True

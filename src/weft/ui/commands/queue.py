@@ -84,7 +84,8 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     """What the table does not say."""
     remarks = [session.absence()] if found["policy"] is None else []
     for why, detail in found["paused_for"].items():
-        remarks.append(f"paused ({why}): {detail or 'nothing new is started before weft resume'}")
+        what = "paused" if why == "Paused" else f"paused ({why})"
+        remarks.append(f"{what}: {detail or 'nothing new is started before weft resume'}")
     if found["more"]:
         remarks.append(f"{plural(found['more'], 'more job')}; --limit shows them")
     return remarks

@@ -21,6 +21,7 @@ INTERRUPTED: Final = 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "weft run [flags] -- CMD ARGS..."
     task_flags.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show only what the job writes")
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")

@@ -60,6 +60,7 @@ def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPU time", _duration(job["gpu_seconds"] or None)),
         ("progress", progress),
         ("metrics", _metrics(job)),
+        ("checkpoint", _checkpoint(job)),
         ("comment", job["comment"]),
     ]
 
@@ -97,4 +98,9 @@ def _runs(job: dict[str, Any]) -> str:
 
 def _metrics(job: dict[str, Any]) -> str:
     found = (job["progress"] or {}).get("metrics", {})
-    return ", ".join(f"{name} {value:g}" for name, value in found.items())
+    return ", ".join(f"{name} {'-' if value is None else f'{value:g}'}" for name, value in found.items())
+
+
+def _checkpoint(job: dict[str, Any]) -> str:
+    found = (job["progress"] or {}).get("checkpoint")
+    return f"{found['path']} at {moment(found['at'])}" if found else ""

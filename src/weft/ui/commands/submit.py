@@ -20,6 +20,7 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "weft submit [flags] -- CMD ARGS...\n       weft submit [flags] --config FILE"
     task_flags.add_arguments(parser)
     parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")

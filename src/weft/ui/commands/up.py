@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--placement", metavar="P", help="default: the one the policy brings along")
     add("--gpus", metavar="0,1", help="declare GPUs by index; driver: as it sees them")
     add("--models", metavar="A,B", help="their models, one for each")
-    add("--memories", metavar="MB,MB", help="their memory, one for each (24576)")
+    add("--memories", metavar="MB,MB", help="their memory, one for each (what the driver says, or 32768)")
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs on which others have processes (avoid)")
     add("--idle", metavar="T", help="end after so long without work: 90 (minutes), 30s, 2h; 0: never (10m)")
     add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
@@ -49,8 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
     here = places()
     here.make()
-    old = load(here.state) if (here.state / "settings.json").exists() else Settings()
-    new = changed(Settings() if args.defaults else old, **_given(args))
+    old: Settings | None = None
+    try:
+        old = load(here.state)
+    except InputError as error:
+        render.say(f"{error.where}: {error.what}; it is written anew")
+    new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
     again = here.answers() and new != old
     save(here.state, new)
