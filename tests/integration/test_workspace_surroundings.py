@@ -197,3 +197,28 @@ def test_the_wrapper_does_the_same_from_anywhere(at: Desk) -> None:
         r"^config_dir +\S+/exp/configs2 +\S+other_config.yml:\d+$", wrapper("other_config.yml", "config").stdout, re.M
     )
     assert wrapper("other_config.yml", "nonsense").returncode == 2
+
+
+# ---- GPUs
+
+
+def test_gpus_that_were_declared_before_are_used_as_they_are_called() -> None:
+    with desk({"gpus": "4,6,7"}) as at:
+        here = at.folder("exp")
+        here.configs(a="sleep 0.5", b="sleep 0.5", c="sleep 0.5")
+        done = here.weft("start", "a.yml", "0", check=False)
+        assert "there is no GPU 0 for a\n  there are 4, 6: gpu_count is 2" in done.stderr
+        here.weft("start", "a.yml,b.yml,c.yml", "6")
+        until(lambda: {"exp_a_gpu6", "exp_b_gpu4"} <= set(at.sessions()))
+        assert set(here.until_over().values()) == {"done"}
+        assert {name: gpu for name, gpu, _ in here.ran()} == {"a": "6", "b": "4", "c": "4"}
+        assert [here.task(name)["gpu"] for name in "abc"] == [6, 4, 4]
+        assert [gpu["gpu"] for gpu in here.status()["gpus"]] == [4, 6]
+
+
+def test_fewer_gpus_than_wanted_are_told_of() -> None:
+    with desk({"gpus": "0"}) as at:
+        here = at.folder("exp", session_backend="none")
+        here.configs(a="true")
+        assert "gpu_count is 2, but there is only 1" in here.weft("start").stderr
+        assert here.until_over() == {"a": "done"}

@@ -68,7 +68,8 @@ class Watch:
         if keep:
             sessions = backend(self._config.text("session_backend"))
             if not sessions.why_not():
-                self._shower = Shower(self._config, self._places, sessions)
+                numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
+                self._shower = Shower(self._config, self._places, sessions, numbers)
                 since = self._args.since
                 early = since is not None and since < found["position"]
                 self._shower.know(found["jobs"], quiet=early)

@@ -24,8 +24,9 @@ PASSED_ON: Final = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME", "PATH", "PYTHON
 class Shower:
     """Facts in, sessions out."""
 
-    def __init__(self, config: Config, places: Places, sessions: Sessions) -> None:
-        self._config, self._places, self._sessions = config, places, sessions
+    def __init__(self, config: Config, places: Places, sessions: Sessions, numbers: Sequence[int] = ()) -> None:
+        """`numbers`: what the GPUs are called that facts count from 0."""
+        self._config, self._places, self._sessions, self._numbers = config, places, sessions, numbers
         self._own = tag_of(places.state, config)
         self._names: dict[str, str] = {}
         """The config of each job of the workspace."""
@@ -58,7 +59,8 @@ class Shower:
         if not isinstance(job, str) or job not in self._names:
             return False
         if kind == "Start":
-            self._gpus[job] = next((gpu for _, gpus in fact["slots"] for gpu in gpus), 0)
+            place = next((gpu for _, gpus in fact["slots"] for gpu in gpus), 0)
+            self._gpus[job] = self._numbers[place] if place < len(self._numbers) else place
         elif kind == "Started":
             self._open(job, fact["run"])
         elif kind == "Exited" and fact["how"] == "done" and self._config.is_on("cleanup_on_complete"):

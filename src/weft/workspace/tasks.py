@@ -60,7 +60,7 @@ def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
     words = _words(names)
     if not words:
         raise InputError("no config is named", hint='name some: start "a.yml,b.yml"; start alone takes all')
-    pins: list[int | None] = [*_gpus(config, gpus)]
+    pins: list[int | None] = [*_gpus(gpus)]
     if len(pins) > len(words):
         raise InputError(
             f"{len(pins)} GPUs for {len(words)} config{'s' if len(words) > 1 else ''}",
@@ -86,11 +86,11 @@ def _words(text: str) -> list[str]:
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
-def _gpus(config: Config, text: str) -> list[int]:
-    count, found = config.whole("gpu_count"), []
+def _gpus(text: str) -> list[int]:
+    found = []
     for word in _words(text):
-        if not (word.isascii() and word.isdecimal() and int(word) < count):
-            raise InputError(f"there is no GPU {word[:40]!r}", hint=f"0 to {count - 1}: gpu_count is {count}")
+        if not (word.isascii() and word.isdecimal() and len(word) < 9):
+            raise InputError(f"{word[:40]!r} is not the number of a GPU", hint='such as "0,0,1"; see weft gpus')
         found.append(int(word))
     return found
 

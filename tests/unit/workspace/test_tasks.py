@@ -46,7 +46,7 @@ def test_chosen_ones_with_gpus(config: Config) -> None:
     ]  # fmt: skip
     for names, gpus, says in [
         ("a.yml,a.yml", "", "named twice"), (" , ", "", "no config is named"), ("a.yml", "0,1", "2 GPUs for 1 config"),
-        ("a.yml", "x", "no GPU 'x'"), ("a.yml", "2", "gpu_count is 2"),
+        ("a.yml", "x", "'x' is not the number of a GPU"), ("a.yml", "-1", "'-1' is not"),
         ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=says):
