@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from workspaces import Desk, desk
+from workspaces import Desk, desk, needs_tmux
+
+pytestmark = needs_tmux
 
 LINE = re.compile(r"[0-9-]{10} [0-9:]{8} (.*)")
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from live import until
-from workspaces import Desk, desk
+from workspaces import Desk, desk, needs_tmux
+
+pytestmark = needs_tmux
 
 ROOT = Path(__file__).resolve().parents[2]
 CONDA = """#!/bin/sh
