@@ -23,6 +23,7 @@ from weft.wire.service import OPTIONS, call
 
 START_S: Final = 20.0
 """How long a scheduler may take to start."""
+TERMINATED: Final = 143
 CALL_S: Final = 60.0
 OUTLIVE_S: Final = 10.0
 """How long one that no longer answers may take to end."""
@@ -222,6 +223,15 @@ def _told(error: Any, where: Places) -> WeftError:
     except (ValueError, KeyError, TypeError):
         return WeftError(f"the scheduler failed: {code.name}: {details[:500]}\n  its log: {where.server_log}")
     return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint)
+
+
+def exit_code(job: Mapping[str, Any]) -> int:
+    """Of a job that has ended: its own, 128 and the signal that ended it; never 0 unless it is done."""
+    if job["status"] == "done":
+        return 0
+    if job["exit_code"] is None and job["status"] == "cancelled":
+        return TERMINATED
+    return int(job["exit_code"] or 1)
 
 
 def start_scheduler(where: Places) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
-from weft.client import Client
+from weft.client import Client, exit_code
 from weft.errors import InputError, Unreachable
 from weft.wire.capture import captured
 from weft.wire.given import given
@@ -19,7 +19,6 @@ from weft.wire.places import Places, places
 from weft.wire.specs import spec_of
 
 Words = str | os.PathLike[str]
-TERMINATED: Final = 143
 MOST_ASKED: Final = 10_000
 """Jobs of one question."""
 _PRECEDENCE: Final = ("running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done")
@@ -138,7 +137,7 @@ class JobHandle:
     def exit_code(self) -> int | None:
         """Its own, or 128 and the signal that ended it; None while it has not ended. Of an array, the first but 0."""
         jobs = self._look()
-        return next(filter(None, map(_code, jobs)), 0) if jobs is self._ended else None
+        return next(filter(None, map(exit_code, jobs)), 0) if jobs is self._ended else None
 
     def show(self) -> dict[str, Any]:
         """All that is known of it, as `weft show --json` has it; of an array, of its first task."""
@@ -203,14 +202,6 @@ class JobHandle:
     def cancel(self) -> bool:
         """Ends it; False: it had ended already."""
         return bool(connection(self._places).change("cancel", self._ids).ids)
-
-
-def _code(job: Mapping[str, Any]) -> int:
-    if job["status"] == "done":
-        return 0
-    if job["exit_code"] is None and job["status"] == "cancelled":
-        return TERMINATED
-    return int(job["exit_code"] or 1)
 
 
 # ---- connections are kept: a channel costs more than what goes through it

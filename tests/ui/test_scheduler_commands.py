@@ -133,7 +133,7 @@ def test_drain_and_undrain(weft: Weft) -> None:
     until(lambda: weft.show(job)["status"] == "running")
     assert weft.show(job)["place"].endswith("[1]")
     assert "Drained" in weft("why", other).out
-    assert "there is no GPU '7'" in weft("drain", "7", code=2).err
+    assert "there is no GPU 7" in weft("drain", "7", code=2).err
     assert weft.json("undrain")["drained"] is False
     until(lambda: weft.show(other)["status"] == "running")
 

@@ -1,4 +1,4 @@
-"""How commands that change jobs report, and what a job's end is as an exit code."""
+"""How commands that change jobs report."""
 
 from __future__ import annotations
 
@@ -14,18 +14,7 @@ if TYPE_CHECKING:
     from weft.wire.messages import ChangeReply
 
 REFUSED: Final = 6
-TERMINATED: Final = 143
 SHOWN: Final = 10
-
-
-def exit_code(job: Mapping[str, Any]) -> int:
-    """Of a job that has ended: its own, 128 and the signal that ended it; never 0 unless it is done."""
-    if job["status"] == "done":
-        return 0
-    code = job["exit_code"]
-    if code is None and job["status"] == "cancelled":
-        return TERMINATED
-    return int(code or 1)
 
 
 def ending(job: Mapping[str, Any]) -> str:

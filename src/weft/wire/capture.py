@@ -35,12 +35,17 @@ def captured(env: Mapping[str, str], *, everything: bool = False) -> list[Variab
     return [
         Variable(name=name, value=value)
         for name, value in env.items()
-        if (everything or _is_wanted(name, value)) and _PLAIN.fullmatch(name) and _is_text(value)
+        if (everything or _is_wanted(name, value)) and _is_plain(name) and _is_text(value)
     ]
 
 
 def _is_wanted(name: str, value: str) -> bool:
     return (name in NAMES or name.startswith(PREFIXES)) and not looks_secret(name, value)
+
+
+def _is_plain(name: str) -> bool:
+    """Nor what the scheduler told the job that submits this one: it is told its own."""
+    return _PLAIN.fullmatch(name) is not None and not name.startswith("WEFT_")
 
 
 def _is_text(value: str) -> bool:

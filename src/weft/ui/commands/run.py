@@ -8,7 +8,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.ui import render, session, task_flags
-from weft.ui.outcome import ending, exit_code
+from weft.ui.outcome import ending
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.client import exit_code
     from weft.errors import InputError
     from weft.ui import submission
 

@@ -8,7 +8,7 @@ import argparse
 from typing import Final
 
 from weft.ui import flags, render, session
-from weft.ui.outcome import ending, exit_code
+from weft.ui.outcome import ending
 
 EXAMPLE: Final = """examples:
   weft wait 7 && echo done
@@ -23,6 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.client import exit_code
+
     with session.reach() as client:
         jobs = [client.wait_for_any(args.jobs)] if args.any else client.wait_for(args.jobs)
     if args.json:
