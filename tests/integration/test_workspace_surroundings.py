@@ -32,6 +32,7 @@ HOSTILE = [
     "a:b.c",
     "实验 ünï",
     "-dash",
+    "{params.x}",
     "semi;",
     "a&b|c",
     "tab\there",
