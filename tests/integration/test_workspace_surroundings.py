@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -217,6 +218,21 @@ def test_gpus_that_were_declared_before_are_used_as_they_are_called() -> None:
         assert {name: gpu for name, gpu, _ in here.ran()} == {"a": "6", "b": "4", "c": "4"}
         assert [here.task(name)["gpu"] for name in "abc"] == [6, 4, 4]
         assert [gpu["gpu"] for gpu in here.status()["gpus"]] == [4, 6]
+
+
+def test_with_a_driver_the_first_gpus_are_used(tmp_path: Path) -> None:
+    devices = [{"uuid": f"GPU-{index}", "model": "RTX3090", "memory_mb": 24576} for index in range(4)]
+    driver = tmp_path / "driver.json"
+    driver.write_text(json.dumps({"devices": devices}))
+    with desk(WEFT_NVML_FAKE=str(driver)) as at:
+        here = at.folder("exp", max_jobs_per_gpu=3)
+        here.configs(**dict.fromkeys("abcdefgh", "sleep 0.3"))
+        here.weft("start")
+        assert set(here.until_over().values()) == {"done"}
+        assert {gpu for _, gpu, _ in here.ran()} == {"GPU-0", "GPU-1"}
+        assert [(gpu["gpu"], gpu["used_mb"]) for gpu in here.status()["gpus"]] == [(0, 0), (1, 0)]
+        until(lambda: len(at.sessions()) == 9)
+        assert {name[-4:] for name in at.sessions() if name != "exp_scheduler"} == {"gpu0", "gpu1"}
 
 
 def test_fewer_gpus_than_wanted_are_told_of() -> None:

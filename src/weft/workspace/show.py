@@ -17,7 +17,17 @@ from weft.workspace.tasks import NAME
 
 LINES: Final = "5000"
 """Of a long log, so many are shown."""
-PASSED_ON: Final = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME", "PATH", "PYTHONPATH", "TMPDIR", "TMUX_TMPDIR", "TZ")
+PASSED_ON: Final = (
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "HOME",
+    "PATH",
+    "PYTHONPATH",
+    "TMPDIR",
+    "TMUX_TMPDIR",
+    "TZ",
+    "WEFT_NVML_FAKE",
+)
 """What a session must know and its server may not: it may have been started elsewhere."""
 
 
@@ -81,10 +91,14 @@ class Shower:
     def close_all(self) -> int:
         """All sessions of this workspace; how many they were."""
         self._look()
-        mine = [name for name, tag in self._known.items() if tag and tag[:2] == self._own[:2]]
-        for name in mine:
+        first = [name for name, tag in self._known.items() if tag == self._own]  # it might open others meanwhile
+        for name in first:
             self._sessions.close(name)
-        return len(mine)
+        self._look()
+        rest = [name for name, tag in self._known.items() if tag and tag[:2] == self._own[:2]]
+        for name in rest:
+            self._sessions.close(name)
+        return len({*first, *rest})
 
     # ---- one task
 

@@ -118,12 +118,16 @@ def unfinished(config: Config, client: Client) -> list[Mapping[str, Any]]:
     return [job for job in jobs if job["status"] in (*ACTIVE, *WAITING)]
 
 
-def kill_all(config: Config, client: Client) -> tuple[list[str], list[str]]:
-    """Ends every task; those that were ended, and those that still have not."""
-    ids = list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+def cancel_all(config: Config, client: Client) -> list[str]:
+    """Tells every task to end, and takes those that wait out of the queue."""
+    return list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+
+
+def until_ended(config: Config, client: Client) -> list[str]:
+    """Waits for the tasks to end; those that still have not."""
     until = time.monotonic() + END_S
     while left := unfinished(config, client):
         if time.monotonic() > until:
             break
         time.sleep(0.05)
-    return ids, [job["id"] for job in left]
+    return [job["id"] for job in left]

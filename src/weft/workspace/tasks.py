@@ -49,10 +49,15 @@ def all_tasks(config: Config) -> list[Task]:
         where = config.origins["config_pattern"]
         raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="it is sought within config_dir")
     try:
-        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        found = sorted(path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern))
     except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
     return _named(config, found, [None] * len(found))
+
+
+def _is_hidden(path: Path, pattern: str) -> bool:
+    """What editors leave behind is no config."""
+    return path.name.startswith(".") and not os.path.basename(pattern).startswith(".")
 
 
 def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
