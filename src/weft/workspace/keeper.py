@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from weft.workspace.safelog import open_log
+from weft.workspace.safelog import open_log, tasks_folder
 from weft.workspace.verdict import verdict
 
 TYPE_CHECKING = False  # as typing has it, without loading it
@@ -208,7 +208,7 @@ class Keeper:
             return
         try:
             self.log, _ = open_log(folder, self.settings["scheduler_log"], self.owner)
-            self.copy, _ = open_log(os.path.join(folder, "train_logs"), f"{self.task}.log", f"{self.owner}#{self.task}")
+            self.copy, _ = open_log(tasks_folder(folder), f"{self.task}.log", f"{self.owner}#{self.task}")
         except OSError as error:
             self._note(f"no log in {folder}: {error.strerror}")
 

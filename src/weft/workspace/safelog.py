@@ -11,6 +11,7 @@ import stat
 import zlib
 
 HEAD = "# log of "
+TASKS = "train_logs"
 _MOST_HEAD = 4096
 
 
@@ -43,6 +44,16 @@ def path_of(folder: str, name: str, owner: str) -> str:
         return plain if _is_own(handle, owner) else os.path.join(folder, marked)
     finally:
         os.close(handle)
+
+
+def tasks_folder(parent: str) -> str:
+    """Where the logs of tasks go: one's own folder, also where another user was there first."""
+    plain = os.path.join(parent, TASKS)
+    try:
+        mine = os.lstat(plain).st_uid == os.getuid()
+    except OSError:
+        mine = True  # nobody's yet
+    return plain if mine else f"{plain}-{os.getuid()}"
 
 
 def head_of(owner: str) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from weft.client import Client
 from weft.local import files
 from weft.workspace.config import Config
-from weft.workspace.safelog import path_of
+from weft.workspace.safelog import path_of, tasks_folder
 from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
 
 SCHEMA: Final = 1
@@ -130,7 +130,7 @@ def _warning(run: str) -> str:
 
 def _log(config: Config, name: str, run: str) -> str | None:
     if config.is_on("enable_logging"):
-        return path_of(str(config.path("log_dir") / "train_logs"), f"{name}.log", f"{config.group}#{name}")
+        return path_of(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
     return os.path.join(run, files.LOG) if run else None
 
 

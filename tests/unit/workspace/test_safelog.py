@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.workspace.safelog import head_of, open_log, path_of
+from weft.workspace.safelog import head_of, open_log, path_of, tasks_folder
 
 
 def write(folder: Path, owner: str, text: str) -> Path:
@@ -64,3 +64,16 @@ def test_where_there_is_no_place_at_all(tmp_path: Path) -> None:
     Path(path_of(str(tmp_path), "exp.log", "me")).mkdir()
     with pytest.raises(FileExistsError):
         open_log(str(tmp_path), "exp.log", "me")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_folder_that_another_user_made_first(tmp_path: Path) -> None:
+    assert tasks_folder(str(tmp_path)) == f"{tmp_path}/train_logs"
+    (tmp_path / "train_logs").mkdir()
+    assert tasks_folder(str(tmp_path)) == f"{tmp_path}/train_logs"
+    os.chown(tmp_path / "train_logs", 12345, 12345)
+    assert tasks_folder(str(tmp_path)) == f"{tmp_path}/train_logs-0"
+    (tmp_path / "train_logs").rmdir()
+    (tmp_path / "train_logs").symlink_to(tmp_path / "elsewhere")
+    os.lchown(tmp_path / "train_logs", 12345, 12345)
+    assert tasks_folder(str(tmp_path)) == f"{tmp_path}/train_logs-0"
