@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
@@ -67,7 +68,8 @@ class Desk:
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
-        for spec, jobs in zip(request.jobs, made, strict=True):
+        for at in _first_things_first(made):
+            spec, jobs = request.jobs[at], made[at]
             for job in jobs:
                 self._know(job)
                 events.append(Submitted(now, job))
@@ -181,6 +183,15 @@ class Desk:
                 found.add(job)
                 left += state.jobs[job].job.after
         return found
+
+
+def _first_things_first(made: Sequence[Sequence[Job]]) -> Iterable[int]:
+    """The jobs of a request in an order in which none comes before one that it comes after."""
+    at_of = {name: at for at, jobs in enumerate(made) for job in jobs for name in (job.id, job.batch) if name}
+    after = {at: {at_of[name] for job in jobs for name in job.after if name in at_of} for at, jobs in enumerate(made)}
+    if not any(after.values()):
+        return range(len(made))
+    return TopologicalSorter(after).static_order()
 
 
 VERBS: Final[dict[str, Verb]] = {

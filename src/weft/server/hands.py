@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from weft.core.state import State
 from weft.local.engine import LocalEngine
@@ -13,8 +14,14 @@ from weft.local.exits import exited
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
-from weft.model import Decision, Event, NodeId, Seconds, Start, Started, Stop, Task
+from weft.model import Decision, Event, NodeId, Paused, Seconds, Start, Started, Stop, Task
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
+PAUSES: Final = {
+    "disk-full": (DISK_FLOOR, "no space was left to start a job"),
+    "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
+}
+"""What keeps every job from starting, not only this one. Upkeep ends it."""
 log = logging.getLogger(__name__)
 Tell = Callable[[Callable[[Seconds], Sequence[Event]]], None]
 
@@ -93,7 +100,8 @@ class Hands:
             if job is not None and job.status == "running":  # adopted: it has been told already
                 return []
             return [Started(now, report.job, report.run)]
-        return [self._exit(report, now)]
+        pause = PAUSES.get(report.why)
+        return [*([Paused(now, *pause)] if pause else []), self._exit(report, now)]
 
     def _exit(self, report: RunExited, now: Seconds) -> Event:
         assert self._state is not None
