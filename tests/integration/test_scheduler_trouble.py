@@ -154,7 +154,7 @@ def test_a_full_disk_fails_no_job_that_waits(tmp_path: Path) -> None:
             (disk / "filler").unlink()
             until(lambda: not any(client.query("queue", limit=1)[key] for key in ("running", "waiting")), 90.0)
             ended = client.query("history", limit=1000)["jobs"]
-            assert {job["status"] for job in ended} == {"done"}
+            assert {(job["status"], job["reason"], job["exit_code"]) for job in ended} == {("done", "", 0)}
             assert len(ended) == 400
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
