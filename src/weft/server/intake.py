@@ -183,20 +183,22 @@ def _circle(after: dict[int, set[int]]) -> list[int]:
     """Those on a circle, in order; empty where there is none."""
     done: set[int] = set()
     for start in after:
-        path: list[int] = []
+        if start in done:
+            continue
+        path: dict[int, None] = {start: None}
         stack = [(start, iter(sorted(after.get(start, ()))))]
-        path.append(start)
         while stack:
             at, others = stack[-1]
             following = next(others, None)
             if following is None:
                 done.add(at)
                 stack.pop()
-                path.pop()
+                del path[at]
             elif following in path:
-                return [*path[path.index(following) :], following]
+                way = list(path)
+                return [*way[way.index(following) :], following]
             elif following not in done:
-                path.append(following)
+                path[following] = None
                 stack.append((following, iter(sorted(after.get(following, ())))))
     return []
 
