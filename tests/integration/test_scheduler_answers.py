@@ -1,4 +1,4 @@
-"""What a scheduler answers about jobs, while they run and afterwards."""
+"""What a scheduler answers about jobs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ def here() -> Iterator[Site]:
         yield made
 
 
-def test_the_log_of_a_job_that_never_stops_writing_ends(here: Site) -> None:
-    with here.client() as client:
-        job = here.submit(client, "sh", "-c", "while :; do echo y; done", gpus="0")
-        until(lambda: here.weft("logs", job).stdout)
-        assert here.weft("logs", job, check=True).stdout.startswith("y\n")
-        assert here.weft("logs", "-n", "3", job, check=True).stdout.startswith("y\n")
-        client.change("cancel", [job])
-
-
 def test_history_says_how_many_more_there_are_of_those_asked_for(here: Site) -> None:
     with here.client() as client:
         old, *recent = (_ended(here) for _ in range(3))
@@ -35,6 +26,20 @@ def test_history_says_how_many_more_there_are_of_those_asked_for(here: Site) -> 
         assert ([job["id"] for job in found["jobs"]], found["more"]) == ([recent[1]], 1)
         assert client.query("history", since=since)["more"] == 0
         assert old not in [job["id"] for job in client.query("history", since=since)["jobs"]]
+
+
+def test_an_array_after_an_array_keeps_one_entry_for_all_its_tasks(here: Site) -> None:
+    with here.client() as client:
+        here.weft("submit", "--array", "0-3", "--gpus", "0", "--hold", "--name", "first", "--", "true", check=True)
+        first = client.query("job", ["@"])["jobs"][0]["id"].partition("_")[0]
+        here.weft("submit", "--array", "0-2", "--gpus", "0", "--after", first, "--", "true", check=True)
+        second = client.query("job", ["@"])["jobs"][0]["id"].partition("_")[0]
+        tasks = client.query("job", [second])["jobs"]
+        assert [(task["after"], task["status"]) for task in tasks] == [([first], "blocked")] * 3
+        round_about = here.weft("set", f"{first}_1", f"after={second}_0")
+        assert "cyclic" in round_about.stderr
+        client.change("release", [first])
+        assert {client.wait(task["id"])["status"] for task in tasks} == {"done"}
 
 
 def _ended(here: Site) -> str:

@@ -175,11 +175,16 @@ class Desk:
     def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
         """These jobs, and all that they come after."""
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
+        batches: dict[str, list[JobId]] = {}
+        for each in state.jobs.values():
+            if each.job.batch:
+                batches.setdefault(each.job.batch, []).append(each.id)
         while left:
             job = left.pop()
-            if job not in found and job in state.jobs:
-                found.add(job)
-                left += state.jobs[job].job.after
+            if job in found:
+                continue
+            found.add(job)
+            left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,10 @@ from weft.wire.values import array, name
 DEFAULT_MEMORY_MB: Final = 4096
 MOST_JOBS: Final = 100_000
 """Of one request, array tasks counted."""
+MOST_LINKS: Final = 1_000_000
+"""Of one request: each job with each that it comes after; an array counts as one."""
+LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
+_NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
 """The jobs that a reference means."""
 
@@ -147,15 +152,20 @@ class Intake:
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
         """Puts in whom each comes after; a circle is refused."""
         inside: dict[int, set[int]] = {}
+        links = 0
         for at, spec in enumerate(request.jobs):
             after: dict[JobId, None] = {}
             for ref in spec.after:
                 if ref.startswith("#"):
                     other = _number(ref, len(made))
                     inside.setdefault(at, set()).add(other)
-                    after.update(dict.fromkeys(job.id for job in made[other]))
+                    after.update(dict.fromkeys(job.batch or job.id for job in made[other]))
                 else:
                     after.update(dict.fromkeys(self._known(ref, resolve, request, at)))
+            links += len(after) * len(made[at])
+            if links > MOST_LINKS:
+                error = InputError(f"after: more than {MOST_LINKS:,} dependencies at once", hint=LINKS_HINT)
+                raise _about(request, at, error)
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
         circle = _circle(inside)
@@ -166,10 +176,17 @@ class Intake:
 
     def _known(self, ref: str, resolve: Resolve, request: SubmitRequest, at: int) -> list[JobId]:
         try:
-            return resolve(ref)
+            return _by_batch(ref, resolve(ref))
         except NotFound:
             error = InputError(f"after: there is no job {ref[:80]!r}", hint="weft queue -a lists them")
             raise _about(request, at, error) from None
+
+
+def _by_batch(ref: str, found: list[JobId]) -> list[str]:
+    """With one entry for all tasks of an array, where its number was said: they are one batch."""
+    if not _NUMBERS.fullmatch(ref) or ("-" not in ref and not found[0].startswith(f"{ref}_")):
+        return found
+    return list(dict.fromkeys(job.partition("_")[0] for job in found))
 
 
 def _number(ref: str, count: int) -> int:
