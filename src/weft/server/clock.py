@@ -11,7 +11,7 @@ def _since_boot() -> float:
 
 
 class Clock:
-    """The wall's time when it was made, and from then on by a clock that does not jump, nor stop while a laptop sleeps."""
+    """The wall's time when it was made, and then by a clock that neither jumps nor stops while a laptop sleeps."""
 
     def __init__(
         self,
