@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -51,3 +53,36 @@ def _ended(here: Site) -> str:
 
 def _ended_at(client: Client, job: str) -> float:
     return datetime.fromisoformat(client.query("job", [job])["jobs"][0]["ended"]).timestamp()
+
+
+def test_the_estimate_follows_the_time_limit_unless_it_was_given(here: Site) -> None:
+    with here.client() as client:
+        plain = here.submit(client, "true", hold="yes", time="10")
+        given = here.submit(client, "true", hold="yes", time="10", duration="5m")
+        client.change("set", [plain, given], settings={"time": "2h"})
+        jobs = _journalled(here)
+        assert (jobs[plain]["declared_s"], jobs[given]["declared_s"]) == (7200.0, 300.0)
+        client.change("set", [plain], settings={"priority": "3"})
+        assert _journalled(here)[plain]["declared_s"] == 7200.0
+        client.change("cancel", [plain, given])
+
+
+def test_what_could_not_run_any_more_is_not_restarted(here: Site) -> None:
+    program = here.root / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    with here.client() as client:
+        job = here.submit(client, str(program), gpus="0")
+        assert client.wait(job)["status"] == "done"
+        program.unlink()
+        reply = client.change("restart", [job])
+        assert ([each.name for each in reply.refused], list(reply.ids)) == ([job], [])
+        assert "there is no program" in reply.refused[0].value
+
+
+def _journalled(here: Site) -> dict[str, dict[str, Any]]:
+    """Each job as the journal has it."""
+    with here.client() as client:
+        position = client.query("queue")["position"]
+        facts = itertools.islice(client.watch(0), position)
+        return {fact["job"]["id"]: fact["job"] for fact in facts if fact["fact"] in ("Submitted", "Edited")}

@@ -56,11 +56,7 @@ class Intake:
 
     def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
         job = self._job(spec, request, job_id)
-        check_job(job)
-        self._check_program(job)
-        reason = self._feasible.why_not(job)
-        if reason:
-            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
+        self._check(job)
         if not spec.array:
             return [job]
         indices, limit = array(spec.array)
@@ -70,6 +66,18 @@ class Intake:
                     task=replace(task, array_index=index, array_size=len(indices)))
             for index in indices
         ]  # fmt: skip
+
+    def check(self, job: Job) -> None:
+        """Raises if this machine could not run it."""
+        self._found.clear()
+        self._check(job)
+
+    def _check(self, job: Job) -> None:
+        check_job(job)
+        self._check_program(job)
+        reason = self._feasible.why_not(job)
+        if reason:
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
 
     def _hint(self) -> str:
         if self._node.gpus:
