@@ -121,9 +121,13 @@ class Desk:
     def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
-        number, self._next = str(self._next), self._next + 1
         task = replace(job.job.task or Task(), key="")
-        again = replace(job.job, id=number, after=(), batch="", batch_limit=0, task=task)
+        again = replace(job.job, id=str(self._next), after=(), batch="", batch_limit=0, task=task)
+        try:
+            self._intake.check(again)
+        except InputError as error:
+            return error.what
+        self._next += 1
         return Submitted(now, again)
 
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
@@ -165,7 +169,8 @@ class Desk:
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
             gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, declared_s=job.declared_s, group=task.group,
+            comment=task.comment, group=task.group,
+            declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
             gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
@@ -177,11 +182,16 @@ class Desk:
     def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
         """These jobs, and all that they come after."""
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
+        batches: dict[str, list[JobId]] = {}
+        for each in state.jobs.values():
+            if each.job.batch:
+                batches.setdefault(each.job.batch, []).append(each.id)
         while left:
             job = left.pop()
-            if job not in found and job in state.jobs:
-                found.add(job)
-                left += state.jobs[job].job.after
+            if job in found:
+                continue
+            found.add(job)
+            left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
         return found
 
 
