@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 
 from weft.core.free import Free, members
+from weft.core.job import JobState
 from weft.core.order import KEY_ROUNDING, Order
 from weft.core.room import Room
 from weft.core.shapes import Shape
@@ -39,6 +40,19 @@ class Reach:
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
         """The floor's version after the last walk: while it stays, whoever did not fit does not fit."""
+        self._blocked: tuple[JobState, int] | None = None
+        """Who held up all others when last looked at, and the floor's version then."""
+
+    def block(self, job: JobState) -> None:
+        """Nobody starts before this job, and it does not fit."""
+        self._blocked = job, self._state.floor.version
+
+    def still_blocked(self) -> bool:
+        """Whether the same job holds up all others still: nothing has changed, and nobody better has come."""
+        if self._blocked is None or self._order.fresh:
+            return False
+        job, version = self._blocked
+        return job.status == "waiting" and version == self._state.floor.version
 
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
