@@ -335,10 +335,12 @@ class Heads(Walked):
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap = self._heap
+        heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
         while heap:
             key, stamp, job, entries, skip = heap[0]
-            if self.dropped(job.shape):
+            shape = job.shape
+            gpus = shape.gpus
+            if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
                 heappop(heap)
                 continue
             size = len(entries)

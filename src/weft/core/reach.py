@@ -57,18 +57,20 @@ class Reach:
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
         floor = self._state.floor
-        known = self._findings.get(shape) if self._knows(shape) else None
-        if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising:
+        known = self._findings.get(shape)
+        if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising or not self._knows(shape):
             return False
-        changed = floor.changed_since(known.seen)
-        if changed is None:
-            return False
-        for node in members(known.stale | changed):
-            if self._can(floor.rooms[node], shape, key, stamp):
-                known.able |= 1 << node
-            else:
-                known.able &= ~(1 << node)
-        known.key, known.stamp, known.stale, known.seen = key, stamp, 0, floor.version
+        if known.seen != floor.version or known.stale:
+            changed = floor.changed_since(known.seen)
+            if changed is None:
+                return False
+            able, looked_at = known.able, known.stale | changed
+            while looked_at:
+                bit = looked_at & -looked_at
+                looked_at ^= bit
+                able = able | bit if self._can(floor.rooms[bit.bit_length() - 1], shape, key, stamp) else able & ~bit
+            known.able, known.stale, known.seen = able, 0, floor.version
+        known.key, known.stamp = key, stamp
         return not self._suffices(shape, known.able)
 
     def _knows(self, shape: Shape) -> bool:
