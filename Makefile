@@ -20,6 +20,9 @@ $(READY): pyproject.toml constraints.txt
 		echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@command -v tmux >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y tmux >/dev/null 2>&1; } || { \
+		[ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y tmux >/dev/null 2>&1; } || \
+		echo "tmux is not installed: workspaces have no sessions, their tests are skipped (Debian: apt-get install tmux)" >&2
 	@touch $@
 
 all: setup proto ## setup, plus whatever is generated
@@ -27,9 +30,10 @@ all: setup proto ## setup, plus whatever is generated
 proto: setup ## the messages of the wire, from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster, then run real jobs on this machine
+run: setup ## compare the policies on a small cluster, run real jobs on this machine, then a workspace of training scripts
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
 
 test: setup ## the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -17,6 +17,7 @@ from benchmarks import (
     short_jobs,
     submit,
     train,
+    workspace,
 )
 from benchmarks.figure import Figure
 
@@ -33,6 +34,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "commands": commands.figures,
     "train": train.figures,
     "submit": submit.figures,
+    "workspace": workspace.figures,
 }
 
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from live import Site, is_alive, site, until
 
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 TMUX = shutil.which("tmux") or "tmux"
 SCRIPT = """
 name=$(basename "$2" .yml)

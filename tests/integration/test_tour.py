@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from live import is_alive
+from live import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_one_is_preempted_and_resumes_and_nothing_is_left(tmp_path: Path) -> None:
+def tour(tmp_path: Path, name: str) -> str:
+    """What a tour prints, with the `weft` of this source."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
     (binaries / "weft").write_text(f'#!/bin/sh\nexec {sys.executable} -m weft "$@"\n')
@@ -21,21 +23,43 @@ def test_one_is_preempted_and_resumes_and_nothing_is_left(tmp_path: Path) -> Non
     (binaries / "python").symlink_to(sys.executable)
     source = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "PYTHONPATH": source}
-    done = subprocess.run(
-        ["sh", ROOT / "examples" / "jobs" / "tour.sh"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    script = ROOT / "examples" / name / "tour.sh"
+    done = subprocess.run(["sh", script], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    saved = re.search(r"told to stop: saved after step (\d+)", done.stdout)
-    assert saved, done.stdout
-    assert f"run 2: steps {saved[1]} to 60" in done.stdout
-    assert re.search(r"1 +fit +\S+ +PR ", done.stdout), "it is shown as preempted"
-    ended = re.findall(r"^ *(\S+) +\S+ +\S+ +CD ", done.stdout.partition("$ weft history")[2], re.MULTILINE)
-    assert sorted(ended) == ["1", "2_0", "2_1", "2_2", "3", "4"]
-    (pid,) = re.findall(r"^scheduler (\d+) serves", done.stdout, re.MULTILINE)
-    assert not is_alive(int(pid))
     assert not list(Path("/tmp").glob("weft-tour-*"))
+    until(lambda: not left_behind())
+    return done.stdout
+
+
+def left_behind() -> list[str]:
+    """Processes that know of a tour's folder."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            mine = b"XDG_STATE_HOME=/tmp/weft-tour-" in environ.read_bytes()
+        except OSError:
+            continue
+        found += [environ.parent.name] if mine else []
+    return found
+
+
+def test_one_is_preempted_and_resumes_and_nothing_is_left(tmp_path: Path) -> None:
+    shown = tour(tmp_path, "jobs")
+    saved = re.search(r"told to stop: saved after step (\d+)", shown)
+    assert saved, shown
+    assert f"run 2: steps {saved[1]} to 60" in shown
+    assert re.search(r"1 +fit +\S+ +PR ", shown), "it is shown as preempted"
+    ended = re.findall(r"^ *(\S+) +\S+ +\S+ +CD ", shown.partition("$ weft history")[2], re.MULTILINE)
+    assert sorted(ended) == ["1", "2_0", "2_1", "2_2", "3", "4"]
+
+
+def test_a_workspace_of_training_scripts_is_shown_while_it_runs(tmp_path: Path) -> None:
+    shown = tour(tmp_path, "workspace")
+    statuses = re.findall(r"^rates: (\d) waiting, (\d) running, (\d) done, 0 failed", shown, re.MULTILINE)
+    assert statuses[0] == ("2", "4", "0")
+    assert statuses[-1] == ("0", "0", "6")
+    assert re.search(r"^ *0 +2/2 ", shown, re.MULTILINE)
+    assert "step 40/40 loss 0.00" in shown
+    assert "complete, skipped: careful, fast, faster, middle, slow, wild" in shown
+    if shutil.which("tmux"):
+        assert "rates_fast_gpu1\n" in shown

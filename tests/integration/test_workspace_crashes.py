@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from workspaces import Desk, Folder, desk
+from workspaces import Desk, Folder, desk, needs_tmux
+
+pytestmark = needs_tmux
 
 WAITS = "echo begun; while ! test -e go; do sleep 0.05; done; echo over"
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from workspaces import Desk, desk
+from workspaces import Desk, desk, needs_tmux
+
+pytestmark = needs_tmux
 
 LINE = re.compile(r"[0-9-]{10} [0-9:]{8} (.*)")
 
@@ -94,7 +96,7 @@ def test_pinned_balanced_and_refused(at: Desk) -> None:
     assert done.returncode == 2
     assert "3 GPUs for 2 configs" in done.stderr
     done = here.weft("start", "a.yml", "2", check=False)
-    assert "there is no GPU '2'" in done.stderr
+    assert "there is no GPU 2 for a\n  there are 0, 1: gpu_count is 2" in done.stderr
     assert here.ran() == []
     here.weft("start", "a.yml,b.yml,c.yml", "1,1,0")
     here.until_ran(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from live import until
-from workspaces import Desk, desk
+from workspaces import Desk, desk, needs_tmux
+
+pytestmark = needs_tmux
 
 ROOT = Path(__file__).resolve().parents[2]
 CONDA = """#!/bin/sh
@@ -30,6 +33,7 @@ HOSTILE = [
     "a:b.c",
     "实验 ünï",
     "-dash",
+    "{params.x}",
     "semi;",
     "a&b|c",
     "tab\there",
@@ -197,3 +201,43 @@ def test_the_wrapper_does_the_same_from_anywhere(at: Desk) -> None:
         r"^config_dir +\S+/exp/configs2 +\S+other_config.yml:\d+$", wrapper("other_config.yml", "config").stdout, re.M
     )
     assert wrapper("other_config.yml", "nonsense").returncode == 2
+
+
+# ---- GPUs
+
+
+def test_gpus_that_were_declared_before_are_used_as_they_are_called() -> None:
+    with desk({"gpus": "4,6,7"}) as at:
+        here = at.folder("exp")
+        here.configs(a="sleep 0.5", b="sleep 0.5", c="sleep 0.5")
+        done = here.weft("start", "a.yml", "0", check=False)
+        assert "there is no GPU 0 for a\n  there are 4, 6: gpu_count is 2" in done.stderr
+        here.weft("start", "a.yml,b.yml,c.yml", "6")
+        until(lambda: {"exp_a_gpu6", "exp_b_gpu4"} <= set(at.sessions()))
+        assert set(here.until_over().values()) == {"done"}
+        assert {name: gpu for name, gpu, _ in here.ran()} == {"a": "6", "b": "4", "c": "4"}
+        assert [here.task(name)["gpu"] for name in "abc"] == [6, 4, 4]
+        assert [gpu["gpu"] for gpu in here.status()["gpus"]] == [4, 6]
+
+
+def test_with_a_driver_the_first_gpus_are_used(tmp_path: Path) -> None:
+    devices = [{"uuid": f"GPU-{index}", "model": "RTX3090", "memory_mb": 24576} for index in range(4)]
+    driver = tmp_path / "driver.json"
+    driver.write_text(json.dumps({"devices": devices}))
+    with desk(WEFT_NVML_FAKE=str(driver)) as at:
+        here = at.folder("exp", max_jobs_per_gpu=3)
+        here.configs(**dict.fromkeys("abcdefgh", "sleep 0.3"))
+        here.weft("start")
+        assert set(here.until_over().values()) == {"done"}
+        assert {gpu for _, gpu, _ in here.ran()} == {"GPU-0", "GPU-1"}
+        assert [(gpu["gpu"], gpu["used_mb"]) for gpu in here.status()["gpus"]] == [(0, 0), (1, 0)]
+        until(lambda: len(at.sessions()) == 9)
+        assert {name[-4:] for name in at.sessions() if name != "exp_scheduler"} == {"gpu0", "gpu1"}
+
+
+def test_fewer_gpus_than_wanted_are_told_of() -> None:
+    with desk({"gpus": "0"}) as at:
+        here = at.folder("exp", session_backend="none")
+        here.configs(a="true")
+        assert "gpu_count is 2, but there is only 1" in here.weft("start").stderr
+        assert here.until_over() == {"a": "done"}

@@ -38,6 +38,10 @@ class GpuNumbers:
     def number(self, place: int) -> int:
         return self._numbers[place]
 
+    def numbers(self, places: Sequence[int]) -> list[int]:
+        """Of those that are still there."""
+        return [self._numbers[place] for place in places if place < len(self._numbers)]
+
     def shown(self, answer: dict[str, Any]) -> dict[str, Any]:
         """An answer with GPUs as they are numbered."""
         if self._same:

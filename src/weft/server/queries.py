@@ -84,11 +84,12 @@ class Queries:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]
         first = next((job.id for job in self._scheduler.in_order()), None)
-        return {
-            "jobs": [
-                detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
-            ]
-        }
+        found = [
+            detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
+        ]
+        for each in found:
+            each["last_gpus"] = self._running.numbers.numbers(each["last_gpus"])
+        return {"jobs": found}
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
         """Those that have ended, the last first."""

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from weft.errors import Refused
 from weft.ui import session
 from weft.wire.places import places
 
@@ -74,9 +75,11 @@ def show_again(config: Config, client: Client) -> str:
 
     if is_held(client.places.runtime, config, "watch"):
         return ""
-    with alone(client.places.runtime, config):
-        position = client.query("gpus")["position"]
-        return show(config, client, position)[1]
+    try:
+        with alone(client.places.runtime, config):
+            return show(config, client, client.query("gpus")["position"])[1]
+    except Refused:
+        return ""  # somebody who starts or ends tasks sees to it
 
 
 def close_sessions(config: Config) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from weft.ui import figures, job_table
@@ -62,9 +63,20 @@ def _row(task: dict[str, Any], *, log: bool) -> list[Cell]:
         Cell(f"{task['retries']}/{task['max_retries']}" if task["max_retries"] else "-"),
         Cell(eta),
         Cell(task["job"] or "-"),
-        *([Cell(task["log"] or "-")] if log else []),
+        *([Cell(_near(task["log"]))] if log else []),
         Cell(_note(task), "red" if task["warning"] else ""),
     ]
+
+
+def _near(path: str | None) -> str:
+    """A path as it is seen from here, where that is shorter."""
+    if path is None:
+        return "-"
+    try:
+        relative = os.path.relpath(path)
+    except OSError:  # here is nowhere
+        return path
+    return path if relative.startswith("..") else relative
 
 
 def _note(task: dict[str, Any]) -> str:

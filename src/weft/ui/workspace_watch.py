@@ -11,9 +11,10 @@ import queue
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.errors import Unreachable
+from weft.errors import Refused, Unreachable, WeftError
 from weft.ui import listing, render, workspace_table
 from weft.wire.places import Places, places
 
@@ -37,13 +38,18 @@ class Watch:
         """Facts with their positions; None: the scheduler is another one, or had to be waited for."""
         self._seen = 0
         """The position of the last fact that was acted on."""
+        self._looked = time.monotonic()
         self._shower: Shower | None = None
         self._client: Client | None = None
 
     def run(self) -> int:
         from weft.workspace import places as own
+        from weft.workspace.status import status
 
         self._places.make()
+        if not (self._places.answers() or self._places.database.exists()):
+            print(workspace_table.headline(status(self._config, None)))
+            return 0
         lock = own.take(self._places.runtime, self._config, "watch") if self._args.sessions else None
         try:
             position = self._begin(keep=lock is not None)
@@ -60,15 +66,17 @@ class Watch:
 
     def _begin(self, *, keep: bool) -> int:
         """Knows the jobs as they are; from which position on facts are news."""
+        from weft.client import Client
         from weft.workspace.sessions import backend
         from weft.workspace.show import Shower
 
-        self._client = connect(self._places)
+        self._client = Client(self._places)
         found = self._client.query("job", group=self._config.group)
         if keep:
             sessions = backend(self._config.text("session_backend"))
             if not sessions.why_not():
-                self._shower = Shower(self._config, self._places, sessions)
+                numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
+                self._shower = Shower(self._config, self._places, sessions, numbers)
                 since = self._args.since
                 early = since is not None and since < found["position"]
                 self._shower.know(found["jobs"], quiet=early)
@@ -84,7 +92,7 @@ class Watch:
                     for fact in client.watch(position):
                         position += 1
                         self._news.put((position, fact))
-            except Unreachable:
+            except WeftError:
                 self._news.put((position, None))
                 time.sleep(0.2)
 
@@ -94,6 +102,16 @@ class Watch:
         while (left := until - time.monotonic()) > 0:
             if self._take(left):
                 until = min(until, time.monotonic() + SOON_S)
+        self._look_anyway()
+
+    def _look_anyway(self) -> None:
+        """Now and then, as if nothing had ever been heard."""
+        now = time.monotonic()
+        if self._shower is None or self._client is None or now < self._looked + self._config.number("check_interval"):
+            return
+        self._looked = now
+        with suppress(WeftError):
+            self._shower.know(self._client.query("job", group=self._config.group)["jobs"])
 
     def _take(self, timeout_s: float) -> bool:
         """Acts on the next that happened; whether it matters here."""
@@ -124,12 +142,15 @@ class Watch:
         if lock is None:
             return True
         # when it ends, tmux scrolls by a line
-        with alone(self._places.runtime, self._config):
-            found = self._draw("")
-            if found is None or _is_busy(found):
-                return False
-            self._catch_up()
-            os.close(lock)
+        try:
+            with alone(self._places.runtime, self._config):
+                found = self._draw("")
+                if found is None or _is_busy(found):
+                    return False
+                self._catch_up()
+                os.close(lock)
+        except Refused:
+            return False
         return True
 
     def _draw(self, *head: str) -> dict[str, Any] | None:

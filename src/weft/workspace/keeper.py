@@ -6,14 +6,21 @@ Stands alone and imports little: it is started for every task, and costs what it
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import time
 
 from weft.workspace.safelog import open_log
 from weft.workspace.verdict import verdict
+
+TYPE_CHECKING = False  # as typing has it, without loading it
+if TYPE_CHECKING:
+    import signal
+else:
+    try:
+        import _signal as signal  # without the enums of `signal`, which take as long to load as all of this
+    except ImportError:
+        import signal
 
 NOT_STARTED = 127
 GRACE_S = 10.0
@@ -23,6 +30,19 @@ LOOK_S = (0.05, 1.0)
 CHUNK = 1 << 20
 AWAITED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GIVEN_BY_ENGINE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+class _MayFail:
+    """As contextlib.suppress(OSError) has it, without loading that."""
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, OSError)
+
+
+_MAY_FAIL = _MayFail()
 
 
 class Keeper:
@@ -58,7 +78,16 @@ class Keeper:
             self.say(f"cannot start {self.command[0]!r}: {error.strerror}", loud=True)
             return NOT_STARTED
         self._wait()
+        while self.told and self._has_others():  # conda has gone; who works in it may be saving
+            time.sleep(LOOK_S[0])
         return self._judge()
+
+    def _has_others(self) -> bool:
+        try:
+            os.killpg(self.child, 0)
+        except OSError:
+            return False
+        return bool(self.settings.get("wrapped"))
 
     def _start(self) -> None:
         env = dict(os.environ)
@@ -109,8 +138,8 @@ class Keeper:
             self.say(f"failed with exit code {code} after {took_s:.1f} s")
             return code
         if self.told:
-            with contextlib.suppress(OSError, KeyError):  # done, although it was being stopped
-                os.close(os.open(os.environ["WEFT_DONE_FILE"], os.O_WRONLY | os.O_CREAT, 0o600))
+            with _MAY_FAIL:  # done, although it was being stopped
+                os.close(os.open(os.path.join(self.folder, "done"), os.O_WRONLY | os.O_CREAT, 0o600))
         self.say(f"complete after {took_s:.1f} s")
         return 0
 
@@ -124,13 +153,9 @@ class Keeper:
             self._signal(number)
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            if self.settings.get("wrapped"):  # conda and shells do not pass signals on
-                os.killpg(self.child, number)
-            else:
-                os.kill(self.child, number)
-            if number == signal.SIGKILL:
-                os.killpg(self.child, number)
+        everybody = self.settings.get("wrapped") or number == signal.SIGKILL  # conda passes no signals on
+        with _MAY_FAIL:
+            os.killpg(self.child, number) if everybody else os.kill(self.child, number)
 
     def _reap(self) -> None:
         pid, status = os.waitpid(self.child, os.WNOHANG)
@@ -157,7 +182,7 @@ class Keeper:
     def _forget_old_marker(self) -> None:
         """With `again`, what was complete before this job was submitted does not count."""
         since = float(self.settings.get("again") or "0")
-        with contextlib.suppress(OSError):
+        with _MAY_FAIL:
             if since and os.stat(self.marker).st_mtime < since:
                 os.rename(self.marker, f"{self.marker}.before")
 
@@ -193,13 +218,13 @@ class Keeper:
             os.write(2, f"weft: {text}\n".encode(errors="backslashreplace"))
         if self.log >= 0:
             stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
-            with contextlib.suppress(OSError):
+            with _MAY_FAIL:
                 os.write(self.log, f"{stamp} {self.task}: {text}\n".encode(errors="backslashreplace"))
 
     def _note(self, text: str) -> None:
         """A warning: said, and kept beside the run for `status`."""
         self.say(f"warning: {text}", loud=True)
-        with contextlib.suppress(OSError), open(os.path.join(self.folder, "warning"), "a", encoding="utf-8") as file:
+        with _MAY_FAIL, open(os.path.join(self.folder, "warning"), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 
     def _copy(self) -> bool:

@@ -17,15 +17,26 @@ from weft.workspace.tasks import NAME
 
 LINES: Final = "5000"
 """Of a long log, so many are shown."""
-PASSED_ON: Final = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME", "PATH", "PYTHONPATH", "TMPDIR", "TMUX_TMPDIR", "TZ")
+PASSED_ON: Final = (
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "HOME",
+    "PATH",
+    "PYTHONPATH",
+    "TMPDIR",
+    "TMUX_TMPDIR",
+    "TZ",
+    "WEFT_NVML_FAKE",
+)
 """What a session must know and its server may not: it may have been started elsewhere."""
 
 
 class Shower:
     """Facts in, sessions out."""
 
-    def __init__(self, config: Config, places: Places, sessions: Sessions) -> None:
-        self._config, self._places, self._sessions = config, places, sessions
+    def __init__(self, config: Config, places: Places, sessions: Sessions, numbers: Sequence[int] = ()) -> None:
+        """`numbers`: what the GPUs are called that facts count from 0."""
+        self._config, self._places, self._sessions, self._numbers = config, places, sessions, numbers
         self._own = tag_of(places.state, config)
         self._names: dict[str, str] = {}
         """The config of each job of the workspace."""
@@ -58,7 +69,8 @@ class Shower:
         if not isinstance(job, str) or job not in self._names:
             return False
         if kind == "Start":
-            self._gpus[job] = next((gpu for _, gpus in fact["slots"] for gpu in gpus), 0)
+            place = next((gpu for _, gpus in fact["slots"] for gpu in gpus), 0)
+            self._gpus[job] = self._numbers[place] if place < len(self._numbers) else place
         elif kind == "Started":
             self._open(job, fact["run"])
         elif kind == "Exited" and fact["how"] == "done" and self._config.is_on("cleanup_on_complete"):
@@ -79,10 +91,14 @@ class Shower:
     def close_all(self) -> int:
         """All sessions of this workspace; how many they were."""
         self._look()
-        mine = [name for name, tag in self._known.items() if tag and tag[:2] == self._own[:2]]
-        for name in mine:
+        first = [name for name, tag in self._known.items() if tag == self._own]  # it might open others meanwhile
+        for name in first:
             self._sessions.close(name)
-        return len(mine)
+        self._look()
+        rest = [name for name, tag in self._known.items() if tag and tag[:2] == self._own[:2]]
+        for name in rest:
+            self._sessions.close(name)
+        return len({*first, *rest})
 
     # ---- one task
 

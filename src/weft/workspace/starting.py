@@ -66,9 +66,13 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
     gpus = client.query("gpus")["gpus"][: config.whole("gpu_count")]
     if not gpus:
         raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor tells more")
+    numbers = tuple(gpu["gpu"] for gpu in gpus)
     for task in tasks:
-        if task.gpu is not None and task.gpu >= len(gpus):
-            raise InputError(f"{task.name}: there is no GPU {task.gpu}", hint=f"there are: 0 to {len(gpus) - 1}")
+        if task.gpu is not None and task.gpu not in numbers:
+            raise InputError(
+                f"there is no GPU {task.gpu} for {task.name}",
+                hint=f"there are {', '.join(map(str, numbers))}: gpu_count is {config.whole('gpu_count')}",
+            )
     if len(gpus) < config.whole("gpu_count"):
         begun.warnings.append(
             f"gpu_count is {config.whole('gpu_count')}, but there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
@@ -77,7 +81,7 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
     begun.warnings += [warning] if warning else []
     _check_program(config, conda)
     memory = min(gpu["memory_mb"] for gpu in gpus) // config.whole("max_jobs_per_gpu")
-    return Launch(config, client.places.runtime, memory, tuple(gpu["gpu"] for gpu in gpus), conda, time.time())
+    return Launch(config, client.places.runtime, memory, numbers, conda, time.time())
 
 
 def _check_program(config: Config, conda: str) -> None:
@@ -114,12 +118,16 @@ def unfinished(config: Config, client: Client) -> list[Mapping[str, Any]]:
     return [job for job in jobs if job["status"] in (*ACTIVE, *WAITING)]
 
 
-def kill_all(config: Config, client: Client) -> tuple[list[str], list[str]]:
-    """Ends every task; those that were ended, and those that still have not."""
-    ids = list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+def cancel_all(config: Config, client: Client) -> list[str]:
+    """Tells every task to end, and takes those that wait out of the queue."""
+    return list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+
+
+def until_ended(config: Config, client: Client) -> list[str]:
+    """Waits for the tasks to end; those that still have not."""
     until = time.monotonic() + END_S
     while left := unfinished(config, client):
         if time.monotonic() > until:
             break
         time.sleep(0.05)
-    return ids, [job["id"] for job in left]
+    return [job["id"] for job in left]

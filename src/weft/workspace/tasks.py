@@ -49,10 +49,15 @@ def all_tasks(config: Config) -> list[Task]:
         where = config.origins["config_pattern"]
         raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="it is sought within config_dir")
     try:
-        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+        found = sorted(path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern))
     except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
     return _named(config, found, [None] * len(found))
+
+
+def _is_hidden(path: Path, pattern: str) -> bool:
+    """What editors leave behind is no config."""
+    return path.name.startswith(".") and not os.path.basename(pattern).startswith(".")
 
 
 def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
@@ -60,7 +65,7 @@ def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
     words = _words(names)
     if not words:
         raise InputError("no config is named", hint='name some: start "a.yml,b.yml"; start alone takes all')
-    pins: list[int | None] = [*_gpus(config, gpus)]
+    pins: list[int | None] = [*_gpus(gpus)]
     if len(pins) > len(words):
         raise InputError(
             f"{len(pins)} GPUs for {len(words)} config{'s' if len(words) > 1 else ''}",
@@ -86,11 +91,11 @@ def _words(text: str) -> list[str]:
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
-def _gpus(config: Config, text: str) -> list[int]:
-    count, found = config.whole("gpu_count"), []
+def _gpus(text: str) -> list[int]:
+    found = []
     for word in _words(text):
-        if not (word.isascii() and word.isdecimal() and int(word) < count):
-            raise InputError(f"there is no GPU {word[:40]!r}", hint=f"0 to {count - 1}: gpu_count is {count}")
+        if not (word.isascii() and word.isdecimal() and len(word) < 9):
+            raise InputError(f"{word[:40]!r} is not the number of a GPU", hint='such as "0,0,1"; see weft gpus')
         found.append(int(word))
     return found
 
@@ -183,7 +188,7 @@ class Launch:
             "delay": f"{config.number('startup_delay'):g}",
             "turns": str(self.runtime / TURNS),
             "variable": config.text("cuda_visible_devices_var"),
-            "wrapped": "yes" if self.conda or config.text("pre_command") else "",
+            "wrapped": "yes" if self.conda else "",
             "again": repr(self.now) if again else "",
         }
         given = [f"{name}={value}" for name, value in settings.items() if value]

@@ -46,11 +46,12 @@ def _command(client: Client, job: str) -> list[str]:
     from weft.workspace.tags import Tag, state_mark
 
     tmux, state = Tmux(), state_mark(client.places.state)
+    found: list[tuple[int, str]] = []
     for each in tmux.all():
         tag = Tag.read(each.tag)
-        if tag is not None and (tag.state, tag.job) == (state, job):
-            return tmux.attach_command(each.name)
-    return []
+        if tag is not None and (tag.state, tag.job) == (state, job) and tag.run.isdecimal():
+            found.append((int(tag.run), each.name))
+    return tmux.attach_command(max(found)[1]) if found else []
 
 
 def _follow(client: Client, job: str) -> None:

@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         module.configure(action)
         action.set_defaults(act=module.run)
-        render.add_arguments(action)
+        render.add_arguments(action, json=name not in ("template", "watch"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -34,8 +34,9 @@ def run(args: argparse.Namespace) -> int:
                 render.say("nothing was ended")
                 return 1
             with places.alone(client.places.runtime, config):
-                ended, left = starting.kill_all(config, client)
+                ended = starting.cancel_all(config, client)
                 workspace_scheduler.note(config, f"kill-all: {plural(len(ended), 'task')} told to end")
+            left = starting.until_ended(config, client)
     closed = workspace_scheduler.close_sessions(config)
     if args.json:
         render.print_json({"schema": 1, "ended": ended, "left": left, "sessions": closed})

@@ -37,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
     tasks = _tasks(config, args)
     with workspace_scheduler.begin(config) as client, places.alone(client.places.runtime, config):
         begun = starting.start(config, client, tasks, again=args.rerun)
-        session, warning = workspace_scheduler.show(config, client, begun.position)
+        session = warning = ""
+        if begun.started or begun.there or begun.released:
+            session, warning = workspace_scheduler.show(config, client, begun.position)
     begun.warnings += [warning] if warning else []
     _report(args, config, begun, session)
     return 0

@@ -1,0 +1,131 @@
+"""Which sessions are opened and closed as things happen, with a backend that only remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.errors import InputError
+from weft.wire.places import Places
+from weft.workspace.config import Config, parse
+from weft.workspace.sessions import NoSessions, Session, Tmux, backend, plain
+from weft.workspace.show import Shower
+from weft.workspace.tags import Tag, tag_of
+
+
+class Remembered(NoSessions):
+    def __init__(self) -> None:
+        self.open_ones: dict[str, str] = {}
+
+    def all(self) -> list[Session]:
+        return [Session(name, tag, dead=False) for name, tag in self.open_ones.items()]
+
+    def open(self, name: str, tag: str, command: Sequence[str]) -> bool:
+        fits = name not in self.open_ones
+        if fits:
+            self.open_ones[name] = tag
+        return fits
+
+    def close(self, name: str) -> None:
+        del self.open_ones[name]
+
+
+def config(home: str = "/ws", more: str = "") -> Config:
+    return parse(f"task_name: exp\n{more}", Path(home), Path(home, "scheduler_config.yml"))
+
+
+def shower(sessions: Remembered, home: str = "/ws", more: str = "") -> Shower:
+    return Shower(config(home, more), Places(Path("/s"), Path("/r")), sessions)
+
+
+def submitted(job: str, name: str, home: str = "/ws") -> dict[str, Any]:
+    task = {"group": f"workspace:{home}/scheduler_config.yml"}
+    return {"fact": "Submitted", "job": {"id": job, "params": [["config_name", name]], "task": task}}
+
+
+def runs(job: str, gpu: int, run: int = 1) -> list[dict[str, Any]]:
+    start = {"fact": "Start", "job": job, "run": run, "slots": [["n", [gpu]]]}
+    return [start, {"fact": "Started", "job": job, "run": run}]
+
+
+def exited(job: str, how: str = "done") -> dict[str, Any]:
+    return {"fact": "Exited", "job": job, "run": 1, "how": how}
+
+
+def test_each_task_has_a_session_and_strangers_have_none() -> None:
+    sessions = Remembered()
+    show = shower(sessions)
+    facts = [submitted("1", "a"), submitted("2", "b", "/other"), *runs("1", 0), *runs("2", 1), {"fact": "Wake"}]
+    assert [show.take(fact) for fact in facts] == [True, False, True, True, False, False, False]
+    assert list(sessions.open_ones) == ["exp_a_gpu0"]
+    assert show.take(exited("1"))
+    assert list(sessions.open_ones) == ["exp_a_gpu0"]
+
+
+def test_cleanup_closes_what_is_complete() -> None:
+    sessions = Remembered()
+    show = shower(sessions, more="cleanup_on_complete: true")
+    for fact in [
+        submitted("1", "a"),
+        submitted("2", "b"),
+        *runs("1", 0),
+        *runs("2", 1),
+        exited("1"),
+        exited("2", "failed"),
+    ]:
+        show.take(fact)
+    assert list(sessions.open_ones) == ["exp_b_gpu1"]
+
+
+def test_a_name_that_is_taken() -> None:
+    sessions = Remembered()
+    sessions.open_ones["exp_a_gpu0"] = "mine, by hand"
+    show = shower(sessions)
+    for fact in [submitted("1", "a"), *runs("1", 0)]:
+        show.take(fact)
+    assert list(sessions.open_ones) == ["exp_a_gpu0", "exp_a_gpu0_job1"]
+    other = shower(sessions, "/other")
+    for fact in [submitted("2", "a", "/other"), *runs("2", 0)]:
+        other.take(fact)
+    assert sorted(sessions.open_ones) == ["exp_a_gpu0", "exp_a_gpu0_job1", "exp_a_gpu0_job2"]
+    assert (show.close_all(), other.close_all()) == (1, 1)
+    assert list(sessions.open_ones) == ["exp_a_gpu0"]
+
+
+def test_the_next_run_takes_the_place_of_the_last_and_names_alike_do_not() -> None:
+    sessions = Remembered()
+    show = shower(sessions)
+    for fact in [submitted("1", "a.b"), *runs("1", 0), *runs("1", 0, run=2), submitted("2", "a:b"), *runs("2", 0)]:
+        show.take(fact)
+    tags = {name: Tag.read(tag) for name, tag in sessions.open_ones.items()}
+    own = tag_of(Path("/s"), config())
+    assert tags == {
+        "exp_a_b_gpu0": own._replace(job="1", run="2"), "exp_a_b_gpu0_job2": own._replace(job="2", run="1"),
+    }  # fmt: skip
+
+
+def test_those_that_run_already() -> None:
+    sessions = Remembered()
+    show = shower(sessions)
+    job = {"id": "1", "name": "a", "params": {}, "last_gpus": [1], "status": "running", "run": 3}
+    show.know([job])
+    show.know([job])
+    assert list(sessions.open_ones) == ["exp_a_gpu1"]
+
+
+def test_names_that_tmux_takes() -> None:
+    assert plain("exp_a-1_gpu0") == "exp_a-1_gpu0"
+    assert plain("a:b.c d'\"$;实") == "a_b_c_d____实"
+    assert plain("") == "_"
+
+
+def test_backends() -> None:
+    assert isinstance(backend("tmux"), Tmux)
+    assert backend("none").why_not()
+    assert isinstance(backend("weft.workspace.sessions:NoSessions"), NoSessions)
+    for name in ("screen", "nowhere:Nothing", "os:nothing"):
+        with pytest.raises(InputError, match="bad session_backend"):
+            backend(name)
