@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.errors import Refused
 from weft.ui import session
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from weft.client import Client
     from weft.server.settings import Settings
     from weft.workspace.config import Config
+
+DYING_S: Final = 5.0
+"""How long what ran in a session may live on after it."""
 
 
 def begin(config: Config) -> Client:
@@ -63,18 +66,20 @@ def show(config: Config, client: Client, since: int) -> tuple[str, str]:
     if why_not:
         return "", "" if config.text("session_backend") == "none" else why_not
     shower = Shower(config, client.places, sessions)
-    if is_held(client.places.runtime, config, "watch"):
-        return shower.own_name(), ""
+    until = time.monotonic() + DYING_S
+    while is_held(client.places.runtime, config, "watch"):
+        name = shower.own_name()
+        if name or time.monotonic() > until:  # without a session, whoever has it dies with tmux, or needs none
+            return name, ""
+        time.sleep(0.05)
     name = shower.open_own(since)
     return name, "" if name else "tmux cannot open a session: tasks run all the same"
 
 
 def show_again(config: Config, client: Client) -> str:
     """Brings a session back that has died; a warning where it cannot be."""
-    from weft.workspace.places import alone, is_held
+    from weft.workspace.places import alone
 
-    if is_held(client.places.runtime, config, "watch"):
-        return ""
     try:
         with alone(client.places.runtime, config):
             return show(config, client, client.query("gpus")["position"])[1]
