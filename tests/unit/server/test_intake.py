@@ -15,7 +15,7 @@ def test_a_circle_is_found_and_given_in_order() -> None:
 
 def test_a_long_chain_is_looked_through_once() -> None:
     chain = {at: {at + 1} for at in range(100_000)}
-    began = time.monotonic()
+    began = time.process_time()
     assert _circle(chain) == []
     assert _circle({**chain, 100_000: {99_999}}) == [99_999, 100_000, 99_999]
-    assert time.monotonic() - began < 5.0
+    assert time.process_time() - began < 20.0, "looking through it again for each would take minutes"

