@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figure import Figure
@@ -19,48 +20,69 @@ from benchmarks.figure import Figure
 JOBS, SLOTS, ROUNDS = 1000, 8, 2
 _TICKS = os.sysconf("SC_CLK_TCK")
 HQ = """
-import sys, time
+import os, sys, time
 from hyperqueue import Job, LocalCluster
 from hyperqueue.cluster import WorkerConfig
 with LocalCluster(worker_config=WorkerConfig(cores=int(sys.argv[2]))) as cluster:
     client, job = cluster.client(), Job()
     for _ in range(int(sys.argv[1])):
         job.program(["true"])
-    began = time.monotonic()
+    began, cpu = time.monotonic(), time.process_time()
     client.wait_for_jobs([client.submit(job)])
-    print("took", time.monotonic() - began)
+    took, cpu = time.monotonic() - began, time.process_time() - cpu
+    pages = int(open("/proc/self/statm").read().split()[1])
+    print("took", took, cpu, pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20))
 """
 TSP = "tsp -S {slots}; for i in $(seq {jobs}); do tsp true >/dev/null; done"
 
 
+@dataclass(frozen=True)
+class Round:
+    jobs_per_s: float
+    cpu_ms: float | None = None
+    """Per job, of the process that schedules; None: it could not be read."""
+    rss_mb: float | None = None
+    """Of the same process, after all."""
+
+
 def figures() -> Iterator[Figure]:
     """The best of each in several rounds, so that whatever else the machine does disturbs all alike."""
-    ours, cost_ms, memory_mb = 0.0, float("inf"), 0.0
-    spooler = queue = 0.0
-    for _ in range(ROUNDS):
-        rate, cpu_ms, rss_mb = _weft()
-        ours, cost_ms, memory_mb = max(ours, rate), min(cost_ms, cpu_ms), max(memory_mb, rss_mb)
-        spooler = max(spooler, _task_spooler())
-        queue = max(queue, _hyperqueue())
-    yield Figure("weft, jobs that do nothing", ours, "jobs/s")
-    yield Figure("weft, the scheduler's CPU per job", cost_ms, "ms")
-    yield Figure("weft, the scheduler's memory after it", memory_mb, "MB")
+    rounds = [(_weft(), _task_spooler(), _hyperqueue()) for _ in range(ROUNDS)]
+    weft, spooler, queue = (_best([found for found in each if found]) for each in zip(*rounds, strict=True))
+    assert weft is not None
+    ours = weft.jobs_per_s
+    names = {"weft": weft, "task-spooler": spooler, "HyperQueue, worker too": queue}
+    there = {name: found for name, found in names.items() if found is not None}
+    for name, found in there.items():
+        yield Figure(f"{name}, jobs that do nothing", found.jobs_per_s, "jobs/s")
+    for name, found in there.items():
+        if found.cpu_ms is not None:
+            yield Figure(f"{name}, the scheduler's CPU per job", found.cpu_ms, "ms")
+    for name, found in there.items():
+        if found.rss_mb is not None:
+            yield Figure(f"{name}, the scheduler's memory", found.rss_mb, "MB")
     if spooler:
-        yield Figure("task-spooler, the same", spooler, "jobs/s")
-        yield Figure("weft / task-spooler", ours / spooler, "", 0.3, more_is_better=True)
+        yield Figure("weft / task-spooler", ours / spooler.jobs_per_s, "", 0.3, more_is_better=True)
     if queue:
-        yield Figure("HyperQueue, the same", queue, "jobs/s")
-        yield Figure("weft / HyperQueue", ours / queue, "", 0.5, more_is_better=True)
+        yield Figure("weft / HyperQueue", ours / queue.jobs_per_s, "", 0.5, more_is_better=True)
     slurm = _slurm()
     if slurm:
         yield Figure("Slurm, the same", slurm, "jobs/s")
         yield Figure("weft / Slurm", ours / slurm, "")
-    for name, found in (("task-spooler (Debian: task-spooler)", spooler), ("HyperQueue (pip: hyperqueue)", queue)):
-        if not found:
+    for name, peer in (("task-spooler (Debian: task-spooler)", spooler), ("HyperQueue (pip: hyperqueue)", queue)):
+        if not peer:
             print(f"  not installed, so not compared with: {name}", file=sys.stderr)
 
 
-def _weft() -> tuple[float, float, float]:
+def _best(rounds: list[Round]) -> Round | None:
+    if not rounds:
+        return None
+    cpu_ms = [found.cpu_ms for found in rounds if found.cpu_ms is not None]
+    rss_mb = [found.rss_mb for found in rounds if found.rss_mb is not None]
+    return Round(max(found.jobs_per_s for found in rounds), min(cpu_ms, default=None), max(rss_mb, default=None))
+
+
+def _weft() -> Round:
     from weft.client import Client
     from weft.wire.messages import SubmitRequest, Variable
     from weft.wire.places import Places
@@ -84,12 +106,12 @@ def _weft() -> tuple[float, float, float]:
             client.operate("shutdown")
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-    return rate, cpu_ms, rss_mb
+    return Round(rate, cpu_ms, rss_mb)
 
 
-def _task_spooler() -> float:
+def _task_spooler() -> Round | None:
     if shutil.which("tsp") is None:
-        return 0.0
+        return None
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         env = {**os.environ, "TS_SOCKET": f"{root}/socket", "TMPDIR": root}
         began = time.monotonic()
@@ -99,17 +121,29 @@ def _task_spooler() -> float:
         ):
             time.sleep(0.02)
         took_s = time.monotonic() - began
+        server = _with_environment(f"TS_SOCKET={root}/socket")
+        cost = (1e3 * _cpu_s(server) / JOBS, _rss_mb(server)) if server else ()
         subprocess.run(["tsp", "-K"], env=env, check=False, capture_output=True)
-    return JOBS / took_s
+    return Round(JOBS / took_s, *cost)
 
 
-def _hyperqueue() -> float:
+def _with_environment(variable: str) -> int | None:
+    """The process that has it: once its jobs have ended, task-spooler's server alone."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                return int(folder.name)
+    return None
+
+
+def _hyperqueue() -> Round | None:
     if importlib.util.find_spec("hyperqueue") is None:
-        return 0.0
+        return None
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         command = [sys.executable, "-c", HQ, str(JOBS), str(SLOTS)]
         done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
-    return JOBS / float(done.stdout.rpartition("took ")[2])
+    took_s, cpu_s, rss_mb = map(float, done.stdout.rpartition("took ")[2].split())
+    return Round(JOBS / took_s, 1e3 * cpu_s / JOBS, rss_mb)
 
 
 def _slurm() -> float:

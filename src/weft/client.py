@@ -45,6 +45,7 @@ class Client:
         self._connect()
 
     def _connect(self) -> None:
+        self.places.check()
         if not self.places.answers():
             if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")

@@ -64,6 +64,9 @@ def options_of(cls: type) -> list[Field[Any]]:
 
 
 def _make(kind: str, group: str, spec: str) -> object:
+    if spec.endswith(":"):
+        hint = f"write {spec.rstrip(':')}, or {spec}option=value"
+        raise InputError(f"nothing follows the last colon of {kind} {spec!r}", hint=hint)
     head, *rest = canonical(spec).split(":")
     label = head
     if head.endswith(".py") or "/" in head:
@@ -193,6 +196,8 @@ def _parse(what: str, text: str, wanted: Any) -> Any:
             raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(allowed)}")
         return allowed[text]
     if origin is tuple:
+        if text == "none":
+            return ()
         return tuple(_parse(what, part, args[0]) for part in text.split("+"))
     if wanted is bool:
         return _one_of(what, text, {"on": True, "off": False, "true": True, "false": False})

@@ -10,8 +10,10 @@ import pytest
 from builders import Recording, grid, record
 from checks import double_booked, snapshot
 from weft import registry
+from weft.core.folds.snapshots import snapshot as summed_up
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
+from weft.model import Exited, Wake
 from weft.sim.generator import GANG_MIX, generate, small
 from weft.sim.simulation import prepare
 
@@ -99,6 +101,22 @@ def test_a_replay_gives_the_same_state(policy: str, model: Model) -> None:
     scheduler = fresh(recording)
     scheduler.replay(recording.facts)
     assert snapshot(scheduler.state) == snapshot(recording.state)
+
+
+@every_policy
+def test_goes_on_from_a_snapshot(policy: str) -> None:
+    """What a policy remembers may be lost with the facts that were dropped; it decides on all the same."""
+    recording = run(policy, "real")
+    half = recording.steps[: len(recording.steps) // 2]
+    before = fresh(recording)
+    before.replay(recording.facts_of(half))
+    scheduler = fresh(recording)
+    scheduler.replay(summed_up(before.state))
+    scheduler.step(Wake(before.state.now))
+    for job in list(scheduler.state.active.values()):
+        scheduler.step(Exited(before.state.now + 1, job.id, job.run, "done"))
+    assert all(job.status == "done" for job in scheduler.state.ended.values())
+    assert scheduler.state.active or not scheduler.state.waiting
 
 
 @pytest.mark.parametrize("cut", range(1, CUTS))

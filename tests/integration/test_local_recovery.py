@@ -110,7 +110,7 @@ def test_a_killed_shim_takes_its_run_with_it(tmp_path: Path) -> None:
             at = time.monotonic()
             kill(begun.shim)
             ended = await found.exited()
-            assert time.monotonic() - at < 5
+            assert time.monotonic() - at < 25
             assert (ended.why, exited(ended).how) == ("lost", "failed")
             assert "3 of its own" in ended.detail
             await gone(begun.leader)

@@ -59,7 +59,7 @@ def test_whoever_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) ->
         asked = time.monotonic()
         assert found.engine.stop("1", 1, "cancelled", 0.3)
         ended = await found.exited()
-        assert 0.3 <= time.monotonic() - asked < 5
+        assert 0.3 <= time.monotonic() - asked < 25
         assert (ended.signal, ended.why, exited(ended).how) == (9, "cancelled", "stopped")
         assert not is_alive(child)
 

@@ -113,6 +113,12 @@ class Anything(RuleBasedStateMachine):
         job = Job(f"j{self.submitted}", gpus, after=tuple(sorted(after)), batch="b", batch_limit=limit, retries=retries)
         self.tell(Submitted(self.rig.now, job))
 
+    @rule(gpus=st.integers(0, 4), first=which, limit=st.integers(0, 1))
+    def submit_after_batch(self, gpus: int, first: int, limit: int) -> None:
+        self.submitted += 1
+        after = tuple(name for name in ("b", self.pick(first)) if name is not None)
+        self.tell(Submitted(self.rig.now, Job(f"j{self.submitted}", gpus, after=after, batch="c", batch_limit=limit)))
+
     @rule(index=which, gpus=st.integers(0, 9), priority=st.integers(0, 3))
     def edit(self, index: int, gpus: int, priority: int) -> None:
         if (name := self.pick(index)) is not None:

@@ -264,3 +264,12 @@ def test_a_placement_that_raises_is_no_traceback_in_sim(capsys: Capture, here: P
     said = capsys.readouterr().err
     assert re.search(r"weft: error: Place raised ValueError: no idea \(.*broken\.py:10\)", said)
     assert "Traceback" not in said
+
+
+def test_a_policy_named_twice_and_a_weight_for_nobody_are_said(capsys: Capture) -> None:
+    policy = "fair-share:weights=ada=2+nobody=3"
+    assert main([*COMPARE, "--policies", f"{policy},fifo,fifo"]) == 0
+    said = capsys.readouterr().err
+    assert "fifo is named 2 times; it is compared once" in said
+    assert f"{policy}: no job of the trace belongs to nobody" in said
+    assert "ada" not in said.replace(policy, "")

@@ -141,9 +141,10 @@ def test_show_draws_a_picture_the_same_every_time(capsys: Capture, here: Path, n
     assert main(words) == 0
     first = (here / name).read_bytes()
     assert first.startswith(magic)
-    assert main(words) == 0
-    assert (here / name).read_bytes() == first
     assert f"drew {name}" in capsys.readouterr().err
+    assert f"{name}: exists" in fails(capsys, *words)
+    assert main([*words, "--force"]) == 0
+    assert (here / name).read_bytes() == first
 
 
 def test_show_without_matplotlib(capsys: Capture, monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
@@ -226,6 +227,14 @@ def test_convert_refuses(capsys: Capture, here: Path, words: list[str], says: st
 
 
 # ---- generate
+
+
+def test_generate_overwrites_only_by_force(capsys: Capture, here: Path) -> None:
+    (here / "b.csv").write_text("mine")
+    assert "b.csv: exists" in fails(capsys, *GENERATE, "-o", "b.csv")
+    assert (here / "b.csv").read_text() == "mine"
+    assert main([*GENERATE, "-o", "b.csv", "--force"]) == 0
+    assert (here / "b.csv").read_text() != "mine"
 
 
 def test_generate_as_asked(capsys: Capture, here: Path) -> None:

@@ -12,6 +12,7 @@ from weft import registry
 from weft.core.ports import Policy
 from weft.errors import InputError, UnknownName
 from weft.placements.packed import Packed
+from weft.policies.fair_share import FairShare
 from weft.policies.fifo import Fifo
 from weft.policies.muri import MuriL, MuriS
 from weft.policies.srsf import Srsf
@@ -51,6 +52,8 @@ SPECS: dict[str, Policy] = {
     "muri-s:packing=2:autopack=off": MuriS(packing=2, autopack=False),
     "muri-l:blossom=off:ordering=worst": MuriL(blossom=False, ordering="worst"),
     "muri-l:blossom=ON": MuriL(),
+    "fair-share:weights=ann=1e3+bob=.5": FairShare(weights=("ann=1e3", "bob=.5")),
+    "fair-share:weights=none": FairShare(),
     "shortest": Srtf(),
     "shortest-gpu": Srsf(),
     "dlas-gpu": Tiresias(),
@@ -95,6 +98,14 @@ WRONG: dict[str, str] = {
     "tiresias:thresholds=ten": "tiresias:thresholds must be a number, not 'ten'",
     "tiresias:thresholds=1+": "tiresias:thresholds must be a number, not ''",
     "tiresias:thresholds=nan": "tiresias:thresholds must be finite",
+    "tiresias:": "nothing follows the last colon of policy 'tiresias:'\n  write tiresias, or tiresias:option=value",
+    "priority:ageing_s=0": "priority: ageing_s must be above 0, or none, not 0",
+    "priority:ageing_s=-5": "priority: ageing_s must be above 0, or none, not -5",
+    "fair-share:ahead_s=-1": "fair-share: ahead_s must be 0 or more, not -1",
+    "fair-share:weights=ann=0": "fair-share: weights are written user=weight, with a weight above 0, not 'ann=0'",
+    "fair-share:weights=ann=inf": "fair-share: weights are written user=weight, with a weight above 0",
+    "fair-share:weights=ann": "fair-share: weights are written user=weight, with a weight above 0, not 'ann'",
+    "fair-share:weights=ann=1+ann=2": "fair-share: a user has two weights",
     "": "unknown policy ''",
     "nowhere/file.py:Thing": "no such file: nowhere/file.py",
     "file.py": "no class named in 'file.py'",

@@ -1,4 +1,4 @@
-"""Jobs that may not wait yet: some other job must be done first, or their batch has enough going.
+"""Jobs that may not wait yet: some other job, or all of a batch, must be done first, or their batch has enough going.
 
 A gate opens by itself: when the last job that one comes after is done, or when another of its batch has ended.
 """
@@ -16,22 +16,41 @@ class Gates:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
         self._followers: dict[JobId, dict[JobId, None]] = {}
-        """Who comes after each job."""
+        """Who comes after each job, or each batch."""
+        self._undone: dict[str, int] = {}
+        """Of each batch, how many have not ended done."""
+        self._ill: dict[str, int] = {}
+        """How many of these have ended."""
         self._going: dict[str, dict[JobId, None]] = {}
         """Of each batch, those that wait or run."""
         self._queued: dict[str, deque[JobId]] = {}
         """Of each batch, those that must wait for one of these to end."""
 
+    def meet(self, job: JobState) -> None:
+        """A job that is new here, or was here before."""
+        batch = job.job.batch
+        if batch and job.status != "done":
+            _count(self._undone, batch, 1)
+            if job.status in ENDED:
+                _count(self._ill, batch, 1)
+
+    def forget(self, job: JobState) -> None:
+        """One that has ended."""
+        if job.job.batch and job.status != "done":
+            _count(self._undone, job.job.batch, -1)
+            _count(self._ill, job.job.batch, -1)
+
     def enter(self, job: JobState) -> bool:
         """Whether this job may wait for GPUs at once; if not, `leave` of another will let it."""
         for other in job.job.after:
-            if other in self._jobs and self._jobs[other].status != "done":
+            if self._is_undone(other) and other != job.job.batch:
                 self._followers.setdefault(other, {})[job.id] = None
                 job.behind[other] = None
         return not job.behind and self._join_batch(job)
 
     def recall(self, job: JobState) -> None:
         """A job that was here before: it stands where it stood."""
+        self.meet(job)
         for other in job.behind:
             self._followers.setdefault(other, {})[job.id] = None
         batch = job.job.batch
@@ -47,8 +66,16 @@ class Gates:
         return job in self._followers
 
     def doomed(self, job: JobState) -> JobId | None:
-        """A job that it comes after and that ended otherwise than done."""
-        return next((other for other in job.behind if self._jobs[other].status in ENDED), None)
+        """What it comes after and that ended otherwise than done."""
+        return next((other for other in job.behind if self._is_ill(other)), None)
+
+    def _is_undone(self, name: str) -> bool:
+        job = self._jobs.get(name)
+        return job.status != "done" if job is not None else name in self._undone
+
+    def _is_ill(self, name: str) -> bool:
+        job = self._jobs.get(name)
+        return job.status in ENDED if job is not None else name in self._ill
 
     def leave(self, job: JobState) -> Iterator[JobState]:
         """A job has ended, or is to be looked at anew: those who may wait now, or are doomed by it."""
@@ -61,10 +88,20 @@ class Gates:
         yield from self._next_of_batch(job)
         if job.status not in ENDED:
             return
-        for name in self._followers.pop(job.id, ()):
+        done, batch = job.status == "done", job.job.batch
+        yield from self._tell(job.id, done)
+        if not batch:
+            return
+        _count(self._undone if done else self._ill, batch, -1 if done else 1)
+        if not done or batch not in self._undone:
+            yield from self._tell(batch, done)
+
+    def _tell(self, other: str, done: bool) -> Iterator[JobState]:
+        """Those who come after a job or a batch: who may wait now, or is doomed."""
+        for name in self._followers.pop(other, ()):
             follower = self._jobs[name]
-            if job.status == "done":
-                del follower.behind[job.id]
+            if done:
+                del follower.behind[other]
                 if not follower.behind and self._join_batch(follower):
                     yield follower
             elif follower.status not in ENDED:
@@ -95,3 +132,11 @@ class Gates:
                 going[follower.id] = None
                 yield follower
                 return
+
+
+def _count(counts: dict[str, int], batch: str, change: int) -> None:
+    count = counts.get(batch, 0) + change
+    if count:
+        counts[batch] = count
+    else:
+        del counts[batch]

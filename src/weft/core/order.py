@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from weft.core.ends import Ends, end_of
 from weft.core.job import JobState
-from weft.core.ports import Policy
+from weft.core.ports import Policy, Replanner
 from weft.core.queues import Queues
 from weft.core.room import Holder
 from weft.core.shapes import Family, Shape
@@ -85,7 +85,8 @@ class Order:
         """Whether the policy has a key, so that there is an order to look at."""
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
-        self._ends = Ends() if not policy.preempts and self.keyed else None
+        reserves = policy.backfill or isinstance(policy, Replanner)
+        self._ends = Ends() if self.keyed and reserves and not policy.preempts else None
         """Where nobody may be stopped, who will go by itself."""
 
     def key(self, job: JobState, now: Seconds) -> float:
@@ -334,10 +335,12 @@ class Heads(Walked):
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap = self._heap
+        heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
         while heap:
             key, stamp, job, entries, skip = heap[0]
-            if self.dropped(job.shape):
+            shape = job.shape
+            gpus = shape.gpus
+            if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
                 heappop(heap)
                 continue
             size = len(entries)

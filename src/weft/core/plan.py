@@ -34,6 +34,8 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
     if policy.backfill and not policy.preempts:
         backfill(state, order, placement, decide)
         return
+    if not policy.preempts and reach.still_blocked():
+        return
     settled = reach.settled_at == floor.version and not order.rising and not floor.leaving
     nothing_new = settled and order.all_want_whole_gpus()
     walk, heads = Walk(state, placement, decide), order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
@@ -48,6 +50,7 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
             if policy.preempts and shape.gpus and _make_room(walk, order, reach, shape, key, stamp):
                 continue
         if not policy.backfill:
+            reach.block(job)
             return
         heads.fail(shape)
     reach.settled_at = floor.version

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 
 from weft.core.free import Free, members
+from weft.core.job import JobState
 from weft.core.order import KEY_ROUNDING, Order
 from weft.core.room import Room
 from weft.core.shapes import Shape
@@ -39,22 +40,37 @@ class Reach:
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
         """The floor's version after the last walk: while it stays, whoever did not fit does not fit."""
+        self._blocked: tuple[JobState, int] | None = None
+        """Who held up all others when last looked at, and the floor's version then."""
+
+    def block(self, job: JobState) -> None:
+        """Nobody starts before this job, and it does not fit."""
+        self._blocked = job, self._state.floor.version
+
+    def still_blocked(self) -> bool:
+        """Whether the same job holds up all others still: nothing has changed, and nobody better has come."""
+        if self._blocked is None or self._order.fresh:
+            return False
+        job, version = self._blocked
+        return job.status == "waiting" and version == self._state.floor.version
 
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""
         floor = self._state.floor
-        known = self._findings.get(shape) if self._knows(shape) else None
-        if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising:
+        known = self._findings.get(shape)
+        if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising or not self._knows(shape):
             return False
-        changed = floor.changed_since(known.seen)
-        if changed is None:
-            return False
-        for node in members(known.stale | changed):
-            if self._can(floor.rooms[node], shape, key, stamp):
-                known.able |= 1 << node
-            else:
-                known.able &= ~(1 << node)
-        known.key, known.stamp, known.stale, known.seen = key, stamp, 0, floor.version
+        if known.seen != floor.version or known.stale:
+            changed = floor.changed_since(known.seen)
+            if changed is None:
+                return False
+            able, looked_at = known.able, known.stale | changed
+            while looked_at:
+                bit = looked_at & -looked_at
+                looked_at ^= bit
+                able = able | bit if self._can(floor.rooms[bit.bit_length() - 1], shape, key, stamp) else able & ~bit
+            known.able, known.stale, known.seen = able, 0, floor.version
+        known.key, known.stamp = key, stamp
         return not self._suffices(shape, known.able)
 
     def _knows(self, shape: Shape) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from weft.core.floor import Floor
 from weft.core.folds import jobs, nodes, plans, runs, snapshots
 from weft.core.gates import Gates
-from weft.core.job import ACTIVE, JobState, Status
+from weft.core.job import ACTIVE, ENDED, JobState, Status
 from weft.core.room import Occupant
 from weft.core.shapes import Shape
 from weft.model import (
@@ -186,13 +186,15 @@ class State:
         ending = [(job, status, why)]
         while ending:
             job, status, why = ending.pop()
+            if job.status in ENDED:  # doomed by a job and by its batch
+                continue
             if job.status in ACTIVE:
                 self._off(job, at)
             else:
                 self.waiting.pop(job.id, None)
             job.status, job.ended_at, job.why = status, at, why
             self.ended[job.id] = self.touched[job.id] = job
-            if not (job.job.batch_limit or job.behind or self.gates.matters(job.id)):
+            if not (job.job.batch or job.behind or self.gates.matters(job.id)):
                 continue
             for follower in self.gates.leave(job):
                 if self.gates.doomed(follower) is None:

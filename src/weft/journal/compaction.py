@@ -6,6 +6,7 @@ journal as it was, or as it is to be.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Final
 
 from weft.core.folds.snapshots import snapshot
 from weft.core.state import State
+from weft.errors import JournalError
 from weft.journal.codec import encode_line
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Alarm, Fact
@@ -24,7 +26,16 @@ PATIENCE_S: Final = 30.0
 
 
 def compact(path: str | os.PathLike[str]) -> bool:
-    """False where it is not the moment: a key has just stepped."""
+    """False where it is not the moment: somebody else is at it, or a key has just stepped."""
+    with open(os.open(f"{os.fspath(path)}-compaction", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return _compact(path)
+
+
+def _compact(path: str | os.PathLike[str]) -> bool:
     with SqliteJournal(path, readonly=True) as journal:
         until, state, alarm = len(journal), State(), None
         for fact in islice(journal.read(), _facts_in(journal, until)):
@@ -36,8 +47,10 @@ def compact(path: str | os.PathLike[str]) -> bool:
     facts = iter([*snapshot(state), Alarm(state.now, alarm)])
     db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
     try:
-        _write(db, facts)
-        _turn(db, until)
+        base = _base(db)
+        if base > until:
+            return False
+        _turn(db, until, base, _write(db, facts))
         _drop(db, until)
     finally:
         db.close()
@@ -50,8 +63,13 @@ def _facts_in(journal: SqliteJournal, until: int) -> int:
     return until if not base else journal.snapshot_size + until - base
 
 
-def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> None:
-    """The new snapshot, beside the old."""
+def _base(db: sqlite3.Connection) -> int:
+    row = db.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> int:
+    """The new snapshot, beside the old; how many facts it has."""
     db.execute("DROP TABLE IF EXISTS snapshot_new")
     db.execute("CREATE TABLE snapshot_new (position INTEGER PRIMARY KEY, body TEXT NOT NULL)")
     position = 0
@@ -61,11 +79,16 @@ def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> None:
         db.execute("BEGIN IMMEDIATE")
         db.executemany("INSERT INTO snapshot_new VALUES (?, ?)", rows)
         db.execute("COMMIT")
+    return position
 
 
-def _turn(db: sqlite3.Connection, base: int) -> None:
-    """From here on the new snapshot counts."""
+def _turn(db: sqlite3.Connection, base: int, before: int, facts: int) -> None:
+    """From here on the new snapshot counts, if it is whole and nothing else took its place meanwhile."""
     db.execute("BEGIN IMMEDIATE")
+    (found,) = db.execute("SELECT count(*) FROM snapshot_new").fetchone()
+    if found != facts or _base(db) != before:
+        db.execute("ROLLBACK")
+        raise JournalError("another compaction is at work: this one is given up")
     db.execute("DROP TABLE IF EXISTS snapshot")
     db.execute("ALTER TABLE snapshot_new RENAME TO snapshot")
     db.execute("INSERT OR REPLACE INTO meta VALUES ('base', ?)", (str(base),))

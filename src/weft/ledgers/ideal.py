@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.model import (
     Cancelled,
+    Edited,
     Exited,
     Fact,
     Job,
@@ -16,6 +17,7 @@ from weft.model import (
     NodeJoined,
     NodeLost,
     Progressed,
+    Recalled,
     Start,
     Submitted,
 )
@@ -58,7 +60,11 @@ class Ideal:
             case NodeLost(node=lost):
                 self._nodes.pop(lost, None)
                 self._cluster = sum(self._nodes.values())
-            case Submitted(job=job):
+            case Recalled(job=job, past=past):
+                self._submit(job)
+                if past.ended_at is not None:
+                    self._alive.discard(job.id)
+            case Submitted(job=job) | Edited(job=job):
                 self._submit(job)
             case Progressed(job=job_id, remaining_s=float(left_s)) | Exited(job=job_id, remaining_s=float(left_s)):
                 self._advance(job_id, left_s / self.iteration_s[job_id])

@@ -250,7 +250,7 @@ class LocalEngine:
                 if fate == "lost":
                     evidence = self._examine(run)  # it may have written its record just before it went
                     fate = "finished" if evidence.ended else "lost"
-                if fate == "unclear" or (fate == "unclaimed" and not recovery.fence(folder)):
+                if fate == "unclear" or (fate == "unclaimed" and not _fenced(folder)):
                     await asyncio.sleep(0.01)
                     continue
                 await self._conclude(run, fate, evidence)
@@ -287,6 +287,9 @@ class LocalEngine:
         sure = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
         marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", sure)
         survivors = await asyncio.to_thread(kill_survivors, marks, leader)
+        if evidence.record is None and not survivors:  # claimed, but not even that was written: it never got further
+            self._never_started(run, "whoever was to start it got no further than its name")
+            return
         detail = f"the process that kept it was killed; {survivors} of its own were left and have been killed"
         self._lose(run, "lost", detail)
 
@@ -320,3 +323,10 @@ class LocalEngine:
                 "params": dict(order.params),
             }
         )
+
+
+def _fenced(folder: str) -> bool:
+    try:
+        return recovery.fence(folder)
+    except OSError:  # a full disk: it is tried again
+        return False

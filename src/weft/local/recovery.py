@@ -16,6 +16,7 @@ A shim creates the record as `claim.json`; it becomes `started.json`, then `exit
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,10 +95,9 @@ def fence(folder: str) -> bool:
         handle = os.open(f"{folder}/{files.CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return False
-    try:
+    with contextlib.suppress(OSError):  # on a full disk the empty file keeps shims off, too
         files.write_all(handle, files.to_json({"fenced": True}))
-    finally:
-        os.close(handle)
+    os.close(handle)
     # the name is free again once a shim has started the run
     if any(os.path.exists(f"{folder}/{name}") for name in (files.STARTED, files.EXIT)):
         os.unlink(f"{folder}/{files.CLAIM}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
+from math import inf
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.ledgers.usage import Usage
@@ -29,8 +30,15 @@ class FairShare(Replanner):
     def __post_init__(self) -> None:
         if self.half_life_s <= 0:
             raise ValueError(f"half_life_s must be above 0, not {self.half_life_s}")
-        for text in self.weights:
-            _weight(text)
+        if self.ahead_s < 0:
+            raise ValueError(f"ahead_s must be 0 or more, not {self.ahead_s:g}")
+        if len(self.users) < len(self.weights):
+            raise ValueError("a user has two weights")
+
+    @property
+    def users(self) -> dict[str, float]:
+        """Those that have a weight of their own."""
+        return dict(_weight(text) for text in self.weights)
 
     def key(self, job: JobView, now: Seconds) -> float:
         """Among one user's jobs: first come, first served."""
@@ -40,7 +48,7 @@ class FairShare(Replanner):
         return job.job.user
 
     def rank(self, view: View) -> Iterator[Ask]:
-        usage, weights = view.memo, dict(_weight(text) for text in self.weights)
+        usage, weights = view.memo, self.users
 
         def place(user: Hashable, first: JobView) -> tuple[float, int, Hashable]:
             charged = usage.used(user, view.now) + self.ahead_s * usage.held.get(user, 0)
@@ -68,7 +76,11 @@ class FairShare(Replanner):
 
 
 def _weight(text: str) -> tuple[str, float]:
-    user, equals, weight = text.partition("=")
-    if not equals or not weight.replace(".", "", 1).isdigit() or float(weight) <= 0:
+    user, equals, written = text.partition("=")
+    try:
+        weight = float(written)
+    except ValueError:
+        weight = 0.0
+    if not equals or not 0 < weight < inf:
         raise ValueError(f"weights are written user=weight, with a weight above 0, not {text!r}")
-    return user, float(weight)
+    return user, weight

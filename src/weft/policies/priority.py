@@ -23,7 +23,11 @@ class Priority(Policy):
     preempts: bool = False
     """Stop runs of lower priority for higher."""
 
+    def __post_init__(self) -> None:
+        if self.ageing_s is not None and self.ageing_s <= 0:
+            raise ValueError(f"ageing_s must be above 0, or none, not {self.ageing_s:g}")
+
     def key(self, job: JobView, now: Seconds) -> float:
-        if self.ageing_s:
+        if self.ageing_s is not None:
             return job.submitted_at / self.ageing_s - job.job.priority
         return float(-job.job.priority)

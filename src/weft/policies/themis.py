@@ -34,7 +34,7 @@ class Themis(Replanner):
         if not jobs or not view.gpus:
             return []
         share = self._shares(jobs, view)
-        first = sorted(range(len(jobs)), key=lambda i: -_claim(jobs[i], share[i], view.now))
+        first = sorted(range(len(jobs)), key=lambda i: (-_claim(jobs[i], share[i], view.now), -share[i]))
         trial = view.trial()
         chosen = [jobs[i] for i in first if trial.fits(jobs[i].shape)]
         chosen.sort(key=lambda job: -job.gpus)

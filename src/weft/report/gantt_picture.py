@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
 from weft.report import style
@@ -16,6 +18,12 @@ TINTS: Final = ("#4d9cc9", "#e08b4a", "#4dbb9b", "#dba1c1", "#edbc4d", "#9bd2f0"
 ROOM_FOR_A_NAME: Final = 0.012
 """Of the width, per letter."""
 NODE_NAMES: Final = 20
+NAME_INCHES: Final = 0.09
+TALLEST: Final = 6.8
+"""Inches: of a name, and of all rows at the most."""
+
+Box = tuple[float, float, float, float]
+"""From and to, in seconds and in rows."""
 
 
 def gantt_png(gantt: Gantt) -> bytes:
@@ -28,7 +36,9 @@ def gantt_png(gantt: Gantt) -> bytes:
         last = gantt.until_s / scale or 1.0
         if gantt.density is None:
             for bar in gantt.bars:
-                _draw(axes, bar, scale, last)
+                _draw(axes, bar, scale)
+            for bar, x, y in labels(gantt.bars, gantt.until_s, rows):
+                axes.annotate(style.label(bar.job), (x / scale, y), fontsize=6, ha="center", va="center")
         else:
             _heat(axes, gantt, last)
         axes.set_xlim(0, last)
@@ -47,14 +57,49 @@ def _caption(gantt: Gantt) -> str:
     return f"a row per {'node' if gantt.by_node else 'GPU'}; the brighter, the more jobs at a time"
 
 
-def _draw(axes: Axes, bar: Bar, scale: float, last: float) -> None:
+def labels(bars: Sequence[Bar], until_s: float, rows: int) -> Iterator[tuple[Bar, float, float]]:
+    """Bars with room for a name, and its middle (time, row): names hide neither each other nor who is beside."""
+    tall = max(0.9, rows * NAME_INCHES / TALLEST)
+    taken: dict[int, list[tuple[Box, str]]] = {}
+    for bar in bars:
+        if bar.lanes > 1:
+            _take(taken, _box(bar), bar.job)
+    for bar in bars:
+        start, end, top, bottom = _box(bar)
+        wide = ROOM_FOR_A_NAME * until_s * (len(bar.job) + 1)
+        if end - start < wide or bottom - top < tall:
+            continue
+        x, y = (start + end) / 2, (top + bottom) / 2
+        name = x - wide / 2, x + wide / 2, y - tall / 2, y + tall / 2
+        if not any(_overlap(name, box) and job != bar.job for row in _rows(name) for box, job in taken.get(row, ())):
+            _take(taken, name, "")
+            yield bar, x, y
+
+
+def _box(bar: Bar) -> Box:
+    height = bar.rows / bar.lanes
+    top = bar.row + bar.lane * height
+    return bar.start_s, bar.end_s, top, top + height
+
+
+def _take(taken: dict[int, list[tuple[Box, str]]], box: Box, job: str) -> None:
+    for row in _rows(box):
+        taken.setdefault(row, []).append((box, job))
+
+
+def _rows(box: Box) -> range:
+    return range(floor(box[2]), ceil(box[3]))
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def _draw(axes: Axes, bar: Bar, scale: float) -> None:
     height = bar.rows / bar.lanes
     top, start, width = bar.row + bar.lane * height, bar.start_s / scale, (bar.end_s - bar.start_s) / scale
     tint = TINTS[sum(map(ord, bar.job)) % len(TINTS)]
     axes.broken_barh([(start, width)], (top, height), facecolor=tint, edgecolor=style.PAPER, linewidth=0.4)
-    if height >= 0.9 and width >= ROOM_FOR_A_NAME * last * (len(bar.job) + 1):
-        middle = start + width / 2, top + height / 2
-        axes.annotate(style.label(bar.job), middle, fontsize=6, ha="center", va="center", annotation_clip=True)
 
 
 def _heat(axes: Axes, gantt: Gantt, last: float) -> None:

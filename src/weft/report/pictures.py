@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.report import style
@@ -35,8 +35,13 @@ class Picture(NamedTuple):
     svg: str
 
 
-def pictures(series: Sequence[Series], outcomes: Sequence[Outcome], base: Outcome | None) -> Iterator[Picture]:
-    """Those for which there is something to draw."""
+def pictures(
+    series: Sequence[Series],
+    outcomes: Sequence[Outcome],
+    base: Outcome | None,
+    bounds: Mapping[str, float] | None = None,
+) -> Iterator[Picture]:
+    """Those for which there is something to draw; `bounds` are what no policy can beat."""
     with style.styled():
         if any(len(each.drawn.jcts_s) for each in series):
             yield _picture("jct", "Distribution of job completion times", _jct(series))
@@ -46,7 +51,9 @@ def pictures(series: Sequence[Series], outcomes: Sequence[Outcome], base: Outcom
             unit = "mean of waiting time / remaining time"
             yield _picture("blocking", "Blocking index over time", _over_time(series, unit, _blocking))
         if base is not None:
-            yield _picture("normalised", f"Figures relative to {style.label(base.policy)}", _bars(outcomes, base))
+            yield _picture(
+                "normalised", f"Figures relative to {style.label(base.policy)}", _bars(outcomes, base, bounds or {})
+            )
 
 
 def _picture(name: str, title: str, drawn: Figure) -> Picture:
@@ -116,7 +123,8 @@ def _time(series: Sequence[Series]) -> tuple[float, str]:
     return style.time_unit(_last_s(series))
 
 
-def _bars(outcomes: Sequence[Outcome], base: Outcome) -> Figure:
+def _bars(outcomes: Sequence[Outcome], base: Outcome, bounds: Mapping[str, float]) -> Figure:
+    """Bars from 1: up is worse than the baseline, down is better."""
     able = [each for each in outcomes if not each.failed]
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
@@ -126,7 +134,8 @@ def _bars(outcomes: Sequence[Outcome], base: Outcome) -> Figure:
         ratios = {group: found for group, key in enumerate(RELATIVE) if (found := ratio(each, base, key)) is not None}
         every += ratios.values()
         bars = axes.bar(
-            [group - 0.43 + (at + 0.5) * width for group in ratios], list(ratios.values()), width * 0.9,
+            [group - 0.43 + (at + 0.5) * width for group in ratios], [found - 1 for found in ratios.values()],
+            width * 0.9, bottom=1.0,
             label=style.label(each.policy), color=style.colour(at), edgecolor=style.PAPER, hatch=style.hatch(at),
             linewidth=0, yerr=_errors(each, base), error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
         )  # fmt: skip
@@ -134,14 +143,30 @@ def _bars(outcomes: Sequence[Outcome], base: Outcome) -> Figure:
             values = [f"{found:.2f}" if found < 9.95 else f"{found:.0f}" for found in ratios.values()]
             box = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4}
             axes.bar_label(bars, values, rotation=90, fontsize=6.5, padding=2.5, bbox=box)
-    axes.axhline(1.0, color=style.INK, linewidth=0.8, zorder=0.9)
-    style.ratios(axes, min(every), max(every))
+    every += _draw_bounds(axes, base, bounds)
+    axes.axhline(1.0, color=style.INK, linewidth=0.8, zorder=2.5)
+    logarithmic = style.ratios(axes, min(every), max(every))
     axes.set_xticks(range(len(RELATIVE)), [FIGURES[key].replace(" JCT", "\nJCT") for key in RELATIVE])
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
-    axes.set_ylabel(f"times that of {style.label(base.policy)}\n(smaller is better)")
+    scale = "logarithmic; smaller is better" if logarithmic else "smaller is better"
+    axes.set_ylabel(f"times that of {style.label(base.policy)}\n({scale})")
     _legend(axes)
     return drawn
+
+
+def _draw_bounds(axes: Axes, base: Outcome, bounds: Mapping[str, float]) -> list[float]:
+    """A line across each group of bars for which there is a bound; relative to the baseline as they are."""
+    found = {
+        group: bounds[key] / known.mean
+        for group, key in enumerate(RELATIVE)
+        if bounds.get(key) and (known := base.figures[key]) and known.mean
+    }
+    if found:
+        lefts, rights = [group - 0.45 for group in found], [group + 0.45 for group in found]
+        look: dict[str, Any] = {"colors": style.INK, "linestyles": "dashed", "linewidth": 1.1, "zorder": 2.6}
+        axes.hlines(list(found.values()), lefts, rights, label="lower bound", **look)
+    return list(found.values())
 
 
 def _pending(timeline: Timeline) -> NDArray[np.float64]:

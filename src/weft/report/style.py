@@ -153,16 +153,17 @@ def log_from_one(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def ratios(axes: Axes, low: float, high: float) -> None:
-    """A y axis for ratios around 1: logarithmic where they are far apart."""
+def ratios(axes: Axes, low: float, high: float) -> bool:
+    """A y axis for ratios around 1: logarithmic where they are far apart; whether it is."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if high / max(low, 1e-9) <= FAR_APART:
         axes.set_ylim(0, high * 1.22)
-        return
+        return False
     axes.set_yscale("log")
     axes.set_ylim(low / 2, high * 2.2)
     steps = [step * 10.0**power for power in range(-3, 7) for step in (1, 2, 5)]
     axes.yaxis.set_major_locator(FixedLocator([step for step in steps if low / 2 <= step <= high * 2.2]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    return True

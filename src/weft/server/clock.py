@@ -6,15 +6,19 @@ import time
 from collections.abc import Callable
 
 
+def _since_boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Clock:
-    """The wall's time when it was made, and from then on by a clock that does not jump."""
+    """The wall's time when it was made, and then by a clock that neither jumps nor stops while a laptop sleeps."""
 
     def __init__(
         self,
         at_least: float = 0.0,
         *,
         wall: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
+        steady: Callable[[], float] = _since_boot,
     ) -> None:
         self._steady = steady
         self._offset = max(wall(), at_least) - steady()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
@@ -67,7 +68,8 @@ class Desk:
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
-        for spec, jobs in zip(request.jobs, made, strict=True):
+        for at in _first_things_first(made):
+            spec, jobs = request.jobs[at], made[at]
             for job in jobs:
                 self._know(job)
                 events.append(Submitted(now, job))
@@ -119,9 +121,13 @@ class Desk:
     def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
-        number, self._next = str(self._next), self._next + 1
         task = replace(job.job.task or Task(), key="")
-        again = replace(job.job, id=number, after=(), batch="", batch_limit=0, task=task)
+        again = replace(job.job, id=str(self._next), after=(), batch="", batch_limit=0, task=task)
+        try:
+            self._intake.check(again)
+        except InputError as error:
+            return error.what
+        self._next += 1
         return Submitted(now, again)
 
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
@@ -163,7 +169,8 @@ class Desk:
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
             gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, declared_s=job.declared_s, group=task.group,
+            comment=task.comment, group=task.group,
+            declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
             gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
@@ -175,12 +182,26 @@ class Desk:
     def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
         """These jobs, and all that they come after."""
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
+        batches: dict[str, list[JobId]] = {}
+        for each in state.jobs.values():
+            if each.job.batch:
+                batches.setdefault(each.job.batch, []).append(each.id)
         while left:
             job = left.pop()
-            if job not in found and job in state.jobs:
-                found.add(job)
-                left += state.jobs[job].job.after
+            if job in found:
+                continue
+            found.add(job)
+            left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
         return found
+
+
+def _first_things_first(made: Sequence[Sequence[Job]]) -> Iterable[int]:
+    """The jobs of a request in an order in which none comes before one that it comes after."""
+    at_of = {name: at for at, jobs in enumerate(made) for job in jobs for name in (job.id, job.batch) if name}
+    after = {at: {at_of[name] for job in jobs for name in job.after if name in at_of} for at, jobs in enumerate(made)}
+    if not any(after.values()):
+        return range(len(made))
+    return TopologicalSorter(after).static_order()
 
 
 VERBS: Final[dict[str, Verb]] = {

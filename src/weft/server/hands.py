@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from weft.core.state import State
 from weft.local.engine import LocalEngine
@@ -13,8 +14,17 @@ from weft.local.exits import exited
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
-from weft.model import Decision, Event, NodeId, Seconds, Start, Started, Stop, Task
+from weft.model import Decision, Event, Exited, NodeId, Paused, Seconds, Start, Started, Stop, Task
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
+QUICK_S: Final = 1.0
+MOST_QUICK: Final = 100
+"""A job that asks again and again to be run anew, and ends within a second each time, is not."""
+PAUSES: Final = {
+    "disk-full": (DISK_FLOOR, "no space was left to start a job"),
+    "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
+}
+"""What keeps every job from starting, not only this one. Upkeep ends it."""
 log = logging.getLogger(__name__)
 Tell = Callable[[Callable[[Seconds], Sequence[Event]]], None]
 
@@ -93,7 +103,8 @@ class Hands:
             if job is not None and job.status == "running":  # adopted: it has been told already
                 return []
             return [Started(now, report.job, report.run)]
-        return [self._exit(report, now)]
+        pause = PAUSES.get(report.why)
+        return [*([Paused(now, *pause)] if pause else []), self._exit(report, now)]
 
     def _exit(self, report: RunExited, now: Seconds) -> Event:
         assert self._state is not None
@@ -101,4 +112,6 @@ class Hands:
         task = (job.job.task if job is not None else None) or Task()
         tries = job.requeues if job is not None else 0
         fact = exited(report, requeue_exits=task.requeue_exits, tries=tries)
+        if fact.how == "requeued" and report.ran_s < QUICK_S and tries >= MOST_QUICK:
+            return Exited(now, fact.job, fact.run, "failed", code=fact.code, why="requeue-loop")
         return type(fact)(now, fact.job, fact.run, fact.how, fact.remaining_s, fact.code, fact.why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,10 @@ from weft.wire.values import array, name
 DEFAULT_MEMORY_MB: Final = 4096
 MOST_JOBS: Final = 100_000
 """Of one request, array tasks counted."""
+MOST_LINKS: Final = 1_000_000
+"""Of one request: each job with each that it comes after; an array counts as one."""
+LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
+_NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
 """The jobs that a reference means."""
 
@@ -51,11 +56,7 @@ class Intake:
 
     def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
         job = self._job(spec, request, job_id)
-        check_job(job)
-        self._check_program(job)
-        reason = self._feasible.why_not(job)
-        if reason:
-            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
+        self._check(job)
         if not spec.array:
             return [job]
         indices, limit = array(spec.array)
@@ -65,6 +66,18 @@ class Intake:
                     task=replace(task, array_index=index, array_size=len(indices)))
             for index in indices
         ]  # fmt: skip
+
+    def check(self, job: Job) -> None:
+        """Raises if this machine could not run it."""
+        self._found.clear()
+        self._check(job)
+
+    def _check(self, job: Job) -> None:
+        check_job(job)
+        self._check_program(job)
+        reason = self._feasible.why_not(job)
+        if reason:
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
 
     def _hint(self) -> str:
         if self._node.gpus:
@@ -147,15 +160,20 @@ class Intake:
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
         """Puts in whom each comes after; a circle is refused."""
         inside: dict[int, set[int]] = {}
+        links = 0
         for at, spec in enumerate(request.jobs):
             after: dict[JobId, None] = {}
             for ref in spec.after:
                 if ref.startswith("#"):
                     other = _number(ref, len(made))
                     inside.setdefault(at, set()).add(other)
-                    after.update(dict.fromkeys(job.id for job in made[other]))
+                    after.update(dict.fromkeys(job.batch or job.id for job in made[other]))
                 else:
                     after.update(dict.fromkeys(self._known(ref, resolve, request, at)))
+            links += len(after) * len(made[at])
+            if links > MOST_LINKS:
+                error = InputError(f"after: more than {MOST_LINKS:,} dependencies at once", hint=LINKS_HINT)
+                raise _about(request, at, error)
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
         circle = _circle(inside)
@@ -166,10 +184,17 @@ class Intake:
 
     def _known(self, ref: str, resolve: Resolve, request: SubmitRequest, at: int) -> list[JobId]:
         try:
-            return resolve(ref)
+            return _by_batch(ref, resolve(ref))
         except NotFound:
             error = InputError(f"after: there is no job {ref[:80]!r}", hint="weft queue -a lists them")
             raise _about(request, at, error) from None
+
+
+def _by_batch(ref: str, found: list[JobId]) -> list[str]:
+    """With one entry for all tasks of an array, where its number was said: they are one batch."""
+    if not _NUMBERS.fullmatch(ref) or ("-" not in ref and not found[0].startswith(f"{ref}_")):
+        return found
+    return list(dict.fromkeys(job.partition("_")[0] for job in found))
 
 
 def _number(ref: str, count: int) -> int:
@@ -183,20 +208,22 @@ def _circle(after: dict[int, set[int]]) -> list[int]:
     """Those on a circle, in order; empty where there is none."""
     done: set[int] = set()
     for start in after:
-        path: list[int] = []
+        if start in done:
+            continue
+        path: dict[int, None] = {start: None}
         stack = [(start, iter(sorted(after.get(start, ()))))]
-        path.append(start)
         while stack:
             at, others = stack[-1]
             following = next(others, None)
             if following is None:
                 done.add(at)
                 stack.pop()
-                path.pop()
+                del path[at]
             elif following in path:
-                return [*path[path.index(following) :], following]
+                way = list(path)
+                return [*way[way.index(following) :], following]
             elif following not in done:
-                path.append(following)
+                path[following] = None
                 stack.append((following, iter(sorted(after.get(following, ())))))
     return []
 

@@ -43,13 +43,16 @@ async def read_log(running: Running, request: LogsRequest) -> AsyncIterator[byte
 async def _one_run(running: Running, job: str, run: int, follow: bool, tail: int) -> AsyncIterator[bytes]:
     path = os.path.join(files.run_dir(str(running.places.jobs), job, run), files.LOG)
     file: BinaryIO | None = None
+    end: int | None = None
     try:
         while True:
             over = _is_over(running, job, run)
             if file is None and os.path.exists(path):
                 file = open(path, "rb")  # noqa: SIM115
-                file.seek(_tail_start(file, tail))
-            while file is not None and (text := file.read(CHUNK)):
+                size = file.seek(0, os.SEEK_END)
+                end = None if follow else size  # or a job that writes as fast as it is read would never be read up
+                file.seek(_tail_start(file, size, tail))
+            while file is not None and (text := file.read(CHUNK if end is None else min(CHUNK, end - file.tell()))):
                 yield text
                 await asyncio.sleep(0)
             if over or not follow:
@@ -67,9 +70,9 @@ def _is_over(running: Running, job: str, run: int) -> bool:
     return state is None or state.run > run or (state.run == run and not state.active) or state.ended_at is not None
 
 
-def _tail_start(file: BinaryIO, lines: int) -> int:
-    """Where the last lines begin."""
-    at = end = file.seek(0, os.SEEK_END)
+def _tail_start(file: BinaryIO, end: int, lines: int) -> int:
+    """Where the last lines before the end begin."""
+    at = end
     if not lines:
         return 0
     found = 0

@@ -14,13 +14,15 @@ from typing import Any, Final, Protocol
 
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError, Refused
-from weft.model import Alarm, Decision, Event, Fact, Paused, Seconds, Wake
+from weft.model import Alarm, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Wake
 from weft.server.clock import Clock
 
 Make = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time: what happened, and the answer to whoever brought it."""
 RETRY_S: Final = 1.0
 POLICY_FAILED: Final = "PolicyFailed"
+DISK_FLOOR: Final = "DiskFloor"
+FILE_LIMIT: Final = "FileLimit"
 CLOSING: Final = "Closing"
 """It ends, and what runs is killed: the next scheduler goes on."""
 log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ class Loop:
     ) -> None:
         self.scheduler, self._journal, self.clock, self._carry_out = scheduler, journal, clock, carry_out
         self._waiting: list[tuple[Make, asyncio.Future[Any] | None]] = []
-        self._scheduled = False
+        self._scheduled = self._is_open = False
         self._alarm: asyncio.TimerHandle | None = None
         self.changed = asyncio.Condition()
         """Told whenever facts have been journalled."""
@@ -57,7 +59,15 @@ class Loop:
 
     def _enter(self, make: Make, answer: asyncio.Future[Any] | None) -> None:
         self._waiting.append((make, answer))
-        if not self._scheduled:
+        self._schedule()
+
+    def open(self) -> None:
+        """From now on turns are taken; what came before makes up the first."""
+        self._is_open = True
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._is_open and not self._scheduled and self._waiting:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
 
@@ -105,9 +115,21 @@ class Loop:
             if type(decision) is Alarm:
                 self._set_alarm(decision.due)
             else:
-                self._carry_out(decision)
+                self._do(decision)
         asyncio.get_running_loop().create_task(self._notify())
         return True
+
+    def _do(self, decision: Decision) -> None:
+        """What cannot be carried out is news too: a run that cannot start has failed, a stop is tried again."""
+        try:
+            self._carry_out(decision)
+        except Exception as error:
+            log.exception("could not carry out %s", decision)
+            if isinstance(decision, Start):
+                job, run, why = decision.job, decision.run, f"start-failed: {error}"
+                self.tell(lambda now: [Exited(now, job, run, "failed", why=why[:200])])
+            elif isinstance(decision, Stop):
+                asyncio.get_running_loop().call_later(RETRY_S, self._do, decision)
 
     async def _notify(self) -> None:
         async with self.changed:

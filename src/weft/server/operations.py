@@ -35,6 +35,7 @@ async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any
 
 
 async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
+    running.try_policy_again()
     await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)], None))
     return {"paused": False}
 
@@ -73,6 +74,7 @@ async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, An
         "platform": platform.platform(),
         "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
         "policy": running.policy,
+        "paused_for": dict(state.paused),
         "node": running.node.id,
         "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in running.node.gpus],
         "gpus_from": running.machine.source,

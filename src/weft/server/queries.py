@@ -94,9 +94,9 @@ class Queries:
     def _history(self, request: QueryRequest) -> dict[str, Any]:
         """Those that have ended, the last first."""
         ended = reversed(self._state.ended.values())
-        recent = (job for job in ended if (job.ended_at or 0.0) >= request.since)
-        shown = list(islice(recent, _limit(request)))
-        return {"jobs": [self._row(job, None) for job in shown], "more": len(self._state.ended) - len(shown)}
+        recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
+        shown = recent[: _limit(request)]
+        return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
         numbers = self._running.numbers

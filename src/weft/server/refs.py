@@ -47,7 +47,7 @@ def _resolve(state: State, ref: str) -> list[JobId]:
         first, until = int(span[1]), int(span[2])
         if until - first > MOST:
             raise NotFound(f"{ref} are more than {MOST:,} jobs")
-        found = [job for number in range(first, until + 1) for job in _numbered(state, str(number))]
+        found = _between(state, first, until)
     else:
         found = _numbered(state, ref) or _named(state, ref)
     if not found:
@@ -60,6 +60,16 @@ def _numbered(state: State, number: str) -> list[JobId]:
     if number in state.jobs:
         return [number]
     return [job for job in state.jobs if job.startswith(f"{number}_")] if number.isdecimal() else []
+
+
+def _between(state: State, first: int, until: int) -> list[JobId]:
+    """All of these numbers, arrays' tasks too, by number: one look at each job, however many numbers are not there."""
+    found: list[tuple[int, JobId]] = []
+    for job in state.jobs:
+        number = job.partition("_")[0]
+        if number.isdecimal() and first <= int(number) <= until and str(int(number)) == number:
+            found.append((int(number), job))
+    return [job for _, job in sorted(found, key=lambda each: each[0])]
 
 
 def _named(state: State, name: str) -> list[JobId]:

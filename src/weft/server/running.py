@@ -8,21 +8,23 @@ import getpass
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from weft import registry
 from weft.core.job import JobState
 from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
-from weft.errors import Refused
+from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.local.gpus import Machine
 from weft.local.nvml import NoDriver, Nvml
-from weft.model import Event, Node, NodeJoined, NodeLost, Resumed
+from weft.model import Event, NodeJoined, NodeLost, Resumed
 from weft.server.clock import Clock
 from weft.server.desk import Desk
+from weft.server.devices import load_devices, save_devices
 from weft.server.hands import Hands
-from weft.server.loop import CLOSING, RETRY_S, Loop
+from weft.server.loop import CLOSING, POLICY_FAILED, RETRY_S, Loop, blame
 from weft.server.numbers import GpuNumbers
 from weft.server.operations import operate
 from weft.server.progress import Progress
@@ -52,9 +54,11 @@ class Running:
         self.journal = SqliteJournal(places.database)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
+        self.policy_failed = ""
+        """What the policy raised, while a plain one keeps the books in its place."""
         self.scheduler = self._replayed()
-        self.machine = machine
-        self.node = self._settle_node(machine.node)
+        machine = self._settle_machine(machine)
+        self.machine, self.node = machine, machine.node
         self.numbers = GpuNumbers(self.node.id, [device.index for device in machine.devices])
         self.hands = Hands(self.node.id, machine, places.jobs, places.runtime, places.progress)
         self.sentry = Sentry(machine, nvml)
@@ -67,30 +71,53 @@ class Running:
         """When something was last queued, running or asked."""
 
     def _replayed(self) -> Scheduler:
-        policy = registry.policy(self.settings.policy)
+        """With a policy that raises, first come first served: paused, but everything can be read, cancelled and end."""
+        try:
+            scheduler, self.policy_failed = self._with(self.settings.policy), ""
+        except (InputError, JournalError):
+            raise
+        except Exception as error:
+            log.exception("the policy failed")
+            scheduler, self.policy_failed = self._with("fifo"), blame(error)
+            scheduler.state.paused[POLICY_FAILED] = self.policy_failed
+        return scheduler
+
+    def _with(self, policy_name: str) -> Scheduler:
+        policy = registry.policy(policy_name)
         placement = registry.placement(self.settings.placement or policy.placement)
         protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
         scheduler = Scheduler(policy, placement, protection=protection)
         take_up(scheduler, self.journal)
         return scheduler
 
+    def try_policy_again(self) -> None:
+        """After it failed; raises if it still does."""
+        if self.policy_failed:
+            self._rebuild()
+            if self.policy_failed:
+                raise Refused(f"the policy still fails: {self.policy_failed}")
+
     def _desk(self) -> Desk:
         return Desk(self.scheduler, self.node, self.numbers, user=getpass.getuser())
 
-    def _settle_node(self, node: Node) -> Node:
-        """The node as the journal knows it, where it has the same GPUs, or where its GPUs are in use."""
-        rooms = [room for room in self.scheduler.state.floor.rooms if room.alive]
-        known = rooms[0].node if rooms else None
-        if known is not None and self.scheduler.state.active and known.gpus != node.gpus:
-            log.warning(
-                "the GPUs are others than before, but jobs still run on those: they change once these have ended"
-            )
-            return known
-        return known if known is not None and known.gpus == node.gpus else node
+    def _settle_machine(self, machine: Machine) -> Machine:
+        """The machine as the journal knows it, where it has the same GPUs, or where those are in use."""
+        known = next((room.node for room in self.scheduler.state.floor.rooms if room.alive), None)
+        before = load_devices(self.places.state)
+        same = known is not None and known.gpus == machine.node.gpus and before in ((), machine.devices)
+        if known is not None and not same and self.scheduler.state.active and len(before) == len(known.gpus):
+            note = "other GPUs than before, but jobs run on those: they change with the first start after these jobs"
+            log.warning("%s", note)
+            return replace(machine, node=known, devices=before, note=note)
+        save_devices(self.places.state, machine.devices)
+        if known is None or not same:
+            return machine
+        return replace(machine, node=known if self.scheduler.state.active else replace(machine.node, id=known.id))
 
     # ---- opening and closing
 
     async def open(self) -> None:
+        """Finds its runs and looks at its GPUs before anything new is decided."""
         self.hands.serve(self.scheduler.state, self.loop.tell)
         self.loop.broken = self._broken
         await self.hands.engine.open()
@@ -100,12 +127,13 @@ class Running:
         await self.hands.engine.adopt([(job.id, job.run) for job in active])
         for job in [job for job in self.scheduler.state.active.values() if job.leaving]:
             self.hands.engine.stop(job.id, job.run, job.stop_why)
-        self.loop.set_alarm_again()
-        self.sentry.open(self)
+        await self.sentry.open(self)
         if self.sentry.awake:
             self.hands.after_exit = lambda report: self.sentry.look(self, (report.job, report.run))
         self.upkeep.open()
+        self.loop.set_alarm_again()
         self.loop.wake()
+        self.loop.open()
 
     def _joining(self, now: float) -> list[Event]:
         """The node joins, unless it is there as it was."""
@@ -129,10 +157,15 @@ class Running:
     def _broken(self, error: Exception) -> None:
         """Memory is ahead of the disk: go back to what the disk says, and find the runs again."""
         log.error("%s; going back to what is on disk", error)
+        self._rebuild()
+        asyncio.get_running_loop().call_later(RETRY_S, self._find_again)
+
+    def _rebuild(self) -> None:
+        gc.unfreeze()  # what was is garbage now
         self.scheduler = self.loop.scheduler = self._replayed()
         self.desk = self._desk()
         self.hands.serve(self.scheduler.state, self.loop.tell)
-        asyncio.get_running_loop().call_later(RETRY_S, self._find_again)
+        self.sentry.start_over(self)
 
     def _find_again(self) -> None:
         engine = self.hands.engine

@@ -31,13 +31,21 @@ class Sentry:
         self.misplaced: dict[JobId, int] = {}
         """Jobs with a process on a GPU that they were not given, and which."""
 
-    def open(self, running: Running) -> None:
+    async def open(self, running: Running) -> None:
+        """Looks once at once, so that nothing is started on what has not been looked at."""
+        if isinstance(self._nvml, NoDriver):
+            return
+        self.start_over(running)
+        await self._look_and_tell(running)
+        self._task = asyncio.get_running_loop().create_task(self._look_again_and_again(running))
+
+    def start_over(self, running: Running) -> None:
+        """Believes what the state says was told."""
         if isinstance(self._nvml, NoDriver):
             return
         known = [(gpu, why) for node, gpu, why in running.scheduler.state.occupants if node == running.node.id]
         options = WatchOptions(foreign=running.settings.foreign)
         self._watch = GpuWatch(running.node.id, self._machine.devices, options, known)
-        self._task = asyncio.get_running_loop().create_task(self._look_again_and_again(running))
 
     async def close(self) -> None:
         if self._task is not None:
@@ -82,11 +90,14 @@ class Sentry:
 
     async def _look_again_and_again(self, running: Running) -> None:
         while True:
-            try:
-                running.loop.tell(await self.look(running))
-            except Exception:
-                log.exception("could not look at the GPUs")
             await asyncio.sleep(LOOK_S)
+            await self._look_and_tell(running)
+
+    async def _look_and_tell(self, running: Running) -> None:
+        try:
+            running.loop.tell(await self.look(running))
+        except Exception:
+            log.exception("could not look at the GPUs")
 
     def _events(self, runs: Mapping[RunKey, RunOnGpus], now: float) -> list[Event]:
         assert self._watch is not None

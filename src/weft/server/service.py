@@ -82,12 +82,29 @@ class Service:
         except WeftError as error:
             await _abort(context, error)
 
-    async def _watch(self, request: m.WatchRequest, _context: Context) -> AsyncIterator[m.FactLine]:
-        running, position = self._running, request.after
-        while True:
-            for fact in running.journal.read(position):
-                position += 1
-                yield m.FactLine(position=position, json=encode_line(fact))
+    async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
+        try:
+            async for line in self._facts(request.after):
+                yield line
+        except WeftError as error:
+            await _abort(context, error)
+
+    async def _facts(self, position: int) -> AsyncIterator[m.FactLine]:
+        """From a position on; from 0, those that no snapshot stands for.
+
+        It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
+        """
+        running = self._running
+        position = position or running.journal.base
+        while position >= running.journal.base:
+            try:
+                for fact in running.journal.read(position):
+                    position += 1
+                    yield m.FactLine(position=position, json=encode_line(fact))
+            except JournalError:
+                if position >= running.journal.base:
+                    raise
+                return
             async with running.loop.changed:
                 while len(running.journal) <= position:
                     await running.loop.changed.wait()

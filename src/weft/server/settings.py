@@ -11,6 +11,9 @@ from typing import Any, Final, Literal
 from weft.errors import InputError
 
 FILE: Final = "settings.json"
+HINT: Final = "weft up writes it anew; or remove it"
+FOREIGN: Final = ("avoid", "share", "ignore")
+MOST: Final = 1e12
 DEFAULT_POLICY: Final = "priority:preempts=on"
 
 
@@ -41,12 +44,33 @@ def load(state: Path) -> Settings:
         found = json.loads(path.read_text())
     except FileNotFoundError:
         return Settings()
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot be read: {error}", where=str(path), hint="weft up writes it anew; or remove it"
-        ) from None
-    known = {field.name for field in fields(Settings)}
-    return Settings(**{key: value for key, value in found.items() if key in known})
+    except (OSError, ValueError, RecursionError) as error:
+        raise _wrong(path, f"cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise _wrong(path, "not a JSON object")
+    given = {}
+    for field in fields(Settings):
+        if field.name in found:
+            given[field.name] = value = found[field.name]
+            expected = _expected(field.name, value, field.default)
+            if expected:
+                raise _wrong(path, f"{field.name} is {json.dumps(value)[:80]}, not {expected}")
+    return Settings(**given)
+
+
+def _expected(key: str, value: object, usual: object) -> str:
+    """What it must be, where it is not; keys that are not known may be a later Weft's."""
+    if key == "foreign":
+        return "" if value in FOREIGN else " or ".join(FOREIGN)
+    if isinstance(usual, str):
+        return "" if isinstance(value, str) else "text"
+    kinds = (int,) if isinstance(usual, int) else (int, float)
+    fits = isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < MOST
+    return "" if fits else f"a {'whole ' if kinds == (int,) else ''}number from 0 to {MOST:,.0f}"
+
+
+def _wrong(path: Path, what: str) -> InputError:
+    return InputError(what, where=str(path), hint=HINT)
 
 
 def save(state: Path, settings: Settings) -> None:

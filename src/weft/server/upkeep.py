@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.model import Event, Forgotten, Paused, Resumed
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
 if TYPE_CHECKING:
     from weft.server.running import Running
@@ -20,11 +21,17 @@ FACTS: Final = 50_000
 """Fewer facts than this are not worth the trouble."""
 FACTS_PER_JOB: Final = 6
 """A job takes about four facts; a snapshot one."""
-DISK_FLOOR: Final = "DiskFloor"
 FLOOR_MB: Final = 16
+NOT_NOW: Final = 75
 FORGET: Final = 1000
 """At a time."""
-_COMPACT: Final = "import os, sys; os.nice(10); from weft.journal.compaction import compact; compact(sys.argv[1])"
+_COMPACT: Final = """
+import ctypes, os, signal, sys
+os.nice(10)
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
+from weft.journal.compaction import compact
+sys.exit(0 if compact(sys.argv[1]) else 75)
+"""
 log = logging.getLogger(__name__)
 
 
@@ -70,6 +77,8 @@ class Upkeep:
             running.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
         elif free_mb >= 2 * FLOOR_MB and paused:
             running.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
+        if FILE_LIMIT in running.scheduler.state.paused:
+            running.loop.tell(lambda now: [Resumed(now, FILE_LIMIT)])
 
     # ---- what ended long ago
 
@@ -108,7 +117,9 @@ class Upkeep:
             return
         command = (sys.executable, "-c", _COMPACT, str(running.places.database))
         process = await asyncio.create_subprocess_exec(*command)
-        if await process.wait():
+        if await process.wait() == NOT_NOW:
+            log.info("it was not the moment to shorten the journal")
+        elif process.returncode:
             log.error("could not shorten the journal: exit code %s", process.returncode)
         else:
             self.compactions += 1

@@ -106,7 +106,15 @@ class _Loader(yaml.SafeLoader):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "anchor", None) is not None:
             raise _Refused(
-                problem="anchors (&name) and aliases (*name) are not accepted", problem_mark=event.start_mark
+                context="write the value out each time",
+                problem="anchors (&name) and aliases (*name) are not accepted",
+                problem_mark=event.start_mark,
+            )
+        if getattr(event, "tag", None) is not None:
+            raise _Refused(
+                context="leave it out",
+                problem=f"tags are not accepted: {shorten(event.tag)}",
+                problem_mark=event.start_mark,
             )
         return super().compose_node(parent, index)
 
@@ -119,7 +127,7 @@ def compose(text: str, file: str) -> Marked:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1 if mark else 1}"
         if isinstance(error, _Refused):
-            raise InputError(str(error.problem), where=where, hint="write the value out each time") from None
+            raise InputError(str(error.problem), where=where, hint=str(error.context)) from None
         hint = f"{error.context or 'expected one YAML document'}; look at indentation, colons, quotes and brackets"
         raise InputError(f"not YAML: {error.problem}", where=where, hint=hint) from None
     except yaml.reader.ReaderError as error:

@@ -61,7 +61,7 @@ COMMANDS: Final = {
     "figures": Command("reproduce the figures of a paper"),
     "metrics": Command("the figures of a job.csv"),
     "policies": Command("the policies and placements there are, with their options"),
-    "trace": Command("make traces"),
+    "trace": Command("show, convert and make traces"),
     "completion": Command("completion for bash, zsh or fish"),
     "version": Command("which Weft this is"),
 }

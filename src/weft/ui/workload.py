@@ -48,7 +48,7 @@ class Workload:
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="a CSV file, gzip or not; demo: a small one that is built in")
+    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzip or not; demo: one that is built in")
     parser.add_argument("--cluster", metavar="SPEC", help=cluster_help)
     parser.add_argument("--placement", metavar="NAME", help="default: the one the policy brings along")
     parser.add_argument(
@@ -84,7 +84,19 @@ def load(args: argparse.Namespace, policies: Sequence[str], *, forgiving: bool =
         raise _infeasible(args, trace, jobs, infeasible, spec)
     if infeasible:
         say(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_by_reason(infeasible)}")
+    _say_strangers(policies, jobs)
     return Workload(trace.name, spec, nodes, jobs, [each.job.id for each, _ in infeasible])
+
+
+def _say_strangers(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
+    """Users to whom a policy gives a weight, and who submit nothing."""
+    from weft import registry
+
+    for policy in policies:
+        named = getattr(registry.policy(policy), "users", {})
+        unknown = sorted(set(named) - {each.job.user for each in jobs}) if named else []
+        if unknown:
+            say(f"{policy}: no job of the trace belongs to {_some(unknown)}")
 
 
 def _placements(args: argparse.Namespace, policies: Sequence[str]) -> list[Placement]:

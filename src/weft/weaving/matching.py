@@ -45,12 +45,14 @@ def _by_type(counts: Counter[Hashable], weight: Weight) -> list[tuple[Hashable, 
 
 def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:
     """General matching (blossom) over the complete graph of the nodes."""
-    worth = {(a, b): weight(a, b) for a in set(types) for b in set(types)}
+    kinds = dict.fromkeys(types)
+    worth = {a: {b: round((weight(a, b) or 0.0) * SCALE) for b in kinds} for a in kinds}
     edges = [
-        (i, j, round(value * SCALE))
+        (i, j, value)
         for i, left in enumerate(types)
-        for j in range(i + 1, len(types))
-        if (value := worth[left, types[j]]) is not None and value > 0
+        for row in (worth[left],)
+        for j, right in enumerate(types[i + 1 :], i + 1)
+        if (value := row[right]) > 0
     ]
     if len(edges) < 2:
         return {(i, j) for i, j, _ in edges}

@@ -53,6 +53,9 @@ def gpus_of(weave: Weave) -> int:
 
 
 def shape_of(weave: Weave) -> Shape:
+    shape = weave.members[0][1].shape
+    if shape.plain:  # only jobs of one shape are woven, and of whole GPUs a weave needs no more than one of them
+        return shape
     jobs = [job for _, job in weave.members]
     share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
     return shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)

@@ -48,6 +48,19 @@ class Places:
         """Where jobs report their progress."""
         return self.runtime / "progress.sock"
 
+    def check(self) -> None:
+        """Refuses folders and a socket that others could have put there: whoever listens there is told everything."""
+        for path in (self.runtime.parent, self.runtime, self.socket):
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                return
+            theirs = found.st_uid != os.getuid() or stat.S_ISLNK(found.st_mode)
+            if theirs or (stat.S_ISDIR(found.st_mode) and found.st_mode & 0o022):
+                raise WeftError(
+                    f"{path} is not yours alone\n  remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+                )
+
     def answers(self) -> bool:
         """Whether somebody listens at the socket."""
         with socket.socket(socket.AF_UNIX) as probe:
@@ -66,7 +79,7 @@ class Places:
             return ""
 
     def make(self) -> None:
-        for folder in (self.state, self.jobs, self.runtime):
+        for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
             _make_private(folder)
 
 

@@ -145,9 +145,9 @@ def _whole(field: str, low: int, high: int) -> Callable[[JobSpec, Given], None]:
     return take
 
 
-def _wholes(field: str, high: int) -> Callable[[JobSpec, Given], None]:
+def _wholes(field: str, high: int, low: int = 0) -> Callable[[JobSpec, Given], None]:
     def take(spec: JobSpec, value: Given) -> None:
-        getattr(spec, field).extend(values.whole(part, 0, high) for part in _list(value))
+        getattr(spec, field).extend(values.whole(part, low, high) for part in _list(value))
 
     return take
 
@@ -188,7 +188,7 @@ SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
     "array": _array,
     "env": _env,
     "chdir": _chdir,
-    "requeue_exit": _wholes("requeue_exits", 255),
+    "requeue_exit": _wholes("requeue_exits", 255, low=1),
     "max_jobs_per_gpu": _whole("max_jobs_per_gpu", 1, 1000),
     "gpu_ids": _wholes("gpu_ids", 4095),
     "gpu_pool": _wholes("gpu_pool", 4095),

@@ -94,7 +94,7 @@ def name(text: str) -> str:
     if not fits or not text.isprintable() or set(text) & NOT_IN_NAMES:
         raise InputError(
             f"{_short(text)} cannot be a name",
-            hint=f"1 to {LONGEST_NAME} printable characters; no slashes, quotes, or blanks at either end",
+            hint=f"1 to {LONGEST_NAME} printable characters; no slashes, quotes or $, no blanks at either end",
         )
     return text
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders import Rig, grid
 from weft.core.explain import explain
-from weft.model import Edited, Job, Outcome
+from weft.model import Edited, Forgotten, Job, Outcome
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -82,3 +82,34 @@ def test_a_held_job_stays_held_when_its_gate_opens() -> None:
     assert rig.job("b").status == "held"
     rig.release("b")
     assert rig.job("b").active
+
+
+def test_a_job_that_comes_after_a_batch_waits_for_all_of_it() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t"), Job("f", after=("t",)), Job("g", after=("t", "a")))
+    rig.exit("t_0")
+    assert (rig.job("f").status, reasons(rig, "f")) == ("blocked", ["Dependency"])
+    rig.exit("t_1")
+    assert (rig.job("f").status, rig.job("g").status) == ("starting", "starting")
+    rig.submit(Job("h", after=("t",)))
+    assert rig.job("h").status == "starting"
+
+
+def test_what_comes_after_a_batch_is_cancelled_with_the_first_that_fails() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t"), Job("f", after=("t", "t_0"), batch="f"))
+    rig.submit(Job("g", after=("f",)))
+    rig.exit("t_0", "failed")
+    assert [(rig.job(x).status, rig.job(x).why) for x in "fg"] == [("cancelled", "dependency")] * 2
+    rig.submit(Job("h", after=("t",)))
+    assert rig.job("h").status == "cancelled"
+    rig.exit("t_1")
+    rig.tell(Forgotten(0.0, ("t_0",)))
+    rig.submit(Job("i", after=("t",)))
+    assert rig.job("i").status == "starting"
+
+
+def test_a_job_does_not_come_after_its_own_batch() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t", after=("t",)))
+    assert rig.job("t_1").status == "starting"

@@ -35,7 +35,7 @@ from weft.local.reports import RunExited
         (42, None, "timeout", False, "requeued", 42, "timeout"),
         (127, None, "not-found", False, "failed", 127, "not-found"),
         (126, None, "bad-directory", False, "failed", 126, "bad-directory"),
-        (None, None, "disk-full", False, "failed", None, "disk-full"),
+        (None, None, "disk-full", False, "lost", None, "disk-full"),
         (None, None, "lost", False, "failed", None, "lost"),
         (None, None, "reboot", False, "lost", None, "reboot"),
         (None, None, "never-started", False, "lost", None, "never-started"),

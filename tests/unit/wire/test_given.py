@@ -59,3 +59,13 @@ def test_an_unknown_key_names_the_nearest() -> None:
 
 def test_every_key_of_a_task_is_an_argument_of_submit() -> None:
     assert set(Keys.__annotations__) == set(SETTERS) - {"command"}
+
+
+def test_an_exit_of_0_cannot_ask_for_another_run() -> None:
+    with pytest.raises(InputError, match="from 1 to 255"):
+        spec_of({"command": ["true"], "requeue_exit": "3,0"})
+
+
+def test_a_bad_name_is_refused_with_what_it_may_not_hold() -> None:
+    with pytest.raises(InputError, match=r"cannot be a name\n.*\$"):
+        spec_of({"command": ["true"], "name": "a$b"})

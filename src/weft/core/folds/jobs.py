@@ -19,6 +19,7 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.remember(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
+    state.gates.meet(job)
     if fact.job.after or fact.job.batch_limit:
         _through_gates(state, job, fact.at)
     else:
@@ -36,7 +37,7 @@ def _through_gates(state: State, job: JobState, at: float) -> None:
 
 def edited(state: State, fact: Edited) -> bool:
     job = state.jobs.get(fact.job.id)
-    if job is None or job.status in ENDED or job.status in ACTIVE:
+    if job is None or job.status in ENDED or job.status in ACTIVE or job.job.batch != fact.job.batch:
         return False
     for follower in state.gates.leave(job):
         state.open(follower)
@@ -92,8 +93,10 @@ def released(state: State, fact: Released) -> bool:
 
 def forgotten(state: State, fact: Forgotten) -> bool:
     for name in fact.jobs:
-        if state.ended.pop(name, None) is not None:
+        job = state.ended.pop(name, None)
+        if job is not None:
             del state.jobs[name]
+            state.gates.forget(job)
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError, UnknownName
@@ -41,7 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    policies = list(dict.fromkeys(name.strip() for name in args.policies.split(",") if name.strip()))
+    given = [name.strip() for name in args.policies.split(",") if name.strip()]
+    policies = list(dict.fromkeys(given))
+    for name in policies:
+        if given.count(name) > 1:
+            render.say(f"{name} is named {given.count(name)} times; it is compared once")
     if not policies:
         raise InputError("no policies to compare", hint=f"such as --policies {POLICIES}")
     if args.baseline is not None and args.baseline not in policies:
@@ -69,8 +74,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_out(args: argparse.Namespace) -> None:
-    from pathlib import Path
-
     from weft.report.folder import is_ours
     from weft.sim.folder import check_target
 
@@ -121,10 +124,10 @@ def _report(args: argparse.Namespace, contest: Contest, base: Outcome | None) ->
     uncertain = work.head(args).get("uncertainty", {})
     about += [(key.replace("_", " "), str(value)) for key, value in uncertain.items()]
     return Report(
-        f"{work.trace} on {work.cluster}: {len(contest.entries)} policies compared",
+        f"{work.trace} on {Path(work.cluster).name}: {len(contest.entries)} policies compared",
         about,
         html_tables(contest, base),
-        list(pictures(series, contest.outcomes, base)),
+        list(pictures(series, contest.outcomes, base, contest.bounds)),
         charts,
         [(entry.policy, entry.failed) for entry in contest.entries if entry.failed],
     )

@@ -77,6 +77,9 @@ def _settings(here: Places, found: dict[str, Any]) -> list[str]:
 
 def _problems(here: Places, found: dict[str, Any]) -> list[str]:
     problems = []
+    for why, detail in found.get("paused_for", {}).items():
+        if why != "Paused":
+            problems.append(f"nothing new is started ({why}): {detail}")
     if found["free_mb"] is not None and found["free_mb"] < LOW_MB:
         problems.append(f"only {found['free_mb']} MB of disk are left for the state and the logs")
     for folder in (here.state, here.runtime):

@@ -78,7 +78,7 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return "+".join(map(_text, value))
+        return "+".join(map(_text, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
 
 

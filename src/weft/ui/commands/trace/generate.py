@@ -43,13 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="Weft's format: JSONL for .jsonl, gzip for .gz"
     )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
     from weft.sim.files import check_target, write_file
     from weft.sim.writing import to_bytes
 
-    check_target(args.output, force=True)
+    check_target(args.output, force=args.force)
     trace = _generate(args)
     name = args.output.removesuffix(".gz")
     data = to_bytes(trace, "weft-jsonl" if name.endswith(".jsonl") else "weft", zipped=name != args.output)

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of the trace (by its header)")
     parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws what the trace leaves open")
     parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture too: .png or .svg")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.sim.survey import survey
 
     if args.output is not None:
-        _check_picture(args.output)
+        _check_picture(args.output, force=args.force)
     gpus = None if args.cluster is None else sum(len(node.gpus) for node in read_cluster(args.cluster))
     trace = workload.read(args)
     found = survey(trace, gpus)
@@ -62,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_picture(path: str) -> None:
+def _check_picture(path: str, *, force: bool) -> None:
     from weft.sim.files import check_target
 
     if not path.endswith(PICTURES):
         raise InputError("not a picture that can be drawn", where=path, hint=f"expected {' or '.join(PICTURES)}")
-    check_target(path, force=True)
+    check_target(path, force=force)
     if not Path(path).absolute().parent.is_dir():
         raise InputError("no such directory", where=str(Path(path).parent), hint="make it first, or name another")
 

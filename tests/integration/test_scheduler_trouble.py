@@ -1,0 +1,160 @@
+"""Trouble of the scheduler's own: policies that raise, GPUs that change under jobs, strangers at its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from live import Site, site, until
+from weft.client import Client
+from weft.errors import Refused, WeftError
+from weft.journal.compaction import compact
+from weft.wire.messages import SubmitRequest, Variable
+from weft.wire.places import Places
+from weft.wire.specs import spec_of
+
+PATH = [Variable(name="PATH", value=os.environ["PATH"])]
+MOODY = """
+import os
+from dataclasses import dataclass
+from weft.core.ports import Policy
+
+@dataclass(frozen=True)
+class Moody(Policy):
+    def key(self, job, now):
+        if os.path.exists({flag!r}):
+            raise RuntimeError("not today")
+        return job.seq
+"""
+
+
+@pytest.fixture
+def here() -> Iterator[Site]:
+    with site({"gpus": "0,1", "min_run_s": 0}) as made:
+        yield made
+
+
+def test_what_comes_after_a_later_task_of_the_same_file_waits_for_it(here: Site) -> None:
+    with here.client() as client:
+        late = spec_of({"name": "late", "command": ["true"], "after": "#1"})
+        first = spec_of({"name": "first", "command": ["sh", "-c", "sleep 0.3; exit 0"]})
+        after, before = client.submit(SubmitRequest(jobs=[late, first], env=PATH))
+        assert client.query("job", [after])["jobs"][0]["status"] == "blocked"
+        client.wait(after)
+        ends = {job["id"]: job["ended"] for job in client.query("history")["jobs"]}
+        assert ends[before] < ends[after]
+
+
+def test_a_policy_that_raises_is_named_and_everything_else_goes_on(tmp_path: Path) -> None:
+    flag, policy = tmp_path / "flag", tmp_path / "moody.py"
+    policy.write_text(MOODY.format(flag=str(flag)))
+    with site({"gpus": "0,1", "policy": f"{policy}:Moody"}) as here, here.client() as client:
+        running = here.submit(client, "sleep", "60")
+        until(lambda: client.query("job", [running])["jobs"][0]["status"] == "running")
+        flag.touch()
+        waits = here.submit(client, "true")
+        found = client.query("queue")["paused_for"]["PolicyFailed"]
+        assert "RuntimeError: not today" in found
+        assert "moody.py" in found
+        assert client.explain(waits)["reasons"][0]["code"] == "PolicyFailed"
+        client.change("cancel", [running])
+        assert client.wait(running)["status"] == "cancelled"
+        with pytest.raises(Refused, match="still fails: RuntimeError: not today"):
+            client.operate("resume")
+        flag.unlink()
+        client.operate("resume")
+        assert client.wait(waits)["exit_code"] == 0
+
+
+def test_gpus_that_change_under_running_jobs_change_once_these_have_ended(here: Site) -> None:
+    with here.client() as client:
+        job = here.submit(client, "sleep", "60", gpu_ids="1")
+        until(lambda: client.query("job", [job])["jobs"][0]["status"] == "running")
+        client.operate("shutdown")
+    until(lambda: not here.places.answers())
+    here.settings(gpus="5", min_run_s=0)
+    with here.client() as client:
+        assert [row["gpu"] for row in client.query("gpus")["gpus"]] == [0, 1]
+        assert "change with the first start" in client.operate("doctor")["driver"]
+        assert client.wait(here.submit(client, "true", gpu_ids="0"))["exit_code"] == 0
+        client.change("cancel", [job])
+        client.wait(job)
+        client.operate("shutdown")
+    until(lambda: not here.places.answers())
+    with here.client() as client:
+        assert [row["gpu"] for row in client.query("gpus")["gpus"]] == [5]
+
+
+def test_a_stranger_is_not_left_alone_with_the_first_job(tmp_path: Path) -> None:
+    fake = tmp_path / "gpus.json"
+    stranger = {"pid": 1, "name": "notebook", "used_mb": 20000}
+    fake.write_text(json.dumps({"devices": [{"memory_mb": 24576, "processes": [stranger]}]}))
+    with site({}, WEFT_NVML_FAKE=str(fake)) as here, here.client() as client:
+        job = here.submit(client, "true")
+        assert "ForeignProcess" in [reason["code"] for reason in client.explain(job)["reasons"]]
+
+
+def test_a_socket_that_somebody_else_could_have_put_there_is_not_trusted(tmp_path: Path) -> None:
+    where = Places(tmp_path / "state", tmp_path / "open" / "run")
+    where.make()
+    where.runtime.parent.chmod(0o777)
+    with pytest.raises(WeftError, match="is not yours alone"):
+        Client(where)
+
+
+def test_the_past_is_forgotten_in_time_and_its_folders_with_it() -> None:
+    with site({"gpus": "0", "keep_s": 0.0}) as here, here.client() as client:
+        job = here.submit(client, "true")
+        client.wait(job)
+        until(lambda: not client.query("history")["jobs"], 20.0)
+        until(lambda: not (here.places.jobs / job).exists(), 20.0)
+
+
+def test_a_journal_is_shortened_under_a_living_scheduler(here: Site) -> None:
+    with here.client() as client:
+        ids = [here.submit(client, "true") for _ in range(5)]
+        for job in ids:
+            client.wait(job)
+        before = client.query("queue")["position"]
+        assert compact(here.places.database)
+        late = here.submit(client, "sh", "-c", "exit 3")
+        assert client.wait(late)["exit_code"] == 3
+        assert client.query("queue")["position"] > before
+    here.kill9()
+    with here.client() as client:
+        assert [job["exit_code"] for job in client.query("job", [*ids, late])["jobs"]] == [0, 0, 0, 0, 0, 3]
+        assert int(here.submit(client, "true")) == int(late) + 1
+
+
+def test_a_full_disk_fails_no_job_that_waits(tmp_path: Path) -> None:
+    import subprocess
+
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", disk]).returncode:
+        if os.environ.get("CI"):
+            pytest.fail("a small tmpfs cannot be mounted here")
+        pytest.skip("only root can mount a small tmpfs")
+    try:
+        with site({"gpus": "0,1"}, XDG_STATE_HOME=str(disk)) as here, here.client() as client:
+            spec = spec_of({"command": ["sleep", "0.05"]})
+            client.submit(SubmitRequest(jobs=[spec] * 400, env=PATH))
+            with open(disk / "filler", "wb", buffering=0) as file:
+                try:
+                    while file.write(b"x" * 65536):
+                        pass
+                except OSError:
+                    pass
+            time.sleep(2.0)
+            (disk / "filler").unlink()
+            until(lambda: not any(client.query("queue", limit=1)[key] for key in ("running", "waiting")), 90.0)
+            ended = client.query("history", limit=1000)["jobs"]
+            assert {(job["status"], job["reason"], job["exit_code"]) for job in ended} == {("done", "", 0)}
+            assert len(ended) == 400
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

@@ -1,0 +1,39 @@
+"""What runs wrote, read while they write."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from weft.core.job import JobState
+from weft.local import files
+from weft.model import Job
+from weft.server.logs import CHUNK, _one_run
+
+
+@pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (CHUNK, 2)])
+def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
+    tmp_path: Path, tail: int, chunks: int
+) -> None:
+    job = JobState(Job("1"), 0, 0.0)
+    job.run, job.status = 1, "running"
+    state = SimpleNamespace(jobs={"1": job})
+    running: Any = SimpleNamespace(places=SimpleNamespace(jobs=tmp_path), scheduler=SimpleNamespace(state=state))
+    path = Path(files.run_dir(str(tmp_path), "1", 1), files.LOG)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"y\n" * (CHUNK * 3 // 2))
+
+    async def read() -> list[bytes]:
+        found = []
+        async for text in _one_run(running, "1", 1, False, tail):
+            found.append(text)
+            assert len(found) < 10, "it never ends"
+            with path.open("ab") as log:
+                log.write(b"y\n" * CHUNK)
+        return found
+
+    assert [len(text) for text in asyncio.run(read())] == [CHUNK] * chunks
