@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import log
 
 from weft.ledgers.spells import Spells
-from weft.model import Edited, Fact, Forgotten, Job, JobId, Recalled, Seconds, Start, Submitted
+from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Start, Submitted
 
 
 @dataclass
@@ -30,9 +30,6 @@ class Usage:
     def note(self, fact: Fact) -> None:
         if isinstance(fact, Submitted | Edited | Recalled):
             self._know(fact.job)
-        elif isinstance(fact, Forgotten):
-            for job in fact.jobs:
-                self._jobs.pop(job, None)
         for job in self._spells.note(fact):
             user, gpus = self._charged.pop(job)
             self._hold(user, -gpus, fact.at)
@@ -40,6 +37,8 @@ class Usage:
             self._charge(fact.job, fact.at)
         elif isinstance(fact, Recalled) and fact.past.slots:
             self._charge(fact.job.id, fact.at)
+        elif isinstance(fact, Exited) and fact.how == "done":
+            del self._jobs[fact.job]
 
     def _know(self, job: Job) -> None:
         self._jobs[job.id] = job.user, max(job.gpus, 1)
