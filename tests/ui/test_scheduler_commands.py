@@ -166,15 +166,3 @@ def test_doctor_can_be_pasted(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> No
     assert found["state_dir"] == "~/s/weft"
     text = json.dumps(found) + weft("doctor").out
     assert not [word for word in ("geheim", "verborgen", "sleep", os.environ["HOME"]) if word in text]
-
-
-def test_no_port_is_open(weft: Weft) -> None:
-    inodes = set()
-    for handle in Path(f"/proc/{weft.site.pid()}/fd").iterdir():
-        target = os.readlink(handle)
-        inodes.add(target[8:-1] if target.startswith("socket:[") else "")
-    for table in ("tcp", "tcp6", "udp", "udp6"):
-        lines = Path(f"/proc/{weft.site.pid()}/net/{table}").read_text().splitlines()[1:]
-        assert not [line for line in lines if line.split()[9] in inodes - {""}], table
-    for folder in (weft.site.places.state, weft.site.places.runtime):
-        assert folder.stat().st_mode & 0o077 == 0
