@@ -183,6 +183,7 @@ class Floor:
         if all(holder.leaving for holder in holders):
             self.soon.change(room.index, -1)
         holders.append(occupant)
+        room.occupants.append(occupant)
 
     def free(self, occupant: Occupant) -> None:
         """What `occupy` did no longer holds."""
@@ -194,6 +195,7 @@ class Floor:
             return
         holders = room.holders[occupant.gpu]
         holders.remove(occupant)
+        room.occupants.remove(occupant)
         if not holders:
             self.idle.change(room.index, 1)
         if all(holder.leaving for holder in holders):

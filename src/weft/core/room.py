@@ -46,7 +46,7 @@ class Room:
 
     __slots__ = (
         "_oversubscription", "alive", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders", "index",
-        "node", "ram_leaving", "ram_used",
+        "node", "occupants", "ram_leaving", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
@@ -54,18 +54,21 @@ class Room:
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
         self.guests: list[Holder] = []
         """Runs without GPUs."""
+        self.occupants: list[Occupant] = []
+        """What keeps whole GPUs."""
         self.foreign_mb: dict[int, int] = {}
         """Memory of each GPU that others have taken."""
         self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
 
     def runs(self) -> list[Holder]:
         """The runs that are here, each once."""
-        everyone = {holder: None for holders in (*self.holders, self.guests) for holder in holders}
+        everyone = {holder: None for holders in self.holders if holders for holder in holders}
+        everyone.update(dict.fromkeys(self.guests))
         return [holder for holder in everyone if not isinstance(holder, Occupant)]
 
     def blocked(self) -> int:
         """How many GPUs something keeps that is no run of ours."""
-        return sum(any(isinstance(holder, Occupant) for holder in holders) for holders in self.holders)
+        return len({occupant.gpu for occupant in self.occupants}) if self.occupants else 0
 
     def check(self, gpu: int, holder: Holder) -> None:
         """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
