@@ -59,6 +59,7 @@ class Order:
 
     def __init__(self, policy: Policy, *, victims: bool, protection: Protection = UNPROTECTED) -> None:
         self.policy, self._victims, self._protection = policy, victims, protection
+        self._protects = victims and protection != UNPROTECTED
         self._protected: list[tuple[Seconds, int, JobState]] = []
         """Runs that may not be stopped yet, those first that may be first."""
         self._protected_run: dict[str, int] = {}
@@ -138,7 +139,7 @@ class Order:
                 self.fresh[job.shape] = None
             self._at[job.id] = (entries, entry)
         elif status == "starting" or status == "running":
-            if self._victims and self._protection.until(job) > now:
+            if self._protects and self._protection.until(job) > now:
                 self._protect(job)
             elif self._victims:
                 slope = self.policy.slope(job)
