@@ -321,6 +321,7 @@ class LocalEngine:
                 "preempt_grace_s": order.preempt_grace_s,
                 "log_cap_bytes": order.log_cap_bytes,
                 "params": dict(order.params),
+                "lease": order.lease,
             }
         )
 

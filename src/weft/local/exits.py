@@ -16,7 +16,7 @@ MOST_TRIES: Final = 10
 """So often in all a job may ask to be tried later."""
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files"})
+GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files", "port-taken", "lease-ended"})
 """Whatever it was doing, it was not the job's doing that it ended."""
 
 
@@ -35,10 +35,10 @@ def exit_code(report: RunExited) -> int | None:
 
 
 def outcome(report: RunExited, requeue_exits: Collection[int] = (), tries: int = 0) -> Outcome:
-    if report.why in GONE:
-        return "lost"
     if report.code == 0 and (report.done or not report.why):
         return "done"
+    if report.why in GONE:
+        return "lost"
     if report.why in STOPPED:
         return "stopped"
     # one whose time is up may still ask for more of it; one out of memory needs more memory, not another try

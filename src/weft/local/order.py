@@ -47,6 +47,8 @@ class RunOrder:
     """Where the job may report its progress."""
     hide_gpus: bool = True
     """Whether a run without GPUs is kept from seeing any."""
+    lease: str = ""
+    """The file that says how long it may go on unless that is said anew; empty: for ever."""
 
     def check(self) -> None:
         """Refuse what could not be handed to a process, or would leave the directory of the run."""
