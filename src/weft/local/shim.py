@@ -97,6 +97,8 @@ class Shim:
             files.write_new(files.SPEC, self.raw)
             if self.order["params"]:
                 files.write_new(files.PARAMS, files.to_json(self.order["params"]))
+            if self.order["hostfile"]:
+                files.write_new(files.HOSTFILE, self.order["hostfile"].encode())
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"../{files.CHECKPOINTS}", 0o700)
             self.log = os.open(files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
