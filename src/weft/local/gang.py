@@ -1,4 +1,4 @@
-"""What the processes of a gang are told, so that they find each other: for torchrun, for mpirun, and for everybody else.
+"""What the processes of a gang are told, so that they find each other: torchrun, mpirun and everybody else.
 
 Pure: who is in the gang goes in, variables and the command come out.
 """

@@ -32,9 +32,9 @@ class Ranks:
         program = shutil.which(self.argv[0])
         if program is None:
             if os.path.isfile(self.argv[0]):
-                print(f"weft: {self.argv[0]!r} may not be executed: check its permissions", file=sys.stderr)
+                _say(f"{self.argv[0]!r} may not be executed: check its permissions")
                 return NOT_EXECUTABLE
-            print(f"weft: no program {self.argv[0]!r} in PATH={os.environ.get('PATH', '')!r}", file=sys.stderr)
+            _say(f"no program {self.argv[0]!r} in PATH={os.environ.get('PATH', '')!r}")
             return NOT_FOUND
         # collected one by one with what else comes in: no handler ever runs beside the rest
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *PASSED_ON})
@@ -42,7 +42,7 @@ class Ranks:
             try:
                 self.living.add(self._start(program, local))
             except OSError as error:
-                print(f"weft: cannot execute {program!r}: {error.strerror}", file=sys.stderr)
+                _say(f"cannot execute {program!r}: {error.strerror}")
                 self._failed(NOT_EXECUTABLE)
                 break
         while self.living:
@@ -85,6 +85,10 @@ class Ranks:
     def _tell(self, number: int) -> None:
         for pid in self.living:
             os.kill(pid, number)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"weft: {text}\n")
 
 
 if __name__ == "__main__":
