@@ -16,7 +16,7 @@ MOST_TRIES: Final = 10
 """So often in all a job may ask to be tried later."""
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files"})
+GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken"})
 """Whatever it was doing, it was not the job's doing that it ended."""
 
 
