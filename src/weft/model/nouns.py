@@ -28,6 +28,8 @@ class Node:
     """0: not counted."""
     switch: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    home: str = ""
+    """Which disk its runs are claimed on. The core never looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
