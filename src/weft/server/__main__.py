@@ -18,6 +18,7 @@ from typing import Final
 import grpc.aio
 
 from weft.errors import WeftError
+from weft.server.callers import OwnDoor
 from weft.server.machine import this_machine
 from weft.server.running import Running
 from weft.server.service import Service
@@ -72,7 +73,7 @@ async def _serve(here: Places) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
     running = Running(here, settings, *this_machine(settings))
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=OPTIONS, interceptors=(OwnDoor(),))
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):
