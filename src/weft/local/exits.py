@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from weft.local.reports import RunExited
-from weft.model import Exited, Outcome
+from weft.model import Exited, Outcome, Task
 
 CHECKPOINTED: Final = 85
 """ERESTART: "I saved my work, run me again"."""
@@ -14,6 +15,9 @@ TRY_LATER: Final = 75
 """EX_TEMPFAIL: what it needs is not there just now."""
 MOST_TRIES: Final = 10
 """So often in all a job may ask to be tried later."""
+QUICK_S: Final = 1.0
+MOST_QUICK: Final = 100
+"""A job that asks again and again to be run anew, and ends within a second each time, is not."""
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
 GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files"})
@@ -27,6 +31,14 @@ def exited(report: RunExited, *, requeue_exits: Collection[int] = (), tries: int
     if how == "failed" and report.code == TRY_LATER and not why and TRY_LATER not in requeue_exits:
         why = "try-later"
     return Exited(report.at, report.job, report.run, how, code=exit_code(report), why=why)
+
+
+def settled(report: RunExited, task: Task | None, tries: int) -> Exited:
+    """The same for a job, `tries` of whose runs have been requeued before: one that would go on so for ever fails."""
+    fact = exited(report, requeue_exits=task.requeue_exits if task else (), tries=tries)
+    if fact.how == "requeued" and report.ran_s < QUICK_S and tries >= MOST_QUICK:
+        return replace(fact, how="failed", why="requeue-loop")
+    return fact
 
 
 def exit_code(report: RunExited) -> int | None:

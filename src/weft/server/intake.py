@@ -87,7 +87,7 @@ class Intake:
     def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
         """Where the core counts these GPUs."""
         try:
-            return tuple(self._numbers.place(number) for number in numbers)
+            return tuple(self._numbers.place(self._node.id, number) for number in numbers)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", hint=error.hint) from None
 

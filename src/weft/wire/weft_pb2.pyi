@@ -490,18 +490,20 @@ class ReadLog(_message.Message):
     def __init__(self, id: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., lines: _Optional[int] = ...) -> None: ...
 
 class LogPart(_message.Message):
-    __slots__ = ("id", "offset", "text", "end", "missing")
+    __slots__ = ("id", "offset", "text", "end", "missing", "size")
     ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     id: int
     offset: int
     text: bytes
     end: bool
     missing: bool
-    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ...) -> None: ...
+    size: int
+    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ..., size: _Optional[int] = ...) -> None: ...
 
 class LogTail(_message.Message):
     __slots__ = ("job", "run", "offset", "text")

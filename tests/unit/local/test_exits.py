@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.local.exits import MOST_TRIES, exited
+from weft.local.exits import MOST_QUICK, MOST_TRIES, exited, settled
 from weft.local.reports import RunExited
 
 
@@ -55,3 +55,11 @@ def test_trying_later_has_an_end() -> None:
     last = exited(report, tries=MOST_TRIES)
     assert (last.how, last.why) == ("failed", "try-later")
     assert exited(report, tries=MOST_TRIES, requeue_exits=(75,)).how == "requeued"
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "tries", "how"), [(0.1, MOST_QUICK, "failed"), (0.1, 3, "requeued"), (9.0, 500, "requeued")]
+)
+def test_a_job_that_asks_for_ever_to_be_run_again_at_once_fails(ran_s: float, tries: int, how: str) -> None:
+    fact = settled(RunExited(1.0, "a", 1, code=85, ran_s=ran_s), None, tries)
+    assert (fact.how, fact.why, fact.code) == (how, "requeue-loop" if how == "failed" else "", 85)
