@@ -75,6 +75,7 @@ class Hands:
             grace_s=GRACE_S if task.grace_s is None else task.grace_s,
             preempt_grace_s=PREEMPT_GRACE_S if task.grace_s is None else task.grace_s,
             socket=self._progress,
+            per_gpu=task.per_gpu,
         )
 
     def _report(self, report: Report) -> None:
