@@ -1,12 +1,13 @@
 """Jobs that may not wait yet: some other job, or all of a batch, must be done first, or their batch has enough going.
 
-A gate opens by itself: when the last job that one comes after is done, or when another of its batch has ended.
+A gate opens by itself: when the last job that one comes after is done, or when another of its batch has ended or is
+held. Who is held takes no place in its batch: once released, it stands in line again, by its turn.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
 
 from weft.core.job import ENDED, JobState
 from weft.model import JobId
@@ -23,8 +24,8 @@ class Gates:
         """How many of these have ended."""
         self._going: dict[str, dict[JobId, None]] = {}
         """Of each batch, those that wait or run."""
-        self._queued: dict[str, deque[JobId]] = {}
-        """Of each batch, those that must wait for one of these to end."""
+        self._queued: dict[str, list[tuple[int, JobId]]] = {}
+        """Of each batch, a heap of those that must wait for one of these to end, and of some that no longer do."""
 
     def meet(self, job: JobState) -> None:
         """A job that is new here, or was here before."""
@@ -46,7 +47,7 @@ class Gates:
             if self._is_undone(other) and other != job.job.batch:
                 self._followers.setdefault(other, {})[job.id] = None
                 job.behind[other] = None
-        return not job.behind and self._join_batch(job)
+        return not job.behind and self.join_batch(job)
 
     def recall(self, job: JobState) -> None:
         """A job that was here before: it stands where it stood."""
@@ -57,8 +58,8 @@ class Gates:
         if not batch or not job.job.batch_limit or job.behind or job.status in ENDED:
             return
         if job.status == "blocked":
-            self._queued.setdefault(batch, deque()).append(job.id)
-        else:
+            self._line_up(job)
+        elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
 
     def matters(self, job: JobId) -> bool:
@@ -85,7 +86,7 @@ class Gates:
             if not followers:
                 self._followers.pop(other, None)
         job.behind.clear()
-        yield from self._next_of_batch(job)
+        yield from self.step_aside(job)
         if job.status not in ENDED:
             return
         done, batch = job.status == "done", job.job.batch
@@ -102,33 +103,35 @@ class Gates:
             follower = self._jobs[name]
             if done:
                 del follower.behind[other]
-                if not follower.behind and self._join_batch(follower):
+                if not follower.behind and self.join_batch(follower):
                     yield follower
             elif follower.status not in ENDED:
                 yield follower
 
-    def _join_batch(self, job: JobState) -> bool:
+    def join_batch(self, job: JobState) -> bool:
+        """Whether its batch has a place for it; else it stands in line. Who is held needs none."""
         batch, limit = job.job.batch, job.job.batch_limit
-        if not batch or not limit:
+        if not batch or not limit or job.holding:
             return True
         going = self._going.setdefault(batch, {})
         if len(going) < limit:
             going[job.id] = None
             return True
-        self._queued.setdefault(batch, deque()).append(job.id)
+        self._line_up(job)
         return False
 
-    def _next_of_batch(self, job: JobState) -> Iterator[JobState]:
-        batch = job.job.batch
-        queued = self._queued.get(batch)
-        if queued and job.id in queued:
-            queued.remove(job.id)
-        going = self._going.get(batch)
+    def _line_up(self, job: JobState) -> None:
+        heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
+
+    def step_aside(self, job: JobState) -> Iterator[JobState]:
+        """It no longer needs its place in its batch: who has it now."""
+        going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
             return
+        queued = self._queued.get(job.job.batch)
         while queued:
-            follower = self._jobs.get(queued.popleft())
-            if follower is not None and follower.status not in ENDED:
+            follower = self._jobs.get(heappop(queued)[1])
+            if follower is not None and follower.status == "blocked" and not follower.behind:
                 going[follower.id] = None
                 yield follower
                 return

@@ -162,9 +162,12 @@ class State:
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
         job.status = "held" if job.holding else "waiting"
+        self.touched[job.id] = job
         if not job.holding:
             self.waiting[job.id] = job
-        self.touched[job.id] = job
+            return
+        for follower in self.gates.step_aside(job):
+            self.open(follower)
 
     def put_back(self, job: JobState, how: str, at: Seconds) -> None:
         """The run is over and the job waits for its next."""

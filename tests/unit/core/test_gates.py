@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from builders import Rig, grid
@@ -61,6 +63,43 @@ def test_so_many_of_a_batch_go_at_once() -> None:
     rig.cancel("t3")
     rig.exit("t1")
     assert set(rig.active) == {"t2", "other"}
+
+
+def test_a_held_task_takes_no_place_of_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(5)))
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "waiting", "blocked", "blocked", "blocked"]
+    rig.hold("t1")
+    rig.hold("t3")
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "held", "waiting", "held", "blocked"]
+    assert reasons(rig, "t3") == ["JobHeldUser"]
+    rig.release("t1")
+    assert (rig.job("t1").status, reasons(rig, "t1")) == ("blocked", ["JobArrayTaskLimit"])
+    rig.exit("t0")
+    assert [rig.job(f"t{at}").status for at in range(1, 5)] == ["starting", "waiting", "held", "blocked"]
+
+
+def test_a_run_of_a_batch_that_is_held_and_put_back_lets_the_next_go() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(2)))
+    rig.hold("t0")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("starting", "blocked")
+    rig.exit("t0", "requeued")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("held", "starting")
+    rig.release("t0")
+    rig.exit("t1")
+    assert rig.job("t0").status == "starting"
+
+
+def test_a_large_batch_is_gone_through_quickly() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(20_000)))
+    began = process_time()
+    for at in range(2_000):
+        rig.cancel(f"t{19_999 - at}")
+        rig.exit(f"t{at}")
+    assert set(rig.active) == {"t2000"}
+    assert process_time() - began < 10.0, "looking through all of it each time would take longer"
 
 
 def test_an_edit_can_open_and_shut_a_gate() -> None:
