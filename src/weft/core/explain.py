@@ -82,7 +82,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(job),))
+        return Explanation(job.id, now, job.status, (_gate(job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
@@ -100,9 +100,13 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(job: JobState) -> Reason:
+def _gate(job: JobState, now: Seconds) -> Reason:
     if job.behind:
         return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
+    if job.begin_at is not None:
+        code = "" if job.code is None else f" with code {job.code}"
+        in_s = max(job.begin_at - now, 0.0)
+        return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
     return Reason("JobArrayTaskLimit", f"{job.job.batch_limit} of {job.job.batch} at a time")
 
 

@@ -104,6 +104,8 @@ class State:
             self.now = fact.at
             if self.stepped:
                 self._settle()
+            if fact.at >= self.gates.opens_at:
+                self._begin()
         return FOLDS[type(fact)](self, fact)
 
     def running(self, job_id: JobId, run: int) -> JobState | None:
@@ -141,6 +143,12 @@ class State:
                 job.stamp = self.next_run_stamp()
                 self.touched[job.id] = job
         self.stepped.clear()
+
+    def _begin(self) -> None:
+        """Those whose time has come may wait for GPUs."""
+        for job in self.gates.come(self.now):
+            self.open(job)
+            self.news = True
 
     def count_id(self, job: JobId) -> None:
         """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
@@ -182,7 +190,12 @@ class State:
             self.end(job, "cancelled", at)
             return
         job.waiting_since = at
-        self.open(job)
+        if job.begin_at is None:
+            self.open(job)
+        else:
+            job.status = "blocked"
+            self.touched[job.id] = job
+            self.gates.delay(job)
 
     def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
         """It ends, and with it those who come after it if it is not done."""

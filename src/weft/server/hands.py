@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,9 @@ from weft.local.exits import exited
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
-from weft.model import Decision, Event, Exited, NodeId, Paused, Seconds, Start, Started, Stop, Task
+from weft.model import Decision, Event, NodeId, Paused, Seconds, Start, Started, Stop, Task
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
-QUICK_S: Final = 1.0
-MOST_QUICK: Final = 100
-"""A job that asks again and again to be run anew, and ends within a second each time, is not."""
 PAUSES: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),
     "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
@@ -110,8 +108,5 @@ class Hands:
         assert self._state is not None
         job = self._state.jobs.get(report.job)
         task = (job.job.task if job is not None else None) or Task()
-        tries = job.requeues if job is not None else 0
-        fact = exited(report, requeue_exits=task.requeue_exits, tries=tries)
-        if fact.how == "requeued" and report.ran_s < QUICK_S and tries >= MOST_QUICK:
-            return Exited(now, fact.job, fact.run, "failed", code=fact.code, why="requeue-loop")
-        return type(fact)(now, fact.job, fact.run, fact.how, fact.remaining_s, fact.code, fact.why)
+        tries = job.delays if job is not None else 0
+        return replace(exited(report, requeue_exits=task.requeue_exits, tries=tries), at=now)

@@ -42,7 +42,7 @@ def edited(state: State, fact: Edited) -> bool:
     for follower in state.gates.leave(job):
         state.open(follower)
     job.become(fact.job)
-    job.seat = job.shape
+    job.seat, job.begin_at = job.shape, None
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
@@ -76,7 +76,7 @@ def held(state: State, fact: Held) -> bool:
         del state.waiting[job.id]
         state.open(job)
         state.news = True
-    elif job.status == "blocked" and not job.behind:
+    elif job.status == "blocked" and not job.behind and job.begin_at is None:
         job.status = "held"
         state.touched[job.id] = job
     return True
