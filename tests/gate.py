@@ -116,16 +116,18 @@ def gate(root: Path, *, tls: bool = True) -> Iterator[Gate]:
 
 
 async def serve(folder: Path, host: str, port: int) -> None:
-    from weft.server.machine import this_machine
+    from weft.server.embedded import Embedded
     from weft.server.running import Running
     from weft.server.service import Service
     from weft.server.settings import Settings
+    from weft.wire.machine import this_machine
     from weft.wire.places import Places
 
     settings = Settings(gpus="0,1", models="RTX3090,RTX3090", memories="24576,24576", idle_s=0.0)
     here = Places(folder, folder / "run")
     here.make()
-    running = Running(here, settings, *this_machine(settings))
+    fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
+    running = Running(here, settings, fleet)
     doors = Doors(folder)
     server = doors.server()
     server.add_generic_rpc_handlers((Service(running).handler(),))
@@ -136,7 +138,7 @@ async def serve(folder: Path, host: str, port: int) -> None:
     doors.open()
     await server.start()
     await running.stopping.wait()
-    running.hands.engine.kill_all()
+    fleet.kill_all()
     await server.stop(grace=0.5)
     await doors.close()
     await running.close()

@@ -21,10 +21,9 @@ from weft.errors import NotPermitted, Unreachable
 from weft.wire.addresses import Address, numeric
 from weft.wire.places import home, make_private
 from weft.wire.private import read_private, write_private
+from weft.wire.runs import PROTOCOL
 from weft.wire.service import OPTIONS
 
-PROTOCOL: Final = 1
-"""Raised when an older peer could no longer be understood."""
 CHANNEL: Final = (
     *OPTIONS,
     ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
