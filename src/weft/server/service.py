@@ -9,22 +9,17 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.errors import InputError, JournalError, NotFound, Refused, WeftError
+from weft.errors import JournalError, WeftError
 from weft.journal.codec import encode_line
 from weft.server.logs import read_log
 from weft.server.queries import Queries
 from weft.server.running import Running
+from weft.server.statuses import abort
 from weft.wire import messages as m
 from weft.wire.service import handler
 
 Context = grpc.aio.ServicerContext[Any, Any]
 PAGE: Final = 1000
-CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
-    NotFound: grpc.StatusCode.NOT_FOUND,
-    Refused: grpc.StatusCode.FAILED_PRECONDITION,
-    JournalError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    InputError: grpc.StatusCode.INVALID_ARGUMENT,
-}
 
 
 class Service:
@@ -48,7 +43,7 @@ class Service:
             try:
                 return await method(request)
             except WeftError as error:
-                await _abort(context, error)
+                await abort(context, error)
 
         return answer
 
@@ -80,14 +75,14 @@ class Service:
             async for text in read_log(self._running, request):
                 yield m.LogChunk(text=text)
         except WeftError as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
         try:
             async for line in self._facts(request.after):
                 yield line
         except WeftError as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     async def _facts(self, position: int) -> AsyncIterator[m.FactLine]:
         """From a position on; from 0, those that no snapshot stands for.
@@ -108,16 +103,6 @@ class Service:
             async with running.loop.changed:
                 while len(running.journal) <= position:
                     await running.loop.changed.wait()
-
-
-async def _abort(context: Context, error: WeftError) -> None:
-    """What went wrong goes over whole: its kind, message and hint."""
-    code = next((code for kind, code in CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    hint = error.hint if isinstance(error, InputError) else ""
-    what = f"{error.where}: {error.what}" if isinstance(error, InputError) and error.where else str(error)
-    what = what if not isinstance(error, InputError) or error.where else error.what
-    body = json.dumps({"kind": type(error).__name__, "what": what, "hint": hint})
-    await context.abort(code, body)
 
 
 def _json(value: dict[str, Any]) -> m.JsonReply:
