@@ -20,7 +20,7 @@ MOST_QUICK: Final = 100
 """A job that asks again and again to be run anew, and ends within a second each time, is not."""
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files"})
+GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken"})
 """Whatever it was doing, it was not the job's doing that it ended."""
 
 

@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "clean": Command("forget ended jobs and their logs"),
     "gpus": Command("the GPUs and who is on them"),
     "nodes": Command("the machines"),
+    "monitor": Command("workers, GPUs and jobs, again and again"),
     "pause": Command("start nothing new"),
     "resume": Command("start jobs again after pause"),
     "drain": Command("put nothing new on some GPUs"),

@@ -252,50 +252,62 @@ class NodeSpec(_message.Message):
     def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks")
+    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "home", "cluster")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
     node: NodeSpec
     instance: str
     runs: _containers.RepeatedCompositeFieldContainer[RunNews]
     blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
+    at: float
+    home: str
+    cluster: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., home: _Optional[str] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "version", "epoch", "lease_s", "beat_s")
+    __slots__ = ("protocol", "version", "epoch", "lease_s", "beat_s", "at", "cluster")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     BEAT_S_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
     epoch: int
     lease_s: float
     beat_s: float
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., beat_s: _Optional[float] = ...) -> None: ...
+    at: float
+    cluster: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., beat_s: _Optional[float] = ..., at: _Optional[float] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("epoch", "at", "runs", "load", "ram_used_mb", "readings")
+    __slots__ = ("epoch", "at", "runs", "load", "ram_used_mb", "readings", "blocks")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
     READINGS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     at: float
     runs: _containers.RepeatedCompositeFieldContainer[RunNews]
     load: float
     ram_used_mb: int
     readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
-    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ...) -> None: ...
+    blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
+    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
 
 class BeatReply(_message.Message):
     __slots__ = ("epoch", "at")
