@@ -17,7 +17,7 @@ PATIENCE = 1e-6
 VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
-    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "code", "why",
+    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "delays", "begin_at", "code", "why",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ def _statuses(state: State) -> None:
         assert (job.id in state.waiting) == (job.status == "waiting"), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
         assert job.status == "blocked" or not job.behind, job.id
+        assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
         assert job.leaving == (job.status == "stopping"), job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"

@@ -163,13 +163,14 @@ class Anything(RuleBasedStateMachine):
             self.tell(Measured(self.rig.now, job, self.rig.job(job).run, min(memory_mb, least)))
 
     @rule(index=which, how=st.sampled_from(["done", "failed", "stopped", "lost", "requeued"]),
-          stale=st.sampled_from([0, 0, 0, 1]), why=st.sampled_from(["", "", "oom", "timeout"]))  # fmt: skip
-    def exit(self, index: int, how: str, stale: int, why: str) -> None:
+          stale=st.sampled_from([0, 0, 0, 1]), why=st.sampled_from(["", "", "oom", "timeout"]),
+          delay_s=st.sampled_from([0.0, 0.0, 3.0, 1000.0]))  # fmt: skip
+    def exit(self, index: int, how: str, stale: int, why: str, delay_s: float) -> None:
         """A run ends, as it may at any time; or news of an old run comes late."""
         if (job := self.pick(index)) is not None:
             run = self.rig.job(job).run - stale
             before = snapshot(self.rig.state)["jobs"][job]
-            self.tell(Exited(self.rig.now, job, run, how, why=why))  # type: ignore[arg-type]
+            self.tell(Exited(self.rig.now, job, run, how, why=why, delay_s=delay_s))  # type: ignore[arg-type]
             if stale:
                 assert self.rig.job(job).run >= before["run"]
 

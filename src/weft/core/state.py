@@ -110,6 +110,8 @@ class State:
             self.now = fact.at
             if self.stepped:
                 self._settle()
+            if fact.at >= self.gates.opens_at:
+                self._begin()
         return FOLDS[type(fact)](self, fact)
 
     def running(self, job_id: JobId, run: int) -> JobState | None:
@@ -148,6 +150,12 @@ class State:
                 self.touched[job.id] = job
         self.stepped.clear()
 
+    def _begin(self) -> None:
+        """Those whose time has come may wait for GPUs."""
+        for job in self.gates.come(self.now):
+            self.open(job)
+            self.news = True
+
     def count_id(self, job: JobId) -> None:
         """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
         number = job.partition("_")[0]
@@ -168,9 +176,12 @@ class State:
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
         job.status = "held" if job.holding else "waiting"
+        self.touched[job.id] = job
         if not job.holding:
             self.waiting[job.id] = job
-        self.touched[job.id] = job
+            return
+        for follower in self.gates.step_aside(job):
+            self.open(follower)
 
     def put_back(self, job: JobState, how: str, at: Seconds) -> None:
         """The run is over and the job waits for its next."""
@@ -185,7 +196,12 @@ class State:
             self.end(job, "cancelled", at)
             return
         job.waiting_since = at
-        self.open(job)
+        if job.begin_at is None:
+            self.open(job)
+        else:
+            job.status = "blocked"
+            self.touched[job.id] = job
+            self.gates.delay(job)
 
     def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
         """It ends, and with it those who come after it if it is not done."""

@@ -170,6 +170,8 @@ class Exited:
     code: int | None = None
     why: str = ""
     """What the code does not say: timeout, oom, lost, reboot, ..."""
+    delay_s: float = 0.0
+    """Its next run is to wait this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,8 @@ class Past:
     failures: int = 0
     moves: int = 0
     requeues: int = 0
+    delays: int = 0
+    begin_at: Seconds | None = None
     measured_mb: int = 0
     key: float | None = None
     behind: tuple[JobId, ...] = ()

@@ -47,6 +47,7 @@ class Desk:
         self._numbers = numbers
         self._intake = Intake(node, numbers, self._feasible, user=user)
         self._keys: dict[str, list[JobId]] = {}
+        """What each request that may be sent again was answered with."""
         self._next = scheduler.state.highest_id + 1
         for job in scheduler.state.jobs.values():
             self._know(job.job)
@@ -57,6 +58,12 @@ class Desk:
             self._next = max(self._next, int(number) + 1)
         if job.task is not None and job.task.key:
             self._keys.setdefault(job.task.key, []).append(job.id)
+
+    def prune(self) -> None:
+        """Forgets requests of which no job is known any more."""
+        jobs = self._scheduler.state.jobs
+        for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
+            del self._keys[key]
 
     # ---- submit
 
@@ -169,7 +176,7 @@ class Desk:
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
             gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, group=task.group,
+            comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
             declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
             gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],

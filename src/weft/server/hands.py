@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.core.state import State
 from weft.local.engine import LocalEngine
-from weft.local.exits import settled
+from weft.local.exits import exited
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
@@ -75,6 +75,7 @@ class Hands:
             grace_s=GRACE_S if task.grace_s is None else task.grace_s,
             preempt_grace_s=PREEMPT_GRACE_S if task.grace_s is None else task.grace_s,
             socket=self._progress,
+            per_gpu=task.per_gpu,
         )
 
     def _report(self, report: Report) -> None:
@@ -103,5 +104,6 @@ class Hands:
                 return []
             return [Started(now, report.job, report.run)]
         pause = PAUSES.get(report.why)
-        exit_ = settled(report, job.job.task if job else None, job.requeues if job else 0)
+        task = job.job.task if job else None
+        exit_ = exited(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
         return [*([Paused(now, *pause)] if pause else []), replace(exit_, at=now)]

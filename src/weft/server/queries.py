@@ -45,6 +45,8 @@ class Queries:
         job = self._state.jobs[one(self._state, ref)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
+        if job.status == "blocked" and job.begin_at is not None:
+            in_s = max(job.begin_at - self._now, 0.0)
         body = found.as_json()
         if job.active or job.status in ENDED:
             body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]

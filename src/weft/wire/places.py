@@ -70,6 +70,15 @@ class Places:
                 return False
         return True
 
+    def stopped(self) -> int | None:
+        """The scheduler's pid, if it is there but stopped: it would never answer."""
+        words = self.last_words()
+        try:
+            state = Path(f"/proc/{int(words)}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, ValueError, IndexError):
+            return None
+        return int(words) if state in ("T", "t") else None
+
     def last_words(self) -> str:
         """What a scheduler left in its lock: its pid while it lives or where it died; `stopped` where it was told to
         end before its jobs had; nothing where all was done."""

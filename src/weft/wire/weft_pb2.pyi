@@ -144,16 +144,18 @@ class JsonReply(_message.Message):
     def __init__(self, json: _Optional[str] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
-    __slots__ = ("job", "run", "follow", "lines")
+    __slots__ = ("job", "run", "follow", "lines", "rank")
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     follow: bool
     lines: int
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ...) -> None: ...
+    rank: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
     __slots__ = ("text",)
@@ -536,10 +538,12 @@ class Forget(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BlobPart(_message.Message):
-    __slots__ = ("bytes",)
+    __slots__ = ("bytes", "sha256")
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
     bytes: bytes
-    def __init__(self, bytes: _Optional[bytes] = ...) -> None: ...
+    sha256: str
+    def __init__(self, bytes: _Optional[bytes] = ..., sha256: _Optional[str] = ...) -> None: ...
 
 class BlobName(_message.Message):
     __slots__ = ("sha256",)
