@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import threading
@@ -102,6 +103,33 @@ def test_a_role_opens_some_methods(
     error: Any = caught.value
     assert error.code() == Status.PERMISSION_DENIED
     assert f"role {role}" in json.loads(error.details())["what"]
+
+
+def test_jobs_are_their_submitters(door: Gate) -> None:
+    ada, bob = door.credentials(user="ada"), door.credentials(user="bob")
+    path = m.Variable(name="PATH", value=os.environ["PATH"])
+    spec = m.JobSpec(command=["sh", "-c", "echo hush"], env=[m.Variable(name="MY_KEY", value="s3cr3t")], hold=True)
+    (job,) = asked(door, ada, "Submit", m.SubmitRequest(jobs=[spec], env=[path], chdir=str(door.root))).ids
+    found = json.loads(asked(door, bob, "Query", m.QueryRequest(what="job", jobs=[job])).json)["jobs"][0]
+    assert found["user"] == "ada"
+    assert refused(door, bob, "Change", m.ChangeRequest(verb="cancel", jobs=[job]))[0] == Status.PERMISSION_DENIED
+    with channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only they and admins"):
+        list(call(line, "Logs")(m.LogsRequest(job=job), timeout=WAIT_S, metadata=bob.metadata()))
+    assert "s3cr3t" not in facts_of(door, bob, job)
+    assert "s3cr3t" in facts_of(door, ada, job)
+    assert refused(door, bob, "Operate", m.OperateRequest(verb="pause"))[0] == Status.PERMISSION_DENIED
+    assert list(asked(door, door.owner(), "Change", m.ChangeRequest(verb="cancel", jobs=[job])).ids) == [job]
+
+
+def facts_of(gate: Gate, who: Credentials, job: str) -> str:
+    """All facts up to the one with which it was submitted."""
+    text = ""
+    with channel(gate.where, who) as line:
+        for fact in call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=who.metadata()):
+            text += fact.json
+            if '"Submitted"' in fact.json and json.loads(fact.json)["job"]["id"] == job:
+                break
+    return text
 
 
 # ---- joining
