@@ -49,7 +49,7 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
                 continue
             if policy.preempts and shape.gpus and _make_room(walk, order, reach, shape, key, stamp):
                 continue
-        if not policy.backfill:
+        if not policy.backfill and not reach.impossible(shape, placement):
             reach.block(job)
             return
         heads.fail(shape)
