@@ -12,7 +12,7 @@ from weft.server.members import Member
 from weft.server.orders import start_run, stop_run
 from weft.server.replies import Outbox
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
-from weft.wire.runs import FENCED, TORN, from_end
+from weft.wire.runs import ASKED, FENCED, TORN, from_end
 
 OVERTAKEN = 2
 """So many beats in a row must leave out a run that has started: the first may have been overtaken by the news of it."""
@@ -107,7 +107,7 @@ class Parts:
         elif gang.torn or gang.lost:
             message = stop_run(job.id, job.run, member, TORN)
         elif job.status == "running" or member.id in gang.started:
-            message = stop_run(job.id, job.run, member, "lost")
+            message = stop_run(job.id, job.run, member, ASKED)
         else:
             message = start_run(job, member, self._members)
         if message is not None:
