@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import threading
@@ -28,8 +29,8 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    with gate(tmp_path_factory.mktemp("gate")) as made:
+def door() -> Iterator[Gate]:
+    with gate() as made:
         yield made
 
 
@@ -102,6 +103,33 @@ def test_a_role_opens_some_methods(
     error: Any = caught.value
     assert error.code() == Status.PERMISSION_DENIED
     assert f"role {role}" in json.loads(error.details())["what"]
+
+
+def test_jobs_are_their_submitters(door: Gate) -> None:
+    ada, bob = door.credentials(user="ada"), door.credentials(user="bob")
+    path = m.Variable(name="PATH", value=os.environ["PATH"])
+    spec = m.JobSpec(command=["sh", "-c", "echo hush"], env=[m.Variable(name="MY_KEY", value="s3cr3t")], hold=True)
+    (job,) = asked(door, ada, "Submit", m.SubmitRequest(jobs=[spec], env=[path], chdir=str(door.root))).ids
+    found = json.loads(asked(door, bob, "Query", m.QueryRequest(what="job", jobs=[job])).json)["jobs"][0]
+    assert found["user"] == "ada"
+    assert refused(door, bob, "Change", m.ChangeRequest(verb="cancel", jobs=[job]))[0] == Status.PERMISSION_DENIED
+    with channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only they and admins"):
+        list(call(line, "Logs")(m.LogsRequest(job=job), timeout=WAIT_S, metadata=bob.metadata()))
+    assert "s3cr3t" not in facts_of(door, bob, job)
+    assert "s3cr3t" in facts_of(door, ada, job)
+    assert refused(door, bob, "Operate", m.OperateRequest(verb="pause"))[0] == Status.PERMISSION_DENIED
+    assert list(asked(door, door.owner(), "Change", m.ChangeRequest(verb="cancel", jobs=[job])).ids) == [job]
+
+
+def facts_of(gate: Gate, who: Credentials, job: str) -> str:
+    """All facts up to the one with which it was submitted."""
+    text = ""
+    with channel(gate.where, who) as line:
+        for fact in call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=who.metadata()):
+            text += fact.json
+            if '"Submitted"' in fact.json and json.loads(fact.json)["job"]["id"] == job:
+                break
+    return text
 
 
 # ---- joining
@@ -284,9 +312,9 @@ def established(gate: Gate) -> int:
     return sum(line.split()[1] == ours and line.split()[3] == "01" for line in lines)
 
 
-def test_too_many_wrong_tokens_are_not_looked_at(tmp_path: Path) -> None:
+def test_too_many_wrong_tokens_are_not_looked_at() -> None:
     """And a right one still opens."""
-    with gate(tmp_path) as own:
+    with gate() as own:
         wrong = Credentials("weft.0123456789ab.abc", own.ca())
         codes = [refused(own, wrong)[0] for _ in range(25)]
         assert codes[0] == Status.UNAUTHENTICATED
@@ -298,8 +326,8 @@ def test_too_many_wrong_tokens_are_not_looked_at(tmp_path: Path) -> None:
         assert asked(own, own.owner()) is not None
 
 
-def test_on_loopback_it_needs_a_token_but_no_certificate(tmp_path: Path) -> None:
-    with gate(tmp_path, tls=False) as own:
+def test_on_loopback_it_needs_a_token_but_no_certificate() -> None:
+    with gate(tls=False) as own:
         assert own.ca() is None
         assert asked(own, own.owner()) is not None
         assert refused(own, Credentials("weft.0123456789ab.abc"))[0] == Status.UNAUTHENTICATED

@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 
 import grpc.aio
 
+from weft.errors import NotPermitted
+from weft.model import Job
+
 Role = Literal["admin", "user", "worker"]
 ROLES: Final[tuple[Role, ...]] = ("admin", "user", "worker")
 
@@ -26,6 +29,12 @@ class Caller:
     def owns(self, user: str) -> bool:
         """Whether it may change what belongs to this user."""
         return self.role == "admin" or (self.role == "user" and self.user == user)
+
+
+def check_owner(who: Caller, job: Job) -> None:
+    """Raises unless it may change this job."""
+    if not who.owns(job.user):
+        raise NotPermitted(f"job {job.id} is {job.user}'s, and you are {who.user}\n  only they and admins may do that")
 
 
 _CALLER: Final[ContextVar[Caller]] = ContextVar("caller")

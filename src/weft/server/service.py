@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from weft.errors import JournalError, WeftError
+from weft.errors import JournalError, NotPermitted, WeftError
 from weft.journal.codec import encode_line
+from weft.model import Edited, Fact, Recalled, Submitted
+from weft.server.callers import Caller, caller
 from weft.server.logs import read_log
 from weft.server.queries import Queries
 from weft.server.running import Running
@@ -19,7 +22,8 @@ from weft.wire import messages as m
 from weft.wire.service import handler
 
 Context = grpc.aio.ServicerContext[Any, Any]
-PAGE: Final = 1000
+FOR_ALL: Final = ("doctor",)
+"""Operations that change nothing."""
 
 
 class Service:
@@ -49,42 +53,45 @@ class Service:
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         running = self._running
+        who = caller()
         running.check_space()
-        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now))
+        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now, who))
         return reply
 
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
-        running = self._running
-        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
+        running, who = self._running, caller()
+        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now, who))
         if request.verb == "forget":
             running.upkeep.forgotten(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        return _json(Queries(self._running).answer(request))
+        return _json(Queries(self._running, caller().user).answer(request))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return _json(Queries(self._running).why(request.job))
+        return _json(Queries(self._running, caller().user).why(request.job))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
+        if caller().role != "admin" and request.verb not in FOR_ALL:
+            raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = {each.name: each.value for each in request.options}
         return _json(await self._running.operate(request.verb, options))
 
     async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
         try:
-            async for text in read_log(self._running, request):
+            async for text in read_log(self._running, request, caller()):
                 yield m.LogChunk(text=text)
         except WeftError as error:
             await abort(context, error)
 
     async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
         try:
-            async for line in self._facts(request.after):
+            async for line in self._facts(request.after, caller()):
                 yield line
         except WeftError as error:
             await abort(context, error)
 
-    async def _facts(self, position: int) -> AsyncIterator[m.FactLine]:
+    async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
         """From a position on; from 0, those that no snapshot stands for.
 
         It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
@@ -95,7 +102,7 @@ class Service:
             try:
                 for fact in running.journal.read(position):
                     position += 1
-                    yield m.FactLine(position=position, json=encode_line(fact))
+                    yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
             except JournalError:
                 if position >= running.journal.base:
                     raise
@@ -103,6 +110,13 @@ class Service:
             async with running.loop.changed:
                 while len(running.journal) <= position:
                     await running.loop.changed.wait()
+
+
+def seen_by(who: Caller, fact: Fact) -> Fact:
+    """The environment of other people's jobs may hold secrets."""
+    if not isinstance(fact, Submitted | Edited | Recalled) or fact.job.task is None or who.owns(fact.job.user):
+        return fact
+    return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))
 
 
 def _json(value: dict[str, Any]) -> m.JsonReply:
