@@ -25,6 +25,9 @@ START_S: Final = 20.0
 """How long a scheduler may take to start."""
 TERMINATED: Final = 143
 CALL_S: Final = 60.0
+"""For what changes something, or is waited for."""
+READ_S: Final = 10.0
+"""For whoever only looks: a person is waiting."""
 OUTLIVE_S: Final = 10.0
 """How long one that no longer answers may take to end."""
 CHANNEL: Final = (
@@ -50,6 +53,8 @@ class Client:
             if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
             start_scheduler(self.places)
+        if stopped := self.places.stopped():
+            raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
         self._channel = grpc.insecure_channel(f"unix:{self.places.socket}", options=CHANNEL)
         self._calls.clear()
 
@@ -79,16 +84,19 @@ class Client:
         return reply
 
     def query(
-        self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0, group: str = ""
-    ) -> dict[str, Any]:
-        return self._json("Query", m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since, group=group))
+        self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0, group: str = "",
+        patience_s: float = READ_S,
+    ) -> dict[str, Any]:  # fmt: skip
+        request = m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since, group=group)
+        return self._json("Query", request, patience_s)
 
     def explain(self, job: str) -> dict[str, Any]:
-        return self._json("Explain", m.ExplainRequest(job=job))
+        return self._json("Explain", m.ExplainRequest(job=job), READ_S)
 
     def operate(self, verb: str, **options: str) -> dict[str, Any]:
         pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
-        return self._json("Operate", m.OperateRequest(verb=verb, options=pairs))
+        request = m.OperateRequest(verb=verb, options=pairs)
+        return self._json("Operate", request, READ_S if verb == "doctor" else CALL_S, again=False)
 
     def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0) -> Iterator[bytes]:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines)
@@ -98,11 +106,11 @@ class Client:
 
     def follow(self, job: str, *, lines: int = 0) -> Iterator[bytes]:
         """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
-        only = self.query("job", [job])["jobs"][0]
+        (only,) = self._jobs([job])["jobs"]
         job, run = only["id"], max(only["run"], 1)
         while True:
             yield from self._follow_run(job, run, lines)
-            only = self.query("job", [job])["jobs"][0]
+            (only,) = self._jobs([job])["jobs"]
             if only["ended"] and only["run"] <= run:
                 return
             run, lines = run + 1, 0
@@ -130,7 +138,7 @@ class Client:
     def wait(self, job: str) -> dict[str, Any]:
         """The job, once it has ended."""
         while True:
-            found = self.query("job", [job])
+            found = self._jobs([job])
             only = dict(found["jobs"][0])
             if only["ended"]:
                 return only
@@ -139,12 +147,12 @@ class Client:
 
     def wait_for(self, jobs: Sequence[str]) -> list[dict[str, Any]]:
         """All these jobs, once they have ended."""
-        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self.query("job", jobs)["jobs"]]
+        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self._jobs(jobs)["jobs"]]
 
     def wait_for_any(self, jobs: Sequence[str]) -> dict[str, Any]:
         """The first of these jobs that ends."""
         while True:
-            found = self.query("job", jobs)
+            found = self._jobs(jobs)
             ended = [dict(job) for job in found["jobs"] if job["ended"]]
             if ended:
                 return min(ended, key=lambda job: job["ended"])
@@ -165,6 +173,10 @@ class Client:
 
     # ---- inside
 
+    def _jobs(self, jobs: Sequence[str]) -> dict[str, Any]:
+        """For whoever waits anyway."""
+        return self.query("job", jobs, patience_s=CALL_S)
+
     def _outlive(self) -> None:
         """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
         until = time.monotonic() + OUTLIVE_S
@@ -183,13 +195,13 @@ class Client:
             self._calls[name] = call(self._channel, name)
         return self._calls[name]
 
-    def _call(self, name: str, request: Any, *, again: bool = False) -> Any:
+    def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
         """With `again`, it is sent more than once where nobody answers: for a while, as the next may be starting."""
-        until = time.monotonic() + OUTLIVE_S
+        until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # one that hangs is not asked again
         while True:
             try:
-                with _explained(self.places):
-                    return self._method(name)(request, timeout=CALL_S)
+                with _explained(self.places, patience_s):
+                    return self._method(name)(request, timeout=patience_s)
             except Unreachable:
                 hopeless = not self._may_start and not self.places.answers()
                 if not again or hopeless or time.monotonic() > until:
@@ -198,26 +210,29 @@ class Client:
             self.close()
             self._connect()
 
-    def _json(self, name: str, request: Any) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._call(name, request, again=name != "Operate").json)
+    def _json(self, name: str, request: Any, patience_s: float, *, again: bool = True) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._call(name, request, again=again, patience_s=patience_s).json)
         return found
 
 
 @contextmanager
-def _explained(where: Places) -> Iterator[None]:
+def _explained(where: Places, patience_s: float = CALL_S) -> Iterator[None]:
     try:
         yield
     except grpc.RpcError as error:
-        raise _told(error, where) from None
+        raise _told(error, where, patience_s) from None
 
 
-def _told(error: Any, where: Places) -> WeftError:
+def _told(error: Any, where: Places, patience_s: float) -> WeftError:
     """The error as the scheduler raised it."""
     code, details = error.code(), error.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE:
         return Unreachable(f"the scheduler at {where.socket} does not answer: {details}\n  its log: {where.server_log}")
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Unreachable(f"the scheduler took more than {CALL_S:.0f} s to answer\n  its log: {where.server_log}")
+        return Unreachable(
+            f"the scheduler has not answered for {patience_s:.0f} s: it hangs, or has very much to do\n"
+            f"  its log: {where.server_log}"
+        )
     try:
         body = json.loads(details)
         kind, what, hint = body["kind"], body["what"], body["hint"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
-from weft.client import Client, exit_code
+from weft.client import CALL_S, Client, exit_code
 from weft.errors import InputError, Unreachable
 from weft.wire.capture import captured
 from weft.wire.given import given
@@ -149,7 +149,7 @@ class JobHandle:
             return self._ended
         client, found = connection(self._places), list[dict[str, Any]]()
         for at in range(0, len(self._ids), MOST_ASKED):
-            answer = client.query("job", self._ids[at : at + MOST_ASKED])
+            answer = client.query("job", self._ids[at : at + MOST_ASKED], patience_s=CALL_S)
             self._position = self._position if at else answer["position"]
             found += answer["jobs"]
         if all(job["ended"] for job in found):

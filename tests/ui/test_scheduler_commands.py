@@ -166,3 +166,25 @@ def test_doctor_can_be_pasted(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> No
     assert found["state_dir"] == "~/s/weft"
     text = json.dumps(found) + weft("doctor").out
     assert not [word for word in ("geheim", "verborgen", "sleep", os.environ["HOME"]) if word in text]
+
+
+def test_doctor_looks_at_the_journal_with_and_without_a_scheduler(weft: Weft) -> None:
+    weft("run", "--", "true")
+    journal = weft.json("doctor")["journal"]
+    assert journal["check"] == "ok"
+    assert (journal["facts"] > 0, journal["bytes"] > 0, journal["wal_bytes"] > 0) == (True, True, True)
+    weft("down")
+    assert weft.json("doctor")["journal"]["check"] == "ok"
+
+
+def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
+    weft("run", "--", "true")
+    weft("down")
+    database = weft.site.places.database
+    body = bytearray(database.read_bytes())
+    body[4096:8192] = bytes(4096)
+    database.write_bytes(body)
+    found = weft.json("doctor", code=1)
+    (problem,) = found["problems"]
+    assert "is damaged: " in problem
+    assert found["journal"]["check"] != "ok"

@@ -82,11 +82,11 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(job),))
+        return Explanation(job.id, now, job.status, (_gate(job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
-    reasons = tuple(_reasons(scheduler, job, ahead))
+    reasons = tuple(_reasons(scheduler, job, ahead, now))
     short = any(reason.code == "Resources" for reason in reasons)
     return Explanation(
         job.id,
@@ -100,9 +100,13 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(job: JobState) -> Reason:
+def _gate(job: JobState, now: Seconds) -> Reason:
     if job.behind:
         return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
+    if job.begin_at is not None:
+        code = "" if job.code is None else f" with code {job.code}"
+        in_s = max(job.begin_at - now, 0.0)
+        return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
     return Reason("JobArrayTaskLimit", f"{job.job.batch_limit} of {job.job.batch} at a time")
 
 
@@ -122,7 +126,7 @@ def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
     return order[: order.index(job)]
 
 
-def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iterator[Reason]:
+def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Seconds) -> Iterator[Reason]:
     state, shape = scheduler.state, job.shape
     impossible = _impossible(scheduler, shape)
     if impossible is not None:
@@ -134,12 +138,13 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
         yield from _occupied(state)
+        yield from _closed(state)
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
         yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
-        yield Reason("PolicyHold", f"the policy plans next at {due:.0f} s")
+        yield Reason("PolicyHold", f"the policy plans next in {max(due - now, 0.0):.0f} s")
     elif fits and not ahead:
         yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
 
@@ -153,6 +158,17 @@ def _occupied(state: State) -> Iterator[Reason]:
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
         yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
+
+
+def _closed(state: State) -> Iterator[Reason]:
+    """Nodes that are there and on which nothing new is started, by the reason."""
+    found: dict[str, list[str]] = {}
+    for (node, why), closure in state.closed.items():
+        if state.floor.by_id[node].alive:
+            found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
+    for why, where in found.items():
+        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+        yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
 
 
 def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:

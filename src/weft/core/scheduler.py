@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
+from weft.core.gates import NEVER
 from weft.core.job import JobState
 from weft.core.order import UNPROTECTED, Order, Protection, Resorted
 from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
@@ -54,6 +55,7 @@ class Scheduler:
         if interval_s is None:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
+        self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
         self._target: list[Seat] = []
         self.alarm: Seconds | None = None
         """When it wants to be woken."""
@@ -76,7 +78,7 @@ class Scheduler:
         if self.protection is not UNPROTECTED:
             self._unprotect()
         self._plan()
-        if self._steps or self._interval_s or self.protection is not UNPROTECTED:
+        if self._wakes or self.state.gates.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
 
@@ -201,7 +203,7 @@ class Scheduler:
         return self.state.planned_at + self._interval_s if self._interval_s and self.state.news else None
 
     def _set_alarm(self) -> None:
-        """One alarm: when the next key steps, or the next plan is due."""
+        """One alarm: when the next key steps, the next plan is due, or the next job may be tried again."""
         due: Seconds | None = None
         if self._steps:
             self._drain()
@@ -210,7 +212,12 @@ class Scheduler:
             due = self.next_plan_at()
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
-            due = ends if due is None or (ends is not None and ends < due) else due
+            due = _sooner(due, ends)
+        due = _sooner(due, self.state.gates.next_opening())
         if due != self.alarm:
             self.alarm = due
             self._decide(Alarm(self.state.now, due))
+
+
+def _sooner(one: Seconds | None, other: Seconds | None) -> Seconds | None:
+    return one if other is None or (one is not None and one <= other) else other

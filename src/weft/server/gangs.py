@@ -83,7 +83,7 @@ class Gang:
         if culprit is None:  # whoever made it fail went with its node
             return Exited(now, self.job, self.run, "lost", why="node-lost")
         task = job.job.task or Task()
-        return replace(exited(culprit, requeue_exits=task.requeue_exits, tries=job.requeues), at=now)
+        return replace(exited(culprit, requeue_exits=task.requeue_exits, tries=job.delays), at=now)
 
 
 class Gangs:

@@ -31,14 +31,14 @@ Resolve = Callable[[str], list[JobId]]
 class Intake:
     """Knows the machine. `local` commands must be there to be taken."""
 
-    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible, *, user: str) -> None:
-        self._node, self._numbers, self._feasible, self._user = node, numbers, feasible, user
+    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible) -> None:
+        self._node, self._numbers, self._feasible = node, numbers, feasible
         self._found: set[tuple[str, str, str]] = set()
         """Programs that are there, while one request is looked at."""
         self._env: tuple[tuple[str, str], ...] = ()
 
-    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve) -> list[list[Job]]:
-        """The jobs of each spec; raises before any is made if one is wrong."""
+    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
+        """The jobs of each spec, for this user; raises before any is made if one is wrong."""
         if not request.jobs:
             raise InputError("no job in the request")
         self._found.clear()
@@ -46,7 +46,7 @@ class Intake:
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
             try:
-                made.append(self._expand(spec, request, str(first_id + at)))
+                made.append(self._expand(spec, request, str(first_id + at), user))
             except InputError as error:
                 raise _about(request, at, error) from None
         if sum(map(len, made)) > MOST_JOBS:
@@ -54,8 +54,8 @@ class Intake:
         self._link(request, made, resolve)
         return made
 
-    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
-        job = self._job(spec, request, job_id)
+    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+        job = self._job(spec, request, job_id, user)
         self._check(job)
         if not spec.array:
             return [job]
@@ -87,12 +87,14 @@ class Intake:
     def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
         """Where the core counts these GPUs."""
         try:
-            return tuple(self._numbers.place(number) for number in numbers)
+            return tuple(self._numbers.place(self._node.id, number) for number in numbers)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", hint=error.hint) from None
 
-    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+        if spec.per_gpu and not gpus:
+            raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
         places, pool_places = self._places("gpu_ids", spec.gpu_ids), self._places("gpu_pool", spec.gpu_pool)
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
@@ -111,13 +113,15 @@ class Intake:
             requeue_exits=tuple(spec.requeue_exits),
             comment=spec.comment,
             group=spec.group,
+            per_gpu=spec.per_gpu,
+            snapshot=spec.snapshot,
             key=request.key,
         )
         return Job(
             job_id,
             gpus,
             name=name(spec.name) if spec.name else _default_name(spec),
-            user=self._user,
+            user=user,
             memory_mb=self._memory_mb(spec, gpus),
             cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,

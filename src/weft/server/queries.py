@@ -22,9 +22,11 @@ MOST: Final = 10_000
 
 
 class Queries:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, user: str) -> None:
+        self._user = user
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
+        self._numbers = running.fleet.numbers
 
     def answer(self, request: QueryRequest) -> dict[str, Any]:
         what = {
@@ -36,14 +38,16 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "position": len(self._running.journal),
-            **self._running.numbers.shown(what[request.what](request)),
+            **self._numbers.shown(what[request.what](request)),
         }
 
     def why(self, ref: str) -> dict[str, Any]:
         """Why a job waits; of one that does not, where it is or how it ended."""
-        job = self._state.jobs[one(self._state, ref)]
+        job = self._state.jobs[one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
+        if job.status == "blocked" and job.begin_at is not None:
+            in_s = max(job.begin_at - self._now, 0.0)
         body = found.as_json()
         if job.active or job.status in ENDED:
             body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]
@@ -51,7 +55,7 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "name": job.job.name,
-            **self._running.numbers.shown(body),
+            **self._numbers.shown(body),
             "at": iso(self._now),
             "expected_start": None if in_s is None else iso(self._now + in_s),
         }
@@ -79,7 +83,7 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
-        named = resolve(state, request.jobs)
+        named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]
@@ -87,8 +91,8 @@ class Queries:
         found = [
             detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
         ]
-        for each in found:
-            each["last_gpus"] = self._running.numbers.numbers(each["last_gpus"])
+        for job, each in zip(jobs, found, strict=True):
+            each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
         return {"jobs": found}
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
@@ -99,9 +103,8 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        numbers = self._running.numbers
-        rows = gpu_rows(self._state, self._running.readings())
-        return {"gpus": [{**row, "gpu": numbers.number(row["gpu"])} for row in rows]}
+        rows = gpu_rows(self._state, self._running.fleet.readings())
+        return {"gpus": [{**row, "gpu": self._numbers.number(row["node"], row["gpu"])} for row in rows]}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
         return {"nodes": node_rows(self._state)}

@@ -150,7 +150,8 @@ def brief_reason(state: State, job: JobState, first: JobId | None) -> str:
     if job.status == "held":
         return "JobHeldUser"
     if job.status == "blocked":
-        return "Dependency" if job.behind else "JobArrayTaskLimit"
+        later = "JobArrayTaskLimit" if job.begin_at is None else "BeginTime"
+        return "Dependency" if job.behind else later
     if job.status == "waiting":
         return next(iter(state.paused), "Resources" if job.id == first else "Priority")
     return job.why

@@ -104,6 +104,8 @@ class Upkeep:
     async def _remove_folders(self) -> None:
         jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs
         gone = [job for job in self._doomed if job not in known]
+        if gone:
+            self._running.desk.prune()
         self._doomed.difference_update(gone)
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)

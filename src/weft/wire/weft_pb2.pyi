@@ -144,16 +144,18 @@ class JsonReply(_message.Message):
     def __init__(self, json: _Optional[str] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
-    __slots__ = ("job", "run", "follow", "lines")
+    __slots__ = ("job", "run", "follow", "lines", "rank")
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     follow: bool
     lines: int
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ...) -> None: ...
+    rank: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
     __slots__ = ("text",)
@@ -424,7 +426,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -444,6 +446,7 @@ class StartRun(_message.Message):
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -463,7 +466,8 @@ class StartRun(_message.Message):
     grace_s: float
     snapshot: str
     user: str
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
+    checkpoint: str
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ...) -> None: ...
 
 class StopRun(_message.Message):
     __slots__ = ("epoch", "job", "run", "why", "grace_s")
@@ -502,18 +506,20 @@ class ReadLog(_message.Message):
     def __init__(self, id: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., lines: _Optional[int] = ...) -> None: ...
 
 class LogPart(_message.Message):
-    __slots__ = ("id", "offset", "text", "end", "missing")
+    __slots__ = ("id", "offset", "text", "end", "missing", "size")
     ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     id: int
     offset: int
     text: bytes
     end: bool
     missing: bool
-    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ...) -> None: ...
+    size: int
+    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ..., size: _Optional[int] = ...) -> None: ...
 
 class LogTail(_message.Message):
     __slots__ = ("job", "run", "offset", "text")
@@ -534,10 +540,12 @@ class Forget(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BlobPart(_message.Message):
-    __slots__ = ("bytes",)
+    __slots__ = ("bytes", "sha256")
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
     bytes: bytes
-    def __init__(self, bytes: _Optional[bytes] = ...) -> None: ...
+    sha256: str
+    def __init__(self, bytes: _Optional[bytes] = ..., sha256: _Optional[str] = ...) -> None: ...
 
 class BlobName(_message.Message):
     __slots__ = ("sha256",)

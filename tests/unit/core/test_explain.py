@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
+from weft.core.ports import Ask, Replanner, View
 from weft.errors import UnknownName
 from weft.model import Gpu, Job, Node, NodeLost, Where
+
+
+class EachAlone(Replanner):
+    """Has no key: nobody starts between two plans."""
+
+    preempts = True
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        return [Ask((job.id,), job.gpus) for job in (*view.active, *view.waiting)]
 
 
 def why(rig: Rig, job: str) -> Explanation:
@@ -88,6 +100,17 @@ def test_a_replanner_that_waits_for_its_next_plan() -> None:
     rig.submit(Job("b", declared_s=1.0))
     assert codes(why(rig, "b")) == ["Resources"]
     assert rig.scheduler.next_plan_at() == 360.0
+
+
+def test_when_the_next_plan_is_due_is_said_as_seconds_from_now() -> None:
+    rig = Rig(EachAlone(), grid(1, 2), interval_s=360.0)
+    rig.now = 1_700_000_000.0
+    rig.submit(Job("a", declared_s=100.0))
+    rig.settle()
+    rig.later(60.0)
+    rig.submit(Job("b", declared_s=1.0))
+    found = explain(rig.scheduler, "b", at=rig.now + 20.0)
+    assert [(each.code, each.text) for each in found.reasons] == [("PolicyHold", "the policy plans next in 280 s")]
 
 
 def test_an_unknown_job() -> None:

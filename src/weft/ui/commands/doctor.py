@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
             problems.append(str(error).replace("\n", ":"))
     else:
         problems += _settings(here, found)
+    problems += _journal(here, found)
     problems += _problems(here, found)
     found = _without_home({**found, "problems": problems})
     if args.json:
@@ -73,6 +74,16 @@ def _settings(here: Places, found: dict[str, Any]) -> list[str]:
         return [str(error).replace("\n", ":")]
     found |= {"policy": settings.policy, "declared_gpus": settings.gpus or None}
     return []
+
+
+def _journal(here: Places, found: dict[str, Any]) -> list[str]:
+    """Looked at from outside: a scheduler that is asked goes on meanwhile, and none need be there."""
+    if not here.database.exists():
+        return []
+    from weft.journal.health import UNFINISHED, health
+
+    known = found["journal"] = {**found.get("journal", {}), **health(here.database)}
+    return [] if known["check"] in ("ok", UNFINISHED) else [f"{here.database} is damaged: {known['check']}"]
 
 
 def _problems(here: Places, found: dict[str, Any]) -> list[str]:
