@@ -10,6 +10,7 @@ from weft.core.explain import explain
 from weft.core.job import ENDED, JobState
 from weft.errors import UnknownName
 from weft.model import JobId
+from weft.server.checkpoints import last_checkpoint
 from weft.server.refs import one, resolve
 from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
@@ -91,6 +92,8 @@ class Queries:
         ]
         for each in found:
             each["last_gpus"] = self._running.numbers.numbers(each["last_gpus"])
+            reported = (each["progress"] or {}).get("checkpoint")
+            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, each["id"])
         return {"jobs": found}
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:

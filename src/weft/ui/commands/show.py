@@ -102,5 +102,5 @@ def _metrics(job: dict[str, Any]) -> str:
 
 
 def _checkpoint(job: dict[str, Any]) -> str:
-    found = (job["progress"] or {}).get("checkpoint")
+    found = job["checkpoint"]
     return f"{found['path']} at {moment(found['at'])}" if found else ""
