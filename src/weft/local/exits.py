@@ -21,7 +21,7 @@ FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 300.0
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files"})
+GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken"})
 """Whatever it was doing, it was not the job's doing that it ended."""
 
 
@@ -44,10 +44,10 @@ def exit_code(report: RunExited) -> int | None:
 
 
 def outcome(report: RunExited, requeue_exits: Collection[int] = ()) -> Outcome:
-    if report.why in GONE:
-        return "lost"
     if report.code == 0 and (report.done or not report.why):
         return "done"
+    if report.why in GONE:
+        return "lost"
     if report.why in STOPPED:
         return "stopped"
     # one whose time is up may still ask for more of it; one out of memory needs more memory, not another try

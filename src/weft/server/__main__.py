@@ -18,10 +18,11 @@ from typing import Final
 import grpc.aio
 
 from weft.errors import WeftError
-from weft.server.machine import this_machine
+from weft.server.embedded import Embedded
 from weft.server.running import Running
 from weft.server.service import Service
 from weft.server.settings import load
+from weft.wire.machine import this_machine
 from weft.wire.places import Places, places
 from weft.wire.service import OPTIONS
 
@@ -71,7 +72,8 @@ def _locked(lock: int, here: Places) -> bool:
 async def _serve(here: Places) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
-    running = Running(here, settings, *this_machine(settings))
+    fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
+    running = Running(here, settings, fleet)
     server = grpc.aio.server(options=OPTIONS)
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))

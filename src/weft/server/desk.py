@@ -175,10 +175,10 @@ class Desk:
             name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
-            gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, group=task.group,
+            gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
+            comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
             declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
-            gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
+            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
         for field in fields:

@@ -87,12 +87,14 @@ class Intake:
     def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
         """Where the core counts these GPUs."""
         try:
-            return tuple(self._numbers.place(number) for number in numbers)
+            return tuple(self._numbers.place(self._node.id, number) for number in numbers)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", hint=error.hint) from None
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+        if spec.per_gpu and not gpus:
+            raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
         places, pool_places = self._places("gpu_ids", spec.gpu_ids), self._places("gpu_pool", spec.gpu_pool)
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
@@ -111,6 +113,8 @@ class Intake:
             requeue_exits=tuple(spec.requeue_exits),
             comment=spec.comment,
             group=spec.group,
+            per_gpu=spec.per_gpu,
+            snapshot=spec.snapshot,
             key=request.key,
         )
         return Job(

@@ -1,21 +1,18 @@
-"""What runs wrote, as a stream."""
+"""What runs wrote, as a stream: pulled part by part from where it is, no faster than it is read."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.errors import NotFound
-from weft.local import files
 from weft.server.refs import one
 from weft.wire.messages import LogsRequest
 
 if TYPE_CHECKING:
     from weft.server.running import Running
 
-CHUNK: Final = 1 << 16
 LOOK_S: Final = 0.2
 
 
@@ -41,50 +38,27 @@ async def read_log(running: Running, request: LogsRequest) -> AsyncIterator[byte
 
 
 async def _one_run(running: Running, job: str, run: int, follow: bool, tail: int) -> AsyncIterator[bytes]:
-    path = os.path.join(files.run_dir(str(running.places.jobs), job, run), files.LOG)
-    file: BinaryIO | None = None
+    at = 0
     end: int | None = None
-    try:
+    while True:
+        over = _is_over(running, job, run)
         while True:
-            over = _is_over(running, job, run)
-            if file is None and os.path.exists(path):
-                file = open(path, "rb")  # noqa: SIM115
-                size = file.seek(0, os.SEEK_END)
-                end = None if follow else size  # or a job that writes as fast as it is read would never be read up
-                file.seek(_tail_start(file, size, tail))
-            while file is not None and (text := file.read(CHUNK if end is None else min(CHUNK, end - file.tell()))):
-                yield text
-                await asyncio.sleep(0)
-            if over or not follow:
-                return
-            if file is not None and file.tell() > os.fstat(file.fileno()).st_size:  # cut at its cap: go on from there
-                file.seek(0)
-            await asyncio.sleep(LOOK_S)
-    finally:
-        if file is not None:
-            file.close()
+            part = await running.fleet.read_log(job, run, at, tail)
+            if part.missing:
+                break
+            if end is None and not follow:
+                end = part.size  # or a job that writes as fast as it is read would never be read up
+            at, tail = part.following, 0
+            text = part.text if end is None else part.text[: max(end - part.offset, 0)]
+            if not text:
+                break
+            yield text
+            await asyncio.sleep(0)
+        if over or not follow:
+            return
+        await asyncio.sleep(LOOK_S)
 
 
 def _is_over(running: Running, job: str, run: int) -> bool:
     state = running.scheduler.state.jobs.get(job)
     return state is None or state.run > run or (state.run == run and not state.active) or state.ended_at is not None
-
-
-def _tail_start(file: BinaryIO, end: int, lines: int) -> int:
-    """Where the last lines before the end begin."""
-    at = end
-    if not lines:
-        return 0
-    found = 0
-    while at > 0:
-        size = min(CHUNK, at)
-        at -= size
-        file.seek(at)
-        block = file.read(size)
-        newline = len(block)
-        while (newline := block.rfind(b"\n", 0, newline)) >= 0:
-            if at + newline + 1 < end:  # the last line's own end does not begin another
-                found += 1
-                if found == lines:
-                    return at + newline + 1
-    return 0

@@ -42,10 +42,11 @@ async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, An
 
 async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
     """Nobody new comes to a GPU, or to any; with `off`, they do again."""
-    node, count = running.node, len(running.node.gpus)
+    numbers = running.fleet.numbers
+    (node,) = (room.node for room in running.scheduler.state.floor.rooms if room.alive)
     words = options.get("gpus", "").replace(",", " ").split()
     everything = not words or words in ([node.id], ["all"])
-    chosen = range(count) if everything else [running.numbers.place(_number(word)) for word in words]
+    chosen = range(len(node.gpus)) if everything else [numbers.place(node.id, _number(word)) for word in words]
     undo = "off" in options
 
     def make(now: float) -> tuple[list[Event], None]:
@@ -55,7 +56,7 @@ async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]
         return [make_one(gpu) for gpu in chosen], None
 
     await running.loop.ask(make)
-    return {"node": node.id, "gpus": [running.numbers.number(gpu) for gpu in chosen], "drained": not undo}
+    return {"node": node.id, "gpus": [numbers.number(node.id, gpu) for gpu in chosen], "drained": not undo}
 
 
 def _number(word: str) -> int:
@@ -75,12 +76,7 @@ async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, An
         "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
         "policy": running.policy,
         "paused_for": dict(state.paused),
-        "node": running.node.id,
-        "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in running.node.gpus],
-        "gpus_from": running.machine.source,
-        "driver": running.machine.note or "ok",
-        "cpus": running.node.cpus,
-        "ram_mb": running.node.ram_mb,
+        **running.fleet.about(),
         "state_dir": str(running.places.state),
         "runtime_dir": str(running.places.runtime),
         "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
@@ -111,7 +107,7 @@ async def _kill(running: Running) -> None:
         ], None
 
     await running.loop.ask(make)
-    running.hands.engine.kill_all()
+    running.fleet.kill_all()
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S), running.loop.changed:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)

@@ -26,6 +26,7 @@ class Queries:
     def __init__(self, running: Running) -> None:
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
+        self._numbers = running.fleet.numbers
 
     def answer(self, request: QueryRequest) -> dict[str, Any]:
         what = {
@@ -37,7 +38,7 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "position": len(self._running.journal),
-            **self._running.numbers.shown(what[request.what](request)),
+            **self._numbers.shown(what[request.what](request)),
         }
 
     def why(self, ref: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "name": job.job.name,
-            **self._running.numbers.shown(body),
+            **self._numbers.shown(body),
             "at": iso(self._now),
             "expected_start": None if in_s is None else iso(self._now + in_s),
         }
@@ -90,10 +91,10 @@ class Queries:
         found = [
             detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
         ]
-        for each in found:
-            each["last_gpus"] = self._running.numbers.numbers(each["last_gpus"])
+        for job, each in zip(jobs, found, strict=True):
+            each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
             reported = (each["progress"] or {}).get("checkpoint")
-            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, each["id"])
+            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, job.id)
         return {"jobs": found}
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
@@ -104,9 +105,8 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        numbers = self._running.numbers
-        rows = gpu_rows(self._state, self._running.readings())
-        return {"gpus": [{**row, "gpu": numbers.number(row["gpu"])} for row in rows]}
+        rows = gpu_rows(self._state, self._running.fleet.readings())
+        return {"gpus": [{**row, "gpu": self._numbers.number(row["node"], row["gpu"])} for row in rows]}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
         return {"nodes": node_rows(self._state)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ class Report:
     checkpoint: dict[str, Any] | None = None
     told_at: float = 0.0
 
-    def take(self, body: dict[str, Any], now: float) -> None:
+    def take(self, body: Mapping[str, Any], now: float) -> None:
         """A message of the job; what it does not say stays."""
         if body.get("step") is not None:
             step = _count(body["step"])

@@ -21,14 +21,14 @@ DYING_S: Final = 5.0
 
 def begin(config: Config) -> Client:
     """A scheduler that has GPUs: where nobody declared any and there is no driver, the first `gpu_count` are."""
-    from weft.server.machine import this_machine
     from weft.server.settings import load
+    from weft.wire.machine import this_machine
 
     here = places()
     here.make()
     if not here.answers():
         settings = load(here.state)
-        if not this_machine(settings)[0].node.gpus:
+        if not this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
             _declare(config, settings)
         return session.begin()
     client = session.begin()

@@ -40,7 +40,7 @@ SCHEDULER: Final = {
 }
 AGENTS: Final = {"Attach": Method(m.AgentMessage, m.SchedulerMessage, "both")}
 BLOBS: Final = {"Put": Method(m.BlobPart, m.BlobName, "upload"), "Get": Method(m.BlobName, m.BlobPart, "stream")}
-DOORS: Final = {"Join": Method(m.JoinRequest, m.JoinReply)}
+DOORS: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
 SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Doors": DOORS}
 PREFIX: Final = "weft.v1."
 _HANDLERS: Final = {

@@ -39,6 +39,10 @@ from weft.local.reports import RunExited
         (None, None, "lost", False, "failed", None, "lost"),
         (None, None, "reboot", False, "lost", None, "reboot"),
         (None, None, "never-started", False, "lost", None, "never-started"),
+        (None, None, "port-taken", False, "lost", None, "port-taken"),
+        (None, 15, "lease-ended", False, "lost", 143, "lease-ended"),
+        (85, None, "lease-ended", False, "lost", 85, "lease-ended"),
+        (0, None, "lease-ended", True, "done", 0, ""),
     ],
 )
 def test_table(

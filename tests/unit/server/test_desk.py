@@ -15,7 +15,9 @@ NODE = Node("here", (Gpu(), Gpu()), cpus=4)
 
 def a_desk() -> tuple[Rig, Desk]:
     rig = Rig("fifo", [NODE])
-    return rig, Desk(rig.scheduler, NODE, GpuNumbers(NODE.id, [0, 1]), user="ann")
+    numbers = GpuNumbers()
+    numbers.know(NODE.id, [0, 1])
+    return rig, Desk(rig.scheduler, NODE, numbers, user="ann")
 
 
 def request(key: str) -> SubmitRequest:
