@@ -104,6 +104,6 @@ class Hands:
                 return []
             return [Started(now, report.job, report.run)]
         pause = PAUSES.get(report.why)
-        task = (job.job.task if job else None) or Task()
-        exit_ = exited(report, requeue_exits=task.requeue_exits, tries=job.delays if job else 0)
+        task = job.job.task if job else None
+        exit_ = exited(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
         return [*([Paused(now, *pause)] if pause else []), replace(exit_, at=now)]
