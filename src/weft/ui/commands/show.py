@@ -49,6 +49,7 @@ def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPUs", _gpus(job)),
         ("CPUs, RAM", ", ".join(_hosts(job))),
         ("on", job["place"]),
+        ("also on", _misplaced(job)),
         ("priority", str(job["priority"])),
         ("time limit", _duration(job["time_limit_s"])),
         ("after", ", ".join(job["after"])),
@@ -82,6 +83,11 @@ def _gpus(job: dict[str, Any]) -> str:
     if job["measured_mb"]:
         parts.append(f"{job['measured_mb']} MB measured")
     return ", ".join(filter(None, parts))
+
+
+def _misplaced(job: dict[str, Any]) -> str:
+    gpus = job["misplaced"]
+    return f"GPU {', '.join(map(str, gpus))}, which it was not given" if gpus else ""
 
 
 def _hosts(job: dict[str, Any]) -> list[str]:
