@@ -17,6 +17,7 @@ from weft.wire.capture import captured
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.specs import Given, spec_of
 from weft.wire.values import array
+from weft.wire.workloads import complete
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -67,11 +68,13 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
 
 
 def _of_flags(args: argparse.Namespace) -> JobSpec:
-    if not args.command:
-        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
     given = given_by(args)
+    if not args.command and "params" not in given:
+        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
     try:
-        return spec_of({**given, "command": args.command})
+        spec = spec_of({**given, "command": args.command} if args.command else given)
+        complete(spec)
+        return spec
     except InputError as error:
         key, colon, rest = error.what.partition(":")
         what = f"{flag(key)}:{rest}" if colon and key in given else error.what
@@ -90,13 +93,10 @@ def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
 
 def _of_file(task: Written) -> JobSpec:
     spec = task.spec()
-    if not spec.command:
-        from weft.wire.workloads import command_for
-
-        try:
-            spec.command.extend(command_for({each.name: each.value for each in spec.params}))
-        except InputError as error:
-            raise task.located(error) from None
+    try:
+        complete(spec)
+    except InputError as error:
+        raise task.located(error) from None
     return spec
 
 
