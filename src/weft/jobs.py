@@ -17,6 +17,7 @@ from weft.wire.given import given
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.places import Places, places
 from weft.wire.specs import spec_of
+from weft.wire.workloads import complete
 
 Words = str | os.PathLike[str]
 MOST_ASKED: Final = 10_000
@@ -53,9 +54,10 @@ class Keys(TypedDict, total=False):
 
 
 def submit(
-    command: str | Sequence[Words], *, wait: bool = False, env_all: bool = False, **keys: Unpack[Keys]
+    command: str | Sequence[Words] | None = None, *, wait: bool = False, env_all: bool = False, **keys: Unpack[Keys]
 ) -> JobHandle:
-    """Queues a job. A list is a program and its arguments; text is a line for the shell.
+    """Queues a job. A list is a program and its arguments; text is a line for the shell; none runs the workload that
+    is registered for `params["model"]`.
 
     The first call starts this user's scheduler. With `wait`, it returns once the job has ended.
     """
@@ -83,6 +85,7 @@ def submit_many(jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False) -> 
 def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
     try:
         spec = spec_of(given(job))
+        complete(spec)
     except InputError as error:
         if not label:
             raise

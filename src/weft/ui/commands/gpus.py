@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(gpu: dict[str, Any]) -> list[Cell]:
     reasons = [f"({each['reason']}{': ' if each['detail'] else ''}{each['detail']})" for each in gpu["blocked"]]
-    state, colour = ("BLOCKED", "red") if reasons else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
+    reasons += [f"({each} is on it, but was not given it)" for each in gpu.get("misplaced", ())]
+    state, colour = ("BLOCKED", "red") if gpu["blocked"] else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
     return [
         Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{gpu['memory_mb']} MB"),
         Cell(f"{gpu['reserved_mb']} MB"), Cell(_figure(gpu, "used_mb", " MB")), Cell(_figure(gpu, "utilisation", "%")),

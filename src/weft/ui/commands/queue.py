@@ -59,7 +59,8 @@ def _found(client: Client, args: argparse.Namespace) -> dict[str, Any]:
     found = client.query("queue", limit=args.limit)
     if args.all:
         ended = client.query("history", limit=args.limit)
-        found["jobs"] += ended["jobs"]
+        gone = {job["id"] for job in ended["jobs"]}  # some perhaps since the first look
+        found["jobs"] = [*(job for job in found["jobs"] if job["id"] not in gone), *ended["jobs"]]
         found["more"] += ended["more"]
     return found
 

@@ -49,6 +49,7 @@ def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPUs", _gpus(job)),
         ("CPUs, RAM", ", ".join(_hosts(job))),
         ("on", job["place"]),
+        ("also on", _misplaced(job)),
         ("priority", str(job["priority"])),
         ("time limit", _duration(job["time_limit_s"])),
         ("after", ", ".join(job["after"])),
@@ -84,6 +85,11 @@ def _gpus(job: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
+def _misplaced(job: dict[str, Any]) -> str:
+    gpus = job["misplaced"]
+    return f"GPU {', '.join(map(str, gpus))}, which it was not given" if gpus else ""
+
+
 def _hosts(job: dict[str, Any]) -> list[str]:
     return [plural(job["cpus"], "CPU")] * bool(job["cpus"]) + [f"{job['ram_mb']} MB"] * bool(job["ram_mb"])
 
@@ -102,5 +108,5 @@ def _metrics(job: dict[str, Any]) -> str:
 
 
 def _checkpoint(job: dict[str, Any]) -> str:
-    found = (job["progress"] or {}).get("checkpoint")
+    found = job["checkpoint"]
     return f"{found['path']} at {moment(found['at'])}" if found else ""

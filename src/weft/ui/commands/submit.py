@@ -1,7 +1,7 @@
 """Puts jobs into the queue. The first one starts this user's scheduler.
 
-A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Flags win
-over the file; where they differ it is said."""
+A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Of a batch
+script, #SBATCH lines are read. Flags win over files; where they differ it is said."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ EXAMPLE: Final = """examples:
   weft submit --array 0-9%4 -t 2h -- sh -c 'python sweep.py --seed $WEFT_ARRAY_TASK_ID'
   weft submit --after 7,8 --param lr=0.1 -- python eval.py --lr {params.lr}
   weft submit --config task.json
+  weft submit train.sbatch
   id=$(weft submit --quiet -- python train.py)"""
 
 
