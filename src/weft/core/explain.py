@@ -138,6 +138,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
         yield from _occupied(state)
+        yield from _closed(state)
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
         yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
@@ -157,6 +158,17 @@ def _occupied(state: State) -> Iterator[Reason]:
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
         yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
+
+
+def _closed(state: State) -> Iterator[Reason]:
+    """Nodes that are there and on which nothing new is started, by the reason."""
+    found: dict[str, list[str]] = {}
+    for (node, why), closure in state.closed.items():
+        if state.floor.by_id[node].alive:
+            found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
+    for why, where in found.items():
+        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+        yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
 
 
 def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:

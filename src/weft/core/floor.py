@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from weft.core.free import Free, members
-from weft.core.room import Holder, Occupant, Room
+from weft.core.room import Closure, Holder, Occupant, Room
 from weft.core.shapes import Family, Shape
 from weft.model import Node, NodeId, Slots
 
@@ -200,6 +200,22 @@ class Floor:
             self.idle.change(room.index, 1)
         if all(holder.leaving for holder in holders):
             self.soon.change(room.index, 1)
+
+    def close(self, room: Room, closure: Closure, why: str) -> None:
+        """Nobody new comes to this node."""
+        self._note(room)
+        room.closures += 1
+        for gpu in range(len(room.node.gpus)):
+            closure.occupants.append(Occupant(room.node.id, gpu, why, None, closure.detail))
+            self.occupy(closure.occupants[-1])
+
+    def open(self, room: Room, closure: Closure) -> None:
+        """What `close` did no longer holds."""
+        self._note(room)
+        room.closures -= 1
+        for occupant in closure.occupants:
+            self.free(occupant)
+        closure.occupants.clear()
 
     def largest_memory_mb(self) -> int:
         """Of any GPU of the living nodes."""

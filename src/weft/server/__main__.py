@@ -18,6 +18,7 @@ from typing import Final
 import grpc.aio
 
 from weft.errors import WeftError
+from weft.server.callers import OwnDoor
 from weft.server.embedded import Embedded
 from weft.server.running import Running
 from weft.server.service import Service
@@ -74,7 +75,7 @@ async def _serve(here: Places) -> bytes:
     settings = load(here.state)
     fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
     running = Running(here, settings, fleet)
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=OPTIONS, interceptors=(OwnDoor(),))
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):

@@ -117,8 +117,8 @@ class Embedded:
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Upkeep removes their folders."""
 
-    def desk(self, user: str) -> Desk:
-        return Desk(self._running.scheduler, self.node, self.numbers, user=user)
+    def desk(self) -> Desk:
+        return Desk(self._running.scheduler, self.node, self.numbers)
 
     # ---- what is known
 

@@ -41,7 +41,7 @@ class Fleet(Protocol):
     def forget(self, jobs: Iterable[JobId]) -> None:
         """What is kept of them may go."""
 
-    def desk(self, user: str) -> Desk: ...
+    def desk(self) -> Desk: ...
 
     def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
         """What is measured of each GPU, where it is."""

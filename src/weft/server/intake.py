@@ -31,14 +31,14 @@ Resolve = Callable[[str], list[JobId]]
 class Intake:
     """Knows the machine. `local` commands must be there to be taken."""
 
-    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible, *, user: str) -> None:
-        self._node, self._numbers, self._feasible, self._user = node, numbers, feasible, user
+    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible) -> None:
+        self._node, self._numbers, self._feasible = node, numbers, feasible
         self._found: set[tuple[str, str, str]] = set()
         """Programs that are there, while one request is looked at."""
         self._env: tuple[tuple[str, str], ...] = ()
 
-    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve) -> list[list[Job]]:
-        """The jobs of each spec; raises before any is made if one is wrong."""
+    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
+        """The jobs of each spec, for this user; raises before any is made if one is wrong."""
         if not request.jobs:
             raise InputError("no job in the request")
         self._found.clear()
@@ -46,7 +46,7 @@ class Intake:
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
             try:
-                made.append(self._expand(spec, request, str(first_id + at)))
+                made.append(self._expand(spec, request, str(first_id + at), user))
             except InputError as error:
                 raise _about(request, at, error) from None
         if sum(map(len, made)) > MOST_JOBS:
@@ -54,8 +54,8 @@ class Intake:
         self._link(request, made, resolve)
         return made
 
-    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
-        job = self._job(spec, request, job_id)
+    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+        job = self._job(spec, request, job_id, user)
         self._check(job)
         if not spec.array:
             return [job]
@@ -91,7 +91,7 @@ class Intake:
         except InputError as error:
             raise InputError(f"{key}: {error.what}", hint=error.hint) from None
 
-    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
         if spec.per_gpu and not gpus:
             raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
@@ -121,7 +121,7 @@ class Intake:
             job_id,
             gpus,
             name=name(spec.name) if spec.name else _default_name(spec),
-            user=self._user,
+            user=user,
             memory_mb=self._memory_mb(spec, gpus),
             cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,

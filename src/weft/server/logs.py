@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import NotFound
+from weft.server.callers import Caller, check_owner
 from weft.server.refs import one
 from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import LogsRequest
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.2
 
 
-async def read_log(running: Running, request: LogsRequest) -> AsyncIterator[bytes]:
+async def read_log(running: Running, request: LogsRequest, who: Caller) -> AsyncIterator[bytes]:
     """The log of a run; with `follow`, until the run has ended, and through the job's next runs if none was named.
 
     With `follow`, the run may be the job's next.
     """
     state = running.scheduler.state
-    job = state.jobs[one(state, request.job)]
+    job = state.jobs[one(state, request.job, who.user)]
+    check_owner(who, job.job)
     run = request.run or max(job.run, 1)
     if run > job.run + request.follow:
         runs = f"{job.run} run{'' if job.run == 1 else 's'}" if job.run else "no run yet"

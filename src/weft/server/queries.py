@@ -25,7 +25,8 @@ MISPLACED: Final = "MisplacedProcess"
 
 
 class Queries:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, user: str) -> None:
+        self._user = user
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
         self._numbers = running.fleet.numbers
@@ -45,7 +46,7 @@ class Queries:
 
     def why(self, ref: str) -> dict[str, Any]:
         """Why a job waits; of one that does not, where it is or how it ended."""
-        job = self._state.jobs[one(self._state, ref)]
+        job = self._state.jobs[one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
         if job.status == "blocked" and job.begin_at is not None:
@@ -86,7 +87,7 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
-        named = resolve(state, request.jobs)
+        named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]

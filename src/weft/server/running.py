@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import getpass
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -48,12 +47,11 @@ class Running:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
         """What the policy raised, while a plain one keeps the books in its place."""
-        self.user = getpass.getuser()
         self.scheduler = self._replayed()
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), fleet.carry_out)
         self.progress = Progress(self)
         fleet.settle(self)
-        self.desk = fleet.desk(self.user)
+        self.desk = fleet.desk()
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
@@ -114,7 +112,7 @@ class Running:
     def _rebuild(self) -> None:
         gc.unfreeze()  # what was is garbage now
         self.scheduler = self.loop.scheduler = self._replayed()
-        self.desk = self.fleet.desk(self.user)
+        self.desk = self.fleet.desk()
         self.fleet.start_over()
 
     def _find_again(self) -> None:

@@ -89,12 +89,12 @@ class Places:
 
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
-            _make_private(folder)
+            make_private(folder)
 
 
 def places(env: Mapping[str, str] = os.environ) -> Places:
     """Of this user, as the environment says."""
-    state = Path(env.get("XDG_STATE_HOME") or Path(_home(env), ".local", "state"), "weft").absolute()
+    state = Path(env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state"), "weft").absolute()
     mark = hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")
     fallback = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
@@ -108,15 +108,15 @@ def places(env: Mapping[str, str] = os.environ) -> Places:
     return Places(state, runtime)
 
 
-def _home(env: Mapping[str, str]) -> str:
+def home(env: Mapping[str, str]) -> str:
     home = env.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
         raise InputError("no home directory to keep the state in", hint="set HOME or XDG_STATE_HOME")
     return home
 
 
-def _make_private(folder: Path) -> None:
-    """The directory is the lock: whoever cannot enter it cannot talk to the scheduler."""
+def make_private(folder: Path) -> None:
+    """A folder that only its owner can enter. The directory is the lock of what is in it."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
