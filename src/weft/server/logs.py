@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.errors import NotFound
 from weft.server.callers import Caller, check_owner
 from weft.server.refs import one
+from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import LogsRequest
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
         runs = f"{job.run} run{'' if job.run == 1 else 's'}" if job.run else "no run yet"
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
+    if run <= job.run - RUNS_KEPT and (await running.fleet.read_log(job.id, run, 0, 0)).missing:
+        raise NotFound(
+            f"what run {run} of job {job.id} wrote is gone\n  of each job the last {RUNS_KEPT} runs are kept"
+        )
     tail = request.lines
     while True:
         async for text in _one_run(running, job.id, run, request.follow, tail):
