@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +98,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def gate(root: Path, *, tls: bool = True) -> Iterator[Gate]:
+def gate(*, tls: bool = True) -> Iterator[Gate]:
+    root = Path(tempfile.mkdtemp(prefix="weft-g-"))  # short: sockets are in it
     where = Address("localhost", free_port())
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
     env = {**keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
@@ -113,6 +116,7 @@ def gate(root: Path, *, tls: bool = True) -> Iterator[Gate]:
         yield made
     finally:
         made.close()
+        shutil.rmtree(root, ignore_errors=True)
 
 
 async def serve(folder: Path, host: str, port: int) -> None:

@@ -29,8 +29,8 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    with gate(tmp_path_factory.mktemp("gate")) as made:
+def door() -> Iterator[Gate]:
+    with gate() as made:
         yield made
 
 
@@ -312,9 +312,9 @@ def established(gate: Gate) -> int:
     return sum(line.split()[1] == ours and line.split()[3] == "01" for line in lines)
 
 
-def test_too_many_wrong_tokens_are_not_looked_at(tmp_path: Path) -> None:
+def test_too_many_wrong_tokens_are_not_looked_at() -> None:
     """And a right one still opens."""
-    with gate(tmp_path) as own:
+    with gate() as own:
         wrong = Credentials("weft.0123456789ab.abc", own.ca())
         codes = [refused(own, wrong)[0] for _ in range(25)]
         assert codes[0] == Status.UNAUTHENTICATED
@@ -326,8 +326,8 @@ def test_too_many_wrong_tokens_are_not_looked_at(tmp_path: Path) -> None:
         assert asked(own, own.owner()) is not None
 
 
-def test_on_loopback_it_needs_a_token_but_no_certificate(tmp_path: Path) -> None:
-    with gate(tmp_path, tls=False) as own:
+def test_on_loopback_it_needs_a_token_but_no_certificate() -> None:
+    with gate(tls=False) as own:
         assert own.ca() is None
         assert asked(own, own.owner()) is not None
         assert refused(own, Credentials("weft.0123456789ab.abc"))[0] == Status.UNAUTHENTICATED

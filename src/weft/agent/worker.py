@@ -18,7 +18,7 @@ from weft.agent.ports import Engine
 from weft.agent.progress import Reports
 from weft.agent.stream import Backoff, Cut, Dial, Stream, cut_by
 from weft.agent.watching import Watching
-from weft.errors import Refused, WeftError
+from weft.errors import NotPermitted, Refused, WeftError
 from weft.local import lease
 from weft.local.engine import LocalEngine
 from weft.local.gpus import Machine
@@ -36,6 +36,7 @@ TAIL_S: Final = 5.0
 PATIENT: Final = frozenset({"ALREADY_EXISTS"})
 """Refusals that may pass: one that was killed may still seem to be connected for a moment."""
 PATIENCE_S: Final = 30.0
+NO_ENTRY: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 log = logging.getLogger(__name__)
 
 What = Literal["connected", "cut", "refused"]
@@ -140,7 +141,7 @@ class Worker:
         """With runs it goes on asking: their lease ends them if nobody takes it."""
         if self.agent.known or (cut.refusal in PATIENT and lease.now() - since < PATIENCE_S):
             return
-        raise Refused(cut.words)
+        raise (NotPermitted if cut.refusal in NO_ENTRY else Refused)(cut.words)
 
     async def _connect(self) -> tuple[Cut, bool]:
         """One connection from beginning to end: why it ended, and whether it had ever come about."""

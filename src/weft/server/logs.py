@@ -12,6 +12,7 @@ from weft.errors import NotFound
 from weft.model import JobId
 from weft.server.callers import Caller, check_owner
 from weft.server.refs import one
+from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import LogChunk, LogsRequest
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
     asked = Asked(job, request.rank, request.follow, request.lines)
+    if run <= job.run - RUNS_KEPT:
+        part = await running.fleet.read_log(job, run, request.rank, 0, 0)
+        if part is not None and part.missing:
+            raise NotFound(
+                f"what run {run} of job {job.id} wrote is gone\n  of each job the last {RUNS_KEPT} runs are kept"
+            )
     while True:
         async for chunk in _one_run(running, asked, run):
             yield chunk

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.core.explain import explain
 from weft.core.job import ENDED, JobState
 from weft.errors import UnknownName
-from weft.model import JobId
+from weft.model import JobId, NodeId
+from weft.server.checkpoints import last_checkpoint
 from weft.server.refs import one, resolve
 from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 USUAL_LIMIT: Final = 200
 MOST: Final = 10_000
+MISPLACED: Final = "MisplacedProcess"
+"""A job that runs has a process where it was not meant to have one."""
 
 
 class Queries:
@@ -51,6 +54,7 @@ class Queries:
         body = found.as_json()
         if job.active or job.status in ENDED:
             body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]
+            body["reasons"] += [{"code": MISPLACED, "text": text} for text in self._trespasses(job)]
         return {
             "schema": SCHEMA,
             "now": iso(self._now),
@@ -93,7 +97,21 @@ class Queries:
         ]
         for job, each in zip(jobs, found, strict=True):
             each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
+            each["misplaced"] = (
+                [self._numbers.number(*where) for where in self._misplaced(job.id)] if job.active else []
+            )
+            reported = (each["progress"] or {}).get("checkpoint")
+            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, job.id)
         return {"jobs": found}
+
+    def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
+        """GPUs on which it has a process though it was not given them."""
+        found = self._running.fleet.readings().items()
+        return [where for where, reading in found if job in reading.get("misplaced", ())]
+
+    def _trespasses(self, job: JobState) -> Iterable[str]:
+        for node, gpu in self._misplaced(job.id) if job.active else ():
+            yield f"it has a process on {node}[{gpu}], which it was not given: does it change CUDA_VISIBLE_DEVICES?"
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
         """Those that have ended, the last first."""

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,8 @@ FLOOR_MB: Final = 16
 NOT_NOW: Final = 75
 FORGET: Final = 1000
 """At a time."""
+RUNS_KEPT: Final = 10
+"""Of each job, the last ones: one that is preempted or asks to be run again all day would fill the disk."""
 _COMPACT: Final = """
 import ctypes, os, signal, sys
 os.nice(10)
@@ -60,6 +63,7 @@ class Upkeep:
                 self._forget_old()
                 self._running.progress.prune(self._running.scheduler.state.jobs)
                 await self._remove_folders()
+                await self._remove_old_runs()
                 await self._shorten()
             except Exception:
                 log.exception("upkeep failed; it is tried again")
@@ -111,6 +115,12 @@ class Upkeep:
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)
 
+    async def _remove_old_runs(self) -> None:
+        """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
+        last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
+        for job, run in last.items():
+            await asyncio.to_thread(_remove_runs, self._running.places.jobs / job, run - RUNS_KEPT)
+
     # ---- the journal
 
     async def _shorten(self) -> None:
@@ -127,6 +137,13 @@ class Upkeep:
         else:
             self.compactions += 1
             log.info("shortened the journal by %d facts", facts)
+
+
+def _remove_runs(job: Path, until: int) -> None:
+    with suppress(OSError):
+        for run in os.listdir(job):
+            if run.isdecimal() and int(run) <= until:
+                _remove(job / run)
 
 
 def _remove(folder: Path) -> None:

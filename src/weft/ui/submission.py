@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError
 from weft.ui import figures, render
+from weft.ui.directives import Script, script_of
 from weft.ui.task_flags import flag, given_by
 from weft.ui.text import plural
 from weft.wire.capture import captured
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.specs import Given, spec_of
 from weft.wire.values import array
+from weft.wire.workloads import complete
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -67,15 +69,31 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
 
 
 def _of_flags(args: argparse.Namespace) -> JobSpec:
-    if not args.command:
+    flags = given_by(args)
+    if not args.command and "params" not in flags:
         raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
-    given = given_by(args)
+    script = script_of(args.command)
+    if script is not None and not args.quiet:
+        _say_of(script, flags)
+    given = {**script.given, **flags} if script is not None else flags
+    command = script.command if script is not None else args.command
     try:
-        return spec_of({**given, "command": args.command})
+        spec = spec_of({**given, "command": command} if command else given)
+        complete(spec)
+        return spec
     except InputError as error:
         key, colon, rest = error.what.partition(":")
         what = f"{flag(key)}:{rest}" if colon and key in given else error.what
-        raise InputError(what, where=error.where, hint=error.hint) from None
+        where = script.where.get(key, "") if script is not None and key not in flags else ""
+        raise InputError(what, where=error.where or where, hint=error.hint) from None
+
+
+def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
+    if script.left_out:
+        render.say(f"left out, as it means nothing here: {', '.join(script.left_out)}")
+    for key, value in script.given.items():
+        if flags.get(key, value) != value:
+            render.say(f"{flag(key)} of the command line wins over {script.where[key]}")
 
 
 def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
@@ -90,13 +108,10 @@ def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
 
 def _of_file(task: Written) -> JobSpec:
     spec = task.spec()
-    if not spec.command:
-        from weft.wire.workloads import command_for
-
-        try:
-            spec.command.extend(command_for({each.name: each.value for each in spec.params}))
-        except InputError as error:
-            raise task.located(error) from None
+    try:
+        complete(spec)
+    except InputError as error:
+        raise task.located(error) from None
     return spec
 
 

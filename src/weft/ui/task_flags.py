@@ -45,11 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
     """What the flags say, as the keys of a task."""
+    from weft.ui.directives import gres
     from weft.wire.capture import completed
 
     given: dict[str, Given] = {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
-    if args.gpus is not None and args.gpus.startswith("gpu:"):
-        given |= _gres(args.gpus)
+    if args.gpus is not None and ":" in args.gpus:
+        given |= gres(args.gpus)
     after = [*(args.after or ()), *(args.dependency or ())]
     if after:
         given["after"] = [part.strip() for text in after for part in text.split(",")]
@@ -60,12 +61,6 @@ def given_by(args: argparse.Namespace) -> dict[str, Given]:
     if args.hold:
         given["hold"] = "true"
     return given
-
-
-def _gres(text: str) -> dict[str, Given]:
-    """As Slurm has it: gpu:2, gpu:RTX3090:2."""
-    *model, count = text.split(":")[1:]
-    return {"gpus": count, "gpu_model": ":".join(model)} if model else {"gpus": count}
 
 
 def flag(key: str) -> str:

@@ -30,14 +30,14 @@ def begin(config: Config) -> Client:
         settings = load(here.state)
         if not this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
             _declare(config, settings)
-        return session.begin()
-    client = session.begin()
+        return session.begin(session.LOCAL)
+    client = session.begin(session.LOCAL)
     if client.query("gpus")["gpus"]:
         return client
     _declare(config, load(here.state))
     with client:
         session.end(client)
-    return session.begin()
+    return session.begin(session.LOCAL)
 
 
 def _declare(config: Config, settings: Settings) -> None:
@@ -49,7 +49,7 @@ def _declare(config: Config, settings: Settings) -> None:
 
 def look() -> Client | None:
     """The scheduler, if there is one or there are jobs to speak of."""
-    return session.look(ended=True)
+    return session.look(session.LOCAL, ended=True)
 
 
 # ---- sessions
@@ -100,7 +100,7 @@ def close_sessions(config: Config) -> int:
 
 def note(config: Config, text: str) -> None:
     """A line in the scheduler's log."""
-    from weft.workspace.safelog import open_log
+    from weft.workspace.safelog import open_log, stamped
 
     if not config.is_on("enable_logging"):
         return
@@ -108,8 +108,7 @@ def note(config: Config, text: str) -> None:
         handle, _ = open_log(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
     except OSError:
         return
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     try:
-        os.write(handle, f"{stamp} {text}\n".encode(errors="backslashreplace"))
+        os.write(handle, stamped(text))
     finally:
         os.close(handle)
