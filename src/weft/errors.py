@@ -34,8 +34,11 @@ class InputError(WeftError):
 class UnknownName(InputError):
     """A name that does not exist."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
-        super().__init__(f"unknown {kind} {name!r}", where=where, hint=f"known: {', '.join(nearest(name, known))}")
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "") -> None:
+        """`more`: where all of them can be seen; only the nearest is named then."""
+        self.kind, self.name, self.known = kind, name, nearest(name, known)
+        hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
+        super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 
 
 class Infeasible(InputError):

@@ -53,6 +53,10 @@ class Free:
             nodes |= level
         return nodes & self.mask
 
+    def exhausted(self) -> bool:
+        """Whether no node can give any."""
+        return not any(self.levels[1:])
+
     def first(self, gpus: int) -> int | None:
         """The first node that can give this many GPUs."""
         nodes = self.at_least(gpus)

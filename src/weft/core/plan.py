@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.easy import Easy
+from weft.core.heads import Heads, Walked
 from weft.core.job import JobState
-from weft.core.order import Heads, Order, Protection, Walked
+from weft.core.order import Order, Protection
 from weft.core.ports import Ask, Placement
 from weft.core.reach import Reach
 from weft.core.shapes import Shape, shape_of_weave
@@ -29,7 +30,8 @@ BACKFILL_DEPTH = 500
 def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, decide: Decide) -> None:
     """One walk for key policies: place, make room or skip, best first."""
     policy, floor = order.policy, state.floor
-    if not policy.preempts and not any(floor.soon.levels[1:]) and order.all_want_whole_gpus():
+    only_whole = order.all_want_whole_gpus()
+    if not policy.preempts and only_whole and floor.soon.exhausted():
         return
     if policy.backfill and not policy.preempts:
         backfill(state, order, placement, decide)
@@ -37,10 +39,12 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
     if not policy.preempts and reach.still_blocked():
         return
     settled = reach.settled_at == floor.version and not order.rising and not floor.leaving
-    nothing_new = settled and order.all_want_whole_gpus()
+    nothing_new = settled and only_whole
     walk, heads = Walk(state, placement, decide), order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
     known = policy.preempts and not walk.anywhere
     for key, stamp, job in heads:
+        if only_whole and walk.full() and not order.anybody_worse(state.now, key, stamp):
+            break  # nor is there for those behind
         shape = job.shape
         if not (known and reach.hopeless(shape, key, stamp)):
             if walk.start((job,), shape, job.wanted_share):

@@ -169,7 +169,7 @@ class Scheduler:
             towards(state, self._target, self._decide)
         elif self.policy.preempts and not planned:
             self._drain()
-            if self.keyed and not any(state.floor.idle.levels[1:]) and self.order.all_want_whole_gpus():
+            if self.keyed and state.floor.idle.exhausted() and self.order.all_want_whole_gpus():
                 return
             go_on(state, self.order if self.keyed and state.news else None, self.placement, self._decide)
 

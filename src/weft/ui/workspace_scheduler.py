@@ -100,7 +100,7 @@ def close_sessions(config: Config) -> int:
 
 def note(config: Config, text: str) -> None:
     """A line in the scheduler's log."""
-    from weft.workspace.safelog import open_log
+    from weft.workspace.safelog import open_log, stamped
 
     if not config.is_on("enable_logging"):
         return
@@ -108,8 +108,7 @@ def note(config: Config, text: str) -> None:
         handle, _ = open_log(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
     except OSError:
         return
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     try:
-        os.write(handle, f"{stamp} {text}\n".encode(errors="backslashreplace"))
+        os.write(handle, stamped(text))
     finally:
         os.close(handle)
