@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from weft.errors import InputError
 from weft.local.gang import Gang, Member, meeting_port
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
+from weft.wire.capture import belongs_to_machine, captured
 from weft.wire.messages import GangMember, StartRun
-
-OWN: Final = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME"}
-)
-"""What belongs to a machine: where the submitter says nothing of these, a job gets the worker's."""
-OWN_PREFIXES: Final = ("XDG_", "LC_", "CONDA_")
 
 
 def run_order(
@@ -61,10 +55,8 @@ def gang_of(order: StartRun, members: Sequence[GangMember]) -> Gang | None:
 
 def filled(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The submitter's variables, and of what belongs to a machine the worker's."""
-    return {
-        **{name: value for name, value in own.items() if name in OWN or name.startswith(OWN_PREFIXES)},
-        **given,
-    }
+    missing = {each.name: each.value for each in captured(own) if belongs_to_machine(each.name)}
+    return {**missing, **given}
 
 
 def directory(chdir: str, tree: str) -> str:

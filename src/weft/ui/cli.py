@@ -1,7 +1,7 @@
 """The `weft` command. A command's module is imported only when it is called.
 
-Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 6 refused, 130
-interrupted, 143 terminated. `run` and `wait` return what the job returned.
+Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 5 not
+permitted, 6 refused, 130 interrupted, 143 terminated. `run` and `wait` return what the job returned.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ PREFIXES: Final = (
     "LC_", "XDG_", "PYTHON", "CONDA_", "MAMBA_", "PYENV_", "UV_", "HF_", "TRANSFORMERS_", "TORCH", "WANDB_", "MLFLOW_",
     "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "NUMBA_", "TF_", "XLA_", "JAX_", "TRITON_", "TOKENIZERS_", "MPL",
 )  # fmt: skip
+OF_A_MACHINE: Final = NAMES - {"LANG", "LANGUAGE", "TZ"}
+OF_A_MACHINE_PREFIXES: Final = ("XDG_", "CONDA_", "MAMBA_", "PYENV_", "UV_")
+"""Where things are on one machine: on another they say nothing, or something wrong."""
 _SECRET: Final = re.compile(
     r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:TOKEN|KEY|PWD|PASS|AUTH)(?:_|$)|APIKEY", re.IGNORECASE
 )
@@ -28,6 +31,11 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def looks_secret(name: str, value: str = "") -> bool:
     return bool(_SECRET.search(name) or _CREDENTIALS_IN_URL.search(value))
+
+
+def belongs_to_machine(name: str) -> bool:
+    """A job on another machine gets that machine's, unless its submitter says it in so many words."""
+    return name in OF_A_MACHINE or name.startswith(OF_A_MACHINE_PREFIXES)
 
 
 def captured(env: Mapping[str, str], *, everything: bool = False) -> list[Variable]:

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -55,6 +54,8 @@ class Credentials:
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
+    from importlib.metadata import version
+
     return (("weft-protocol", str(PROTOCOL)), ("weft-version", version("weft")))
 
 

@@ -20,12 +20,13 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
+    flags.add_scheduler(parser)
     render.add_arguments(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:
     command: list[str] = []
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         job = client.query("job", [args.job])["jobs"]
         if len(job) > 1:
             from weft.errors import NotFound
@@ -41,11 +42,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _command(client: Client, job: str) -> list[str]:
-    """What opens its session; empty where it has none."""
+    """What opens its session; empty where it has none, or runs elsewhere."""
+    from weft.wire.places import Places
+
+    if not isinstance(client.where, Places):
+        return []
     from weft.workspace.sessions import Tmux
     from weft.workspace.tags import Tag, state_mark
 
-    tmux, state = Tmux(), state_mark(client.places.state)
+    tmux, state = Tmux(), state_mark(client.where.state)
     found: list[tuple[int, str]] = []
     for each in tmux.all():
         tag = Tag.read(each.tag)

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import WeftError
-from weft.ui import listing, render, session
+from weft.ui import flags, listing, render, session
 
 if TYPE_CHECKING:
     from weft.server.settings import Settings
@@ -24,21 +24,25 @@ LOW_MB: Final = 512
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.wire.config import setting
     from weft.wire.places import places
 
     here = places()
+    where = setting("scheduler", args.scheduler)
     found: dict[str, Any] = {
         "schema": 1, "version": version("weft"), "python": platform.python_version(), "platform": platform.platform(),
         "pid": None, "state_dir": str(here.state), "runtime_dir": str(here.runtime), "free_mb": _free_mb(here),
     }  # fmt: skip
+    found["scheduler_at"] = f"{where.value} ({where.origin})"
     problems = []
-    if here.answers():
+    if where.value != session.LOCAL or here.answers():
         try:
-            with session.reach() as client:
+            with session.reach(args.scheduler) as client:
                 found |= client.operate("doctor")
         except WeftError as error:
             problems.append(str(error).replace("\n", ":"))

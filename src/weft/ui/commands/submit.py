@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.ui import render, session, task_flags
+from weft.ui import flags, render, session, task_flags
 from weft.ui.text import plural, visible
 
 EXAMPLE: Final = """examples:
@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the id and nothing else")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     args.command = task_flags.without_dashes(args.command)
     prepared = submission.prepare(args, args.config)
     specs = prepared.request.jobs
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         ids = prepared.send(client)
     jobs = submission.submitted(specs, ids)
     if args.json:

@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
     again = here.answers() and new != old
     save(here.state, new)
     if again:
-        with session.begin() as client:
+        with session.begin(session.LOCAL) as client:
             session.end(client)
         render.say("started again, set up anew; running jobs go on")
-    with session.begin() as client:
+    with session.begin(session.LOCAL) as client:
         found = client.operate("doctor")
     if args.json:
         render.print_json(found)

@@ -35,7 +35,11 @@ _ADDR: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--scheduler", metavar="HOST:PORT", help="whom to work for (WEFT_SCHEDULER, or localhost:50051)")
+    add(
+        "--scheduler",
+        metavar="HOST:PORT",
+        help="whom to work for (as set, or localhost:50051)",
+    )
     add("--gpus", metavar="0,1", default="", help="declare GPUs by index (those that the driver knows)")
     add("--models", metavar="A,B", default="", help="their models, one for each")
     add("--memories", metavar="MB,MB", default="", help="their memory, one for each")
@@ -53,10 +57,11 @@ def run(args: argparse.Namespace) -> int:
     from weft.agent.folder import folder_of
     from weft.agent.node import settled, spec_of
     from weft.agent.worker import worker_on
-    from weft.wire.addresses import address
+    from weft.wire import config
+    from weft.wire.addresses import Address
     from weft.wire.machine import host_name, this_machine
 
-    scheduler = address(args.scheduler or os.environ.get("WEFT_SCHEDULER") or "localhost")
+    scheduler = config.scheduler(args.scheduler) or Address("localhost")
     host, port = _reached_at(args.addr, scheduler)
     labels = _labels(args.labels)
     machine, nvml = this_machine(args.gpus, args.models, args.memories, name=args.id or host_name())
