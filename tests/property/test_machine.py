@@ -254,6 +254,18 @@ class Compacted(Rig):
         return decisions
 
 
+class Shortened(Rig):
+    """Its journal is made shorter before every step, and it starts again from that."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        if not self.state.stepped:
+            again = self.fresh()
+            again.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+            assert snapshot(again.state) == snapshot(self.state)
+            self.scheduler = again
+        return super().tell(*events)
+
+
 class Doubled(Rig):
     """With a scheduler beside it that sorts everything anew at each step."""
 
@@ -284,6 +296,12 @@ def test_a_restart_changes_nothing(policy: str) -> None:
 @pytest.mark.parametrize("policy", FORGETFUL)
 def test_a_snapshot_changes_nothing(policy: str) -> None:
     run(lambda: Compacted(policy))
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in FORGETFUL])
+def test_whoever_remembers_goes_on_from_a_snapshot(policy: str) -> None:
+    """With less to go by, but soundly."""
+    run(lambda: Shortened(policy))
 
 
 @pytest.mark.parametrize("policy", KEYED)

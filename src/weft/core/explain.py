@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core.floor import Floor
 from weft.core.job import JobState
+from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
 from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
 from weft.core.shapes import Shape, memory_needed
@@ -40,6 +41,8 @@ class Unblock:
     jobs: tuple[JobId, ...]
     nodes: tuple[str, ...]
     in_s: float | None
+    preempted: tuple[JobId, ...] = ()
+    """Those of them that may be preempted for it before they end by themselves."""
 
 
 @dataclass(frozen=True)
@@ -223,21 +226,35 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    soonest = sorted((run for run in state.active.values() if not run.leaving), key=lambda run: run.ends_in(now))
+    gone_in = {run.id: _gone_in(scheduler, job, run, now) for run in state.active.values() if not run.leaving}
+    soonest = sorted((state.active[run] for run in gone_in), key=lambda run: gone_in[run.id])
     walk = Walk(state, scheduler.placement, _nothing)
     clearing = walk.clear(shape, iter(soonest))
     if clearing.parts is None:
         return None
     runs = walk.spare(shape, clearing)
-    in_s = max((run.ends_in(now) for run in runs), default=0.0)
+    in_s = max((gone_in[run.id] for run in runs), default=0.0)
+    preempted = tuple(run.id for run in runs if gone_in[run.id] < run.ends_in(now))
     nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
-    return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s)
+    return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s, preempted)
+
+
+def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
+    """When a run ends, or may be preempted for this job, whichever comes first."""
+    policy, order = scheduler.policy, scheduler.order
+    ends_in = run.ends_in(now)
+    if not policy.preempts or isinstance(policy, Replanner):
+        return ends_in
+    if (order.key(run, now), run.stamp) <= (order.key(job, now), job.stamp):
+        return ends_in
+    return min(ends_in, max(scheduler.protection.until(run) - now, 0.0))
 
 
 def _when(unblock: Unblock) -> str:
     if not unblock.jobs:
         return "now"
-    ends = f"once {', '.join(unblock.jobs[:SHOWN])} {'has' if len(unblock.jobs) == 1 else 'have'} ended"
+    done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
+    ends = f"once {', '.join(unblock.jobs[:SHOWN])} {done}"
     return ends if unblock.in_s is None else f"{ends}, in about {unblock.in_s:.0f} s"
 
 

@@ -41,9 +41,10 @@ class Walked:
 class Heads(Walked):
     """Walks the lists of waiting jobs, whether or not each job leaves its list once seen."""
 
-    def __init__(self, lists: list[list[Entry]], largest_node: int) -> None:
+    def __init__(self, lists: Iterable[list[Entry]], largest_node: int) -> None:
         super().__init__(largest_node)
-        self._heap = [(-entries[-1][0], -entries[-1][1], entries[-1][2], entries, 1) for entries in lists]
+        best = [(entries[-1], entries) for entries in lists if entries]
+        self._heap = [(-key, -stamp, job, entries, 1) for (key, stamp, job), entries in best]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:

@@ -62,6 +62,8 @@ class Order:
         """Runs that may not be stopped yet, those first that may be first."""
         self._protected_run: dict[str, int] = {}
         self.waiting: dict[Shape, list[Entry]] = {}
+        self._partial: list[list[Entry]] = []
+        """Of these lists, those of shapes that do with a part of a GPU, or with none."""
         self.fresh: dict[Shape, None] = {}
         """Shapes with somebody new at their head; whoever walks the heads clears it."""
         self._lines: dict[float, list[Line]] = {}
@@ -130,7 +132,7 @@ class Order:
         if status == "waiting":
             entries = self.waiting.get(job.shape)
             if entries is None:
-                entries = self.waiting[job.shape] = []
+                entries = self._new_list(job.shape)
             entry = (-self.key(job, now), -job.stamp, job)
             insort(entries, entry)
             if entries[-1] is entry:
@@ -169,12 +171,20 @@ class Order:
             else:
                 self._take_up(job, now)
         for shape, fresh in changed.items():
-            entries = self.waiting.setdefault(shape, [])
+            entries = self.waiting.get(shape)
+            if entries is None:
+                entries = self._new_list(shape)
             entries.extend(fresh)
             entries.sort()
             self.fresh[shape] = None
             for entry in fresh:
                 self._at[entry[2].id] = (entries, entry)
+
+    def _new_list(self, shape: Shape) -> list[Entry]:
+        entries = self.waiting[shape] = []
+        if not shape.whole:
+            self._partial.append(entries)
+        return entries
 
     def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
         """Jobs that are not in the lists, best first."""
@@ -186,7 +196,7 @@ class Order:
         """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
         lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
         self.fresh.clear()
-        return Heads([entries for entries in lists if entries], largest_node)
+        return Heads(lists, largest_node)
 
     def best_first(self) -> Iterator[JobState]:
         """All that wait, lazily."""
@@ -194,7 +204,7 @@ class Order:
 
     def all_want_whole_gpus(self) -> bool:
         """Whether nobody waits who would do with a part of a GPU, or with none."""
-        return all(shape.whole or not entries for shape, entries in self.waiting.items())
+        return not any(self._partial)
 
     def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
         """Waiting jobs of a shape merged with the given active ones, best first."""
@@ -304,7 +314,7 @@ class Resorted(Order):
         state.touched.clear()
         self._ends, self.queues = None, Queues(self.policy)
         self._queue_up(state.jobs.values(), state.now)
-        self.waiting, self._lines, self._at, self.line_of = {}, {}, {}, {}
+        self.waiting, self._lines, self._at, self.line_of, self._partial = {}, {}, {}, {}, []
         for job in state.jobs.values():
             self._take_up(job, state.now)
 

@@ -128,8 +128,7 @@ class Room:
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
         """Which of a node's GPUs: the lowest of the idle for whole GPUs, else the fullest that fit."""
         if shape.plain:
-            holders = self.holders
-            chosen = [gpu for gpu in range(len(holders)) if not holders[gpu]][:count]
+            chosen = [gpu for gpu, holders in enumerate(self.holders) if not holders][:count]
             return tuple(chosen) if len(chosen) == count else None
         fitting = self.fitting(shape, soon=False)
         if isinstance(shape.memory_mb, tuple):

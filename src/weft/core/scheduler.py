@@ -14,6 +14,7 @@ from weft.core.reach import Reach
 from weft.core.repack import Seat, as_wanted, repack, solo, towards
 from weft.core.state import State
 from weft.core.view import Snapshot
+from weft.core.walk import Walk
 from weft.errors import PlanError
 from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
 
@@ -45,6 +46,7 @@ class Scheduler:
         self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
         self.protection = protection
         self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
+        self._walk = Walk(self.state, placement, self._decide)
         self.memo = self.order.memo = policy.memo()
         self._observes = type(policy).observe is not Policy.observe
         self._steps = self.order.steps and not self.order.remembers
@@ -158,7 +160,7 @@ class Scheduler:
         if self._walks:
             self._drain()
             state.news = state.vacated = False
-            walk_keys(state, self.order, self._reach, self.placement, self._decide)
+            walk_keys(self._walk, self.order, self._reach)
             return
         planned = state.news and state.now >= state.planned_at + self._interval_s
         if planned:
@@ -171,7 +173,7 @@ class Scheduler:
             self._drain()
             if self.keyed and state.floor.idle.exhausted() and self.order.all_want_whole_gpus():
                 return
-            go_on(state, self.order if self.keyed and state.news else None, self.placement, self._decide)
+            go_on(self._walk, self.order if self.keyed and state.news else None)
 
     def _plan_anew(self) -> None:
         """A new target, or new asks; until the next, what is vacated goes to these."""
@@ -182,13 +184,13 @@ class Scheduler:
             heads = view.heads()
             self._target = repack(state, solo(heads), self.placement, heads.fail)
         elif not self.policy.preempts:
-            start_asks(state, self.order, self._replanner.rank(view), self.placement, self._decide)
+            start_asks(self._walk, self.order, self._replanner.rank(view))
         elif self._repack:
             wanted = as_wanted(state, self._replanner.rank(view))
             self._target = repack(state, wanted, self.placement, lambda _: None)
         elif state.waiting or state.active:
             asks = list(self._replanner.rank(view))
-            pending = walk_asks(state, asks, self.placement, self._decide, self.protection)
+            pending = walk_asks(self._walk, asks, self.protection)
             self._decide(Planned(state.now, tuple(pending)))
 
     def in_order(self) -> Iterator[JobState]:

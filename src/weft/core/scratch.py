@@ -96,7 +96,7 @@ class Scratch:
 
 def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
     """The GPUs for so many on each node; None where they cannot be had after all."""
-    if sum(count for _, count in parts) != shape.gpus:
+    if sum([count for _, count in parts]) != shape.gpus:
         raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
     choose = _chooser(placement)
     slots = []

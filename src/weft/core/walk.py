@@ -32,13 +32,17 @@ class Clearing:
 
 
 class Walk:
-    """One pass over what is wanted, with the GPUs promised on the way."""
+    """Passes over what is wanted, each with the GPUs promised on the way."""
 
     def __init__(self, state: State, placement: Placement, decide: Decide) -> None:
         self.state, self.floor, self.placement, self.decide = state, state.floor, placement, decide
         self.promised: dict[int, int] = {}
         self.anywhere: bool = getattr(placement, "anywhere", False)
         self._looks: bool = getattr(placement, "looks", False)
+
+    def begin(self) -> None:
+        """Another pass: nothing is promised yet."""
+        self.promised = {}
 
     def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Starts them together if idle GPUs suffice."""

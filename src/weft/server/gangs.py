@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from weft.core.job import JobState
 from weft.local.exits import exited, outcome
+from weft.local.gang import launcher
 from weft.local.reports import RunExited
 from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
-
-_MPI: Final = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 
 
 def is_clean(end: RunExited) -> bool:
@@ -33,8 +31,7 @@ def parts_of(job: JobState) -> tuple[NodeId, ...]:
     """The nodes on which something of its present run is started. With mpirun that is the first: the others only keep
     their GPUs for it."""
     nodes = nodes_of(job.placed)
-    program = job.job.command[0].rpartition("/")[2] if job.job.command else ""
-    return nodes[:1] if program in _MPI else nodes
+    return nodes[:1] if launcher(job.job.command) == "mpi" else nodes
 
 
 @dataclass(slots=True)

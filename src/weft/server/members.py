@@ -16,7 +16,11 @@ class Member:
     heard_at: Seconds
     """When its last beat was received: its lease counts from then."""
     conn: int | None = None
-    silent: bool = True
+    silent: bool = False
+    closed: bool = False
+    """It has been said that nothing is to be started there because it is silent."""
+    full: dict[str, Seconds] = field(default_factory=dict)
+    """What it has run out of, and until when nothing is started there for that reason."""
     epoch: int = 0
     instance: str = ""
     version: str = ""

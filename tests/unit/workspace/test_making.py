@@ -84,7 +84,7 @@ log_dir: /logs/${user}
     assert sorted(path.name for path in home.iterdir()) == [
         "configs", "scheduler.sh", "scheduler_config.yml", "scheduler_config.yml.bak",
     ]  # fmt: skip
-    assert f"{tmp_path}/home/results/exp/" in done.made
+    assert f"{config.path('output_dir')}/" in done.made
 
 
 def test_converting_again_changes_nothing_and_loses_nothing(tmp_path: Path) -> None:

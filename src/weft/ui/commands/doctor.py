@@ -14,6 +14,7 @@ from weft.errors import WeftError
 from weft.ui import flags, listing, render, session
 
 if TYPE_CHECKING:
+    from weft.server.settings import Settings
     from weft.wire.places import Places
 
 EXAMPLE: Final = """example:
@@ -76,8 +77,29 @@ def _settings(here: Places, found: dict[str, Any]) -> list[str]:
         settings = load(here.state)
     except WeftError as error:
         return [str(error).replace("\n", ":")]
-    found |= {"policy": settings.policy, "declared_gpus": settings.gpus or None}
+    found |= {"policy": settings.policy, "idle_s": settings.idle_s}
+    try:
+        found |= _machine(settings)
+    except WeftError as error:
+        return [str(error).replace("\n", ":")]
     return []
+
+
+def _machine(settings: Settings) -> dict[str, Any]:
+    """As a scheduler would find it."""
+    from weft.local.nvml import NoDriver
+    from weft.server.promises import ADVISORY, ENFORCED
+    from weft.wire.machine import this_machine
+
+    machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
+    if not isinstance(nvml, NoDriver):
+        nvml.close()
+    node = machine.node
+    return {
+        "node": node.id, "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in node.gpus],
+        "gpus_from": machine.source, "driver": machine.note or "ok", "cpus": node.cpus, "ram_mb": node.ram_mb,
+        "enforced": list(ENFORCED), "advisory": list(ADVISORY),
+    }  # fmt: skip
 
 
 def _journal(here: Places, found: dict[str, Any]) -> list[str]:

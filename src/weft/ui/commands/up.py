@@ -39,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs on which others have processes (avoid)")
     add("--idle", metavar="T", help="end after so long without work: 90 (minutes), 30s, 2h; 0: never (10m)")
     add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
+    add("--max-preemptions", metavar="N", help="a job that was preempted so often is left alone (10)")
+    add("--keep", metavar="T", help="ended jobs and their logs are forgotten after so long: 12h, 30d (30d)")
     add("--defaults", action="store_true", help="forget what it was told before")
     render.add_arguments(parser)
 
@@ -74,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags say; new GPUs have nothing of the old ones'."""
+    from weft.wire.values import duration_s, whole
+
     given: dict[str, Any] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
         given |= {"gpus": "" if args.gpus == "driver" else _gpus(args.gpus), "models": "", "memories": ""}
@@ -85,6 +89,10 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
         given["idle_s"] = _duration("--idle", args.idle)
     if args.min_run is not None:
         given["min_run_s"] = _duration("--min-run", args.min_run)
+    if args.max_preemptions is not None:
+        given["max_preemptions"] = _flagged("--max-preemptions", partial(whole, args.max_preemptions, 0, 1_000_000))
+    if args.keep is not None:
+        given["keep_s"] = _flagged("--keep", partial(duration_s, args.keep))
     return given
 
 

@@ -51,7 +51,8 @@ def _expected(found: dict[str, Any]) -> list[str]:
         return []
     if not unblock["jobs"]:
         return ["  expected start: soon"]
-    ended = f"when {', '.join(unblock['jobs'])} {'has' if len(unblock['jobs']) == 1 else 'have'} ended"
+    done = "may be preempted" if unblock["preempted"] else "has ended" if len(unblock["jobs"]) == 1 else "have ended"
+    ended = f"when {', '.join(unblock['jobs'])} {done}"
     if unblock["in_s"] is None:
         return [f"  expected start: {ended}; nobody knows when that is (--time or --duration would tell)"]
     at = moment(found["expected_start"])
