@@ -106,10 +106,18 @@ def _journal(here: Places, found: dict[str, Any]) -> list[str]:
     """Looked at from outside: a scheduler that is asked goes on meanwhile, and none need be there."""
     if not here.database.exists():
         return []
+    from datetime import UTC, datetime
+
+    from weft.journal.backup import backup_of
     from weft.journal.health import UNFINISHED, health
 
     known = found["journal"] = {**found.get("journal", {}), **health(here.database)}
-    return [] if known["check"] in ("ok", UNFINISHED) else [f"{here.database} is damaged: {known['check']}"]
+    if (backup := backup_of(here.database)).exists():
+        known["backup"] = datetime.fromtimestamp(backup.stat().st_mtime, UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    if known["check"] in ("ok", UNFINISHED):
+        return []
+    remedy = f"; weft up --restore goes back to the backup of {known['backup']}" if "backup" in known else ""
+    return [f"{here.database} is damaged: {known['check']}{remedy}"]
 
 
 def _problems(here: Places, found: dict[str, Any]) -> list[str]:

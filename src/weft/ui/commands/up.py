@@ -15,6 +15,7 @@ from weft.ui.text import plural
 
 if TYPE_CHECKING:
     from weft.server.settings import Settings
+    from weft.wire.places import Places
 
 EXAMPLE: Final = """GPUs need not be declared where there is a driver. Where there is none, or to use some only:
 
@@ -41,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
     add("--max-preemptions", metavar="N", help="a job that was preempted so often is left alone (10)")
     add("--keep", metavar="T", help="ended jobs and their logs are forgotten after so long: 12h, 30d (30d)")
+    add("--restore", action="store_true", help="go back to the last backup of a journal that is damaged")
     add("--defaults", action="store_true", help="forget what it was told before")
     render.add_arguments(parser)
 
@@ -58,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         render.say(f"{error.where}: {error.what}; it is written anew")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
+    if args.restore:
+        _restore(here)
     again = here.answers() and new != old
     save(here.state, new)
     if again:
@@ -72,6 +76,17 @@ def run(args: argparse.Namespace) -> int:
         gpus = plural(len(found["gpus"]), "GPU")
         print(f"scheduler {found['pid']} serves {found['node']}: {gpus}, policy {found['policy']}")
     return 0
+
+
+def _restore(here: Places) -> None:
+    from weft.errors import Refused
+    from weft.server.restoring import DAMAGED, restore
+
+    if here.answers():
+        raise Refused("a scheduler is running\n  weft down ends it; jobs go on")
+    facts = restore(here)
+    render.say(f"went back to the last backup, and found {plural(facts, 'fact')} since in the records of runs")
+    render.say(f"what was submitted since and never ran is gone; the damaged journal is kept as *{DAMAGED}")
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
