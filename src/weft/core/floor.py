@@ -37,6 +37,8 @@ class Floor:
         """How many GPUs have memory taken by others."""
         self.node_sizes: Counter[int] = Counter()
         """How many living nodes there are with so many GPUs."""
+        self.topology = 0
+        """Rises when nodes come or go."""
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
         self._sizes: dict[Family | Shape, list[int]] = {}
@@ -279,6 +281,7 @@ class Floor:
     # ---- inside
 
     def _topology_changed(self) -> None:
+        self.topology += 1
         self._masks.clear()
         self._sizes.clear()
         self._counted.clear()

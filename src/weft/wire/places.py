@@ -22,10 +22,12 @@ LONGEST_SOCKET: Final = 100
 class Places:
     state: Path
     runtime: Path
+    journal: Path | None = None
+    """Where it is kept if not with the state."""
 
     @property
     def database(self) -> Path:
-        return self.state / "state.db"
+        return self.journal or self.state / "state.db"
 
     @property
     def jobs(self) -> Path:
