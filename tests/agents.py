@@ -9,7 +9,7 @@ from weft.model import Event, Fact, Job, Submitted
 from weft.server.replies import Close, Reply
 from weft.server.roster import Roster
 from weft.wire.messages import AgentMessage, Beat, GpuSpec, Hello, NodeSpec, RunEnd, RunNews
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 LEASE_S, BEAT_S, MARGIN_S = 60.0, 5.0, 10.0
 

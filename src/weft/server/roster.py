@@ -45,7 +45,7 @@ from weft.wire.messages import (
     SchedulerMessage,
     Welcome,
 )
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 BEATS: Final = 3
 """With so many beats missed a node is silent."""

@@ -58,6 +58,7 @@ COMMANDS: Final = {
     "worker": Command("put this machine's GPUs at a cluster's disposal"),
     "up": Command("start the scheduler, or change how it is set up"),
     "down": Command("end the scheduler; jobs go on"),
+    "auth": Command("who may come to a scheduler of a cluster: certificates and tokens"),
     "doctor": Command("what there is and what is wrong; safe to paste"),
     "sim": Command("run a policy on a trace and print its figures", ("simulate",)),
     "compare": Command("run several policies on the same trace, side by side"),

@@ -21,14 +21,30 @@ STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
 
 
+def load() -> None:
+    """gRPC tells of failures in words of its own, too, unless it is told not to before it is loaded."""
+    import os
+
+    told = "GRPC_VERBOSITY" in os.environ
+    if not told:
+        os.environ["GRPC_VERBOSITY"] = "NONE"
+    try:
+        import weft.client  # noqa: F401
+    finally:
+        if not told:  # jobs are given variables of this process: not this one
+            del os.environ["GRPC_VERBOSITY"]
+
+
 def begin(scheduler: str | None) -> Client:
     """`scheduler`: what the flag says; None: nothing."""
+    load()
     from weft.client import Client
 
     return Client(config.scheduler(scheduler))
 
 
 def reach(scheduler: str | None) -> Client:
+    load()
     from weft.client import Client
 
     if where := config.scheduler(scheduler):
@@ -40,6 +56,7 @@ def reach(scheduler: str | None) -> Client:
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
     if where := config.scheduler(scheduler):
+        load()
         from weft.client import Client
 
         return Client(where)
@@ -47,6 +64,7 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     start = here.database.exists() if ended else here.last_words().isdecimal()
     if not start and not here.answers():
         return None
+    load()
     from weft.client import Client
 
     try:
