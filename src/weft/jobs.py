@@ -53,26 +53,30 @@ class Keys(TypedDict, total=False):
     group: str
     params: Mapping[str, object]
     hold: bool
+    per_gpu: bool
+    labels: Mapping[str, object]
+    node: str
 
 
 def submit(
     command: str | Sequence[Words] | None = None, *, wait: bool = False, env_all: bool = False,
-    scheduler: str | None = None, **keys: Unpack[Keys],
+    scheduler: str | None = None, snapshot: bool = False, **keys: Unpack[Keys],
 ) -> JobHandle:  # fmt: skip
     """Queues a job. A list is a program and its arguments; text is a line for the shell; none runs the workload that
     is registered for `params["model"]`.
 
     `scheduler` is host:port of a cluster's, or local; without it, what WEFT_SCHEDULER or the config file says, or this
-    user's own, which the first call starts. With `wait`, it returns once the job has ended.
+    user's own, which the first call starts. With `snapshot`, it runs in a copy of the files that git tracks
+    here, on a cluster. With `wait`, it returns once the job has ended.
     """
-    (job,) = submit_many([{"command": command, **keys}], env_all=env_all, scheduler=scheduler)
+    (job,) = submit_many([{"command": command, **keys}], env_all=env_all, scheduler=scheduler, snapshot=snapshot)
     if wait:
         job.wait()
     return job
 
 
 def submit_many(
-    jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False, scheduler: str | None = None
+    jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False, scheduler: str | None = None, snapshot: bool = False
 ) -> list[JobHandle]:
     """Queues many at once, all or none: each a mapping with `command` and the keys of `submit`.
 
@@ -82,10 +86,23 @@ def submit_many(
     specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
     if not specs:
         return []
-    client = connection(config.scheduler(scheduler))
-    ids = client.submit(SubmitRequest(jobs=specs, env=captured(os.environ, everything=env_all), chdir=os.getcwd()))
+    where, here = config.scheduler(scheduler), os.getcwd()
+    client = connection(where)
+    if snapshot:
+        _ship(client, specs, here)
+    env = captured(os.environ, everything=env_all, elsewhere=where is not None)
+    ids = client.submit(SubmitRequest(jobs=specs, env=env, chdir=here))
     numbers = groupby(ids, key=lambda job: job.partition("_")[0])
     return [JobHandle(number, tuple(tasks), client.where) for number, tasks in numbers]
+
+
+def _ship(client: Client, specs: Sequence[JobSpec], here: str) -> None:
+    from weft.wire.snapshot import take_for
+
+    if isinstance(client.where, Places):
+        raise InputError("snapshot: only with the scheduler of a cluster", hint="here, it runs in the folder itself")
+    for each in take_for(specs, here):
+        client.put(each.packed)
 
 
 def _spec(job: Mapping[str, Any], label: str) -> JobSpec:

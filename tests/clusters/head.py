@@ -4,6 +4,7 @@ and then knows what was on disk."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from clusters.mayhem import BEAT_S, LEASE_S, MARGIN_S, Mayhem
 from clusters.network import Network
@@ -16,6 +17,8 @@ from weft.server.roster import Roster
 from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0
+PACKED = registry.placement("packed")
+policy = cache(registry.policy)
 Make = Callable[[float], tuple[Sequence[Event], Sequence[Reply]]]
 
 
@@ -52,7 +55,7 @@ class Head:
         self._tick(self._life)
 
     def fresh(self) -> Scheduler:
-        return Scheduler(registry.policy(self._mayhem.policy), registry.placement("packed"), interval_s=0.0)
+        return Scheduler(policy(self._mayhem.policy), PACKED, interval_s=0.0)
 
     die: Callable[[], None] = lambda: None
     """It dies, and is started again after a while."""

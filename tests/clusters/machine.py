@@ -59,6 +59,8 @@ class Machine:
     life: int = 0
     """Of the agent: what was under way in an earlier one is void."""
     conn: int | None = None
+    ticks: int = 0
+    """The last one that was set; earlier ones are void."""
     rendezvous: Callable[[RunKey], None] = lambda _: None
     """Told when a part has started: its processes work once all have."""
 
@@ -125,9 +127,9 @@ class Machine:
         self.do(self.agent.tick(self.now))
         due = self.agent.next_at()
         if due is not None and conn == self.conn:
-            life = self.life
-            wait_s = max(due - self.now, 0.001)
-            self.time.after(wait_s, lambda: self.tick() if (life, conn) == (self.life, self.conn) else None)
+            self.ticks += 1
+            tick, wait_s = self.ticks, max(due - self.now, 0.001)
+            self.time.after(wait_s, lambda: self.tick() if tick == self.ticks else None)
 
     def hear(self, _conn: int, message: SchedulerMessage) -> None:
         """Also what comes over a connection of before."""

@@ -9,7 +9,7 @@ from typing import Final
 LEASE_S: Final = 16.0
 BEAT_S: Final = 3.0
 MARGIN_S: Final = 4.0
-CHAOS_S: Final = 150.0
+CHAOS_S: Final = 200.0
 """So long things go wrong; then everything works again."""
 
 
@@ -59,21 +59,21 @@ def draw(chance: Random) -> Mayhem:
         loss=some(0.2),
         doubling=some(0.2),
         slowness_s=chance.choice((0.0, 0.5, 8.0, 30.0)),
-        late_orders=some(0.3),
+        late_orders=some(0.4),
         stale=some(0.8),
-        cuts_s=often(25),
-        breaks_s=often(20),
+        cuts_s=often(15),
+        breaks_s=often(15),
         head_crashes_s=often(40),
         agent_crashes_s=often(30),
         reboots_s=often(70),
         shim_kills_s=often(50),
         commit_s=chance.choice((0.0, 0.05, 1.0)),
-        torn_commits=some(0.04),
+        torn_commits=some(0.06),
         order_loss=some(0.1),
         impostor=chance.random() < 0.15,
         cancels=some(0.4),
         longest_s=chance.choice((10.0, 40.0, 120.0)),
         policy=chance.choice(("fifo", "srtf", "las", "tiresias", "priority")),
-        nodes=chance.choice(((4, 4), (4, 4, 4), (8, 8), (2, 4, 8), (8,))),
-        jobs=chance.randint(5, 14),
+        nodes=chance.choice(((4, 4), (4, 4, 4), (8, 8), (2, 4, 8), (4, 4, 4, 4), (8, 8, 8))),
+        jobs=chance.randint(8, 24),
     )

@@ -392,3 +392,33 @@ def test_a_checkpoint_of_another_node_is_put_where_the_job_looks(tmp_path: Path)
                 assert json.loads(log(site, number=number))["time"] == expected
 
     run(scene())
+
+
+def test_what_is_on_its_gpus_is_said_with_hello_and_with_beats(tmp_path: Path) -> None:
+    async def scene() -> None:
+        from weft.local.nvml_fake import FakeNvml
+
+        driver = tmp_path / "driver.json"
+        devices: list[dict[str, Any]] = [
+            {"uuid": f"GPU-{index}", "model": "RTX3090", "memory_mb": 24576} for index in range(2)
+        ]
+        stranger = {"pid": 1, "name": "notebook", "used_mb": 2000}
+        devices[1] |= {"used_mb": 2000, "utilisation": 40, "processes": [stranger]}
+        driver.write_text(json.dumps({"devices": devices}))
+        async with head(tmp_path) as site, site.working(site.worker(nvml=FakeNvml(str(driver)))):
+            await site.head.welcomed()
+            hello = site.head.hellos()[0]
+            assert [gpu.uuid for gpu in hello.node.gpus] == ["GPU-0", "GPU-1"]
+            assert [(block.gpu, block.why) for block in hello.blocks] == [(1, "ForeignProcess")]
+            assert "notebook" in hello.blocks[0].detail
+            await until(lambda: any(beat.readings for beat in site.head.all("beat")))
+            beat = next(beat for beat in site.head.all("beat") if beat.readings)
+            assert [(each.used_mb, each.utilisation, each.processes) for each in beat.readings] == [
+                (0, 0, 0), (2000, 40, 1),
+            ]  # fmt: skip
+            assert beat.ram_used_mb > 0
+            devices[0] |= {"used_mb": 900, "processes": [stranger | {"used_mb": 900}]}
+            driver.write_text(json.dumps({"devices": devices}))
+            await until(lambda: any(len(news.blocks) == 2 for news in site.head.all("gpus")))
+
+    run(scene())

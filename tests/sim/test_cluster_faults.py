@@ -4,7 +4,7 @@ is right, and a restart of the scheduler changes nothing.
 Each seed is a cluster of its own (`tests/clusters`): the real scheduler, roster and agents over a network that loses,
 doubles, delays and reorders messages and is cut, also one way; a scheduler that dies, also while it writes to its disk;
 agents and machines that die and come back; shims that are killed; jobs of all sizes that fail, are preempted and
-cancelled. After 150 s all is mended, and everything must come to its end.
+cancelled. After 200 s all is mended, and everything must come to its end.
 
 A world that fails says its number. It is told again, step by step, by
 

@@ -32,7 +32,8 @@ from weft.wire.messages import (
     StopRun,
     Welcome,
 )
-from weft.wire.runs import ASKED, LEASE_ENDED, PROTOCOL, RunKey, news, to_end
+from weft.wire.protocol import PROTOCOL
+from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news, to_end
 
 PATIENCE_S: Final = 10.0
 """So long it waits for an answer to Hello, and at least so long for one to a beat, before it connects anew."""

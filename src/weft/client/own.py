@@ -12,8 +12,8 @@ from typing import Any, Final
 import grpc
 
 from weft.errors import Unreachable
-from weft.wire.credentials import CHANNEL
 from weft.wire.places import Places
+from weft.wire.service import CHANNEL
 
 START_S: Final = 20.0
 """How long a scheduler may take to start."""

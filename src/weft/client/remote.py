@@ -22,12 +22,11 @@ ALERT: Final = 0x15
 
 
 class RemoteRoute:
-    def __init__(self, where: Address) -> None:
-        self.where = where
-        self._shown: Credentials | None = None
+    def __init__(self, where: Address, shown: Credentials | None = None) -> None:
+        self.where, self._shown = where, shown
 
     def open(self) -> Any:
-        self._shown = find(self.where)
+        self._shown = self._shown or find(self.where)
         return channel(self.where, self._shown)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -102,11 +101,21 @@ def _in_clear(where: Address, line: socket.socket) -> WeftError | None:
         seen = line.recv(64)
     except TimeoutError:
         return _other(where, "it says nothing")
-    if seen[:1] == bytes((ALERT,)):
-        return Unreachable(f"the scheduler at {where} wants TLS\n  join it: weft auth join {where} TOKEN")
+    if seen[:1] == bytes((ALERT,)) or (not seen and _speaks_tls(where)):
+        return Unreachable(f"what listens at {where} wants TLS\n  join it anew: weft auth join {where} TOKEN")
     if seen.startswith(b"HTTP/"):
         return _other(where, "it speaks HTTP/1")
     return None if seen[3:4] == bytes((SETTINGS,)) else _other(where, "it does not speak gRPC")
+
+
+def _speaks_tls(where: Address) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is told to it
+    try:
+        with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line, context.wrap_socket(line):
+            return True
+    except OSError:
+        return False
 
 
 def _other(where: Address, why: str) -> Unreachable:

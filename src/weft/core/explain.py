@@ -10,7 +10,7 @@ from weft.core.floor import Floor
 from weft.core.job import JobState
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
-from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
+from weft.core.scratch import fits_empty
 from weft.core.shapes import Shape, memory_needed
 from weft.core.state import State
 from weft.core.walk import Walk
@@ -177,9 +177,11 @@ def _closed(state: State) -> Iterator[Reason]:
 def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
     """Why no living node could ever hold it, were it empty."""
     floor = scheduler.state.floor
-    if _fits_empty(scheduler, shape):
+    if fits_empty(scheduler.state, scheduler.placement, shape):
         return None
     living = [room for room in floor.rooms if room.alive]
+    if not floor.rooms:
+        return Reason("ReqNodeNotAvail", "no node has joined yet")
     if len(living) < len(floor.rooms):
         lost = ", ".join(room.node.id for room in floor.rooms if not room.alive)
         return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
@@ -194,15 +196,6 @@ def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
     return Reason(
         "ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)} such, or not together"
     )
-
-
-def _fits_empty(scheduler: Scheduler, shape: Shape) -> bool:
-    scratch = Scratch(scheduler.state, scheduler.placement)
-    if shape.family.where.pinned:
-        return pinned_slots(scratch.floor(), shape) is not None
-    if not shape.gpus:
-        return node_for_cpus(scratch.floor(), shape) is not None
-    return scratch.seat(shape) is not None
 
 
 def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:

@@ -138,7 +138,7 @@ class Room:
     def seats_cpus(self, shape: Shape) -> bool:
         """Whether a job without GPUs finds the CPUs and RAM it needs here."""
         family, node = shape.family, self.node
-        if self.closures:
+        if self.closures or not set(family.where.labels) <= set(node.labels):
             return False
         return (not node.cpus or node.cpus - self.cpus_used >= family.cpus) and (
             not node.ram_mb or node.ram_mb - self.ram_used >= family.ram_mb

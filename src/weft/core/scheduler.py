@@ -24,7 +24,7 @@ class Scheduler:
 
     With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
     without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
-    `protection` says which runs are not preempted.
+    `protection` says which runs are not preempted. `interval_s` makes rounds: so long nothing is planned after a plan.
     """
 
     def __init__(
@@ -158,9 +158,14 @@ class Scheduler:
         if state.paused or not (state.news or state.vacated):
             return
         if self._walks:
+            if self._interval_s and state.now < state.planned_at + self._interval_s:
+                state.news = True  # for the next round
+                return
             self._drain()
             state.news = state.vacated = False
             walk_keys(self._walk, self.order, self._reach)
+            if self._interval_s:
+                self._decide(Planned(state.now))
             return
         planned = state.news and state.now >= state.planned_at + self._interval_s
         if planned:
@@ -199,6 +204,10 @@ class Scheduler:
             return iter(sorted(self.state.waiting.values(), key=lambda job: job.seq))
         self._drain()
         return self.order.best_first()
+
+    def plan_at_once(self) -> None:
+        """Where it plans at intervals: with the next event, however long ago the last plan was."""
+        self.state.planned_at = float("-inf")
 
     def next_plan_at(self) -> Seconds | None:
         """When it plans next, where it waits for that."""

@@ -8,7 +8,6 @@ from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
-from weft.core.feasible import Feasible
 from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, UnknownName
@@ -20,7 +19,6 @@ from weft.model import (
     Held,
     Job,
     JobId,
-    Node,
     Released,
     Seconds,
     Submitted,
@@ -28,8 +26,8 @@ from weft.model import (
 )
 from weft.server.callers import Caller, check_owner
 from weft.server.intake import Intake
-from weft.server.numbers import GpuNumbers
 from weft.server.refs import one, resolve
+from weft.server.site import Site
 from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.wire.specs import FIELDS, canonical, spec_of
 
@@ -42,11 +40,8 @@ Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 
 
 class Desk:
-    def __init__(self, scheduler: Scheduler, node: Node, numbers: GpuNumbers) -> None:
-        self._scheduler, self._node = scheduler, node
-        self._feasible = Feasible([node], [scheduler.placement])
-        self._numbers = numbers
-        self._intake = Intake(node, numbers, self._feasible)
+    def __init__(self, scheduler: Scheduler, site: Site) -> None:
+        self._scheduler, self._numbers, self._intake = scheduler, site.numbers, Intake(site)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
         self._next = scheduler.state.highest_id + 1
@@ -186,6 +181,11 @@ class Desk:
             gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
+        named = [node for node, _ in (*job.where.pinned, *job.where.pool)] or [
+            v for k, v in job.where.labels if k == "node"
+        ]
+        spec.node = named[0] if named else ""
+        spec.labels.extend(Variable(name=key, value=value) for key, value in job.where.labels if key != "node")
         for field in fields:
             spec.ClearField(field)
         spec.MergeFrom(changed)

@@ -75,9 +75,9 @@ class Doors:
 
     # ---- opening and closing
 
-    def server(self) -> grpc.aio.Server:
-        """One that nobody gets into but through these doors."""
-        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self),))
+    def server(self, *inside: grpc.aio.ServerInterceptor) -> grpc.aio.Server:
+        """One that nobody gets into but through these doors; what is `inside` sees those who did."""
+        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self), *inside))
         server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Doors"),))
         return server
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft.errors import UnknownName
+from weft.errors import NotFound, UnknownName
 from weft.server.rows import SCHEMA, iso
 from weft.server.tls import Material
 from weft.server.tokens import Tokens
@@ -34,7 +34,11 @@ def _list(tokens: Tokens, _material: Material | None, _by: str, _options: Mappin
 
 
 def _revoke(tokens: Tokens, _material: Material | None, _by: str, options: Mapping[str, str]) -> dict[str, Any]:
-    return {"tokens": [_shown(tokens.revoke(key)) for key in options.get("ids", "").split()]}
+    keys, known = options.get("ids", "").split(), {each["id"] for each in tokens.all()}
+    for key in keys:
+        if key not in known:
+            raise NotFound(f"there is no token {key[:40]!r}\n  weft auth list shows their ids; nothing was revoked")
+    return {"tokens": [_shown(tokens.revoke(key)) for key in keys]}
 
 
 def _shown(token: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def node_of(spec: NodeSpec, home: str) -> Node:
         cpus=spec.cpus,
         ram_mb=spec.ram_mb,
         switch=spec.switch,
-        labels=tuple((label.name, label.value) for label in spec.labels),
+        labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
         home=home,
     )
 

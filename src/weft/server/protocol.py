@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Final
 
 from weft.errors import Refused
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 OLDEST: Final = 1
 """The oldest protocol that is understood."""

@@ -45,7 +45,7 @@ from weft.wire.messages import (
     SchedulerMessage,
     Welcome,
 )
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 BEATS: Final = 3
 """With so many beats missed a node is silent."""
@@ -286,8 +286,9 @@ class Roster:
                     self._out.events.append(Unblocked(now, member.id, gpu, why))
 
     def _measure(self, member: Member, needs: Iterable[GpuMemory], now: Seconds) -> None:
+        largest_mb = max((gpu.memory_mb for gpu in member.spec.gpus), default=0)
         for need in needs:
-            if self._parts.is_on(member, need.job, need.run):
+            if need.memory_mb <= largest_mb and self._parts.is_on(member, need.job, need.run):
                 self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
 
     # ---- loss

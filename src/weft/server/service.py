@@ -79,8 +79,8 @@ class Service:
 
     async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
         try:
-            async for text in read_log(self._running, request, caller()):
-                yield m.LogChunk(text=text)
+            async for chunk in read_log(self._running, request, caller()):
+                yield chunk
         except WeftError as error:
             await abort(context, error)
 

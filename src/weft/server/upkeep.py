@@ -124,6 +124,7 @@ class Upkeep:
         gone = [job for job in self._doomed if job not in known]
         if gone:
             self._running.desk.prune()
+            self._running.fleet.forget(gone)
         self._doomed.difference_update(gone)
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)

@@ -22,11 +22,30 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> int:
+    """From 0 on."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Of TCP."""
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to 65535, found {text[:80]!r}")
+    return int(text)
+
+
 def rank(text: str) -> int:
     """From 0 on."""
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
     return int(text)
+
+
+def seconds_or_none(text: str) -> float:
+    """The same as `seconds`, or 0."""
+    return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
 def seconds(text: str) -> float:

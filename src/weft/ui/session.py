@@ -21,14 +21,30 @@ STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
 
 
+def load() -> None:
+    """gRPC tells of failures in words of its own, too, unless it is told not to before it is loaded."""
+    import os
+
+    told = "GRPC_VERBOSITY" in os.environ
+    if not told:
+        os.environ["GRPC_VERBOSITY"] = "NONE"
+    try:
+        import weft.client  # noqa: F401
+    finally:
+        if not told:  # jobs are given variables of this process: not this one
+            del os.environ["GRPC_VERBOSITY"]
+
+
 def begin(scheduler: str | None) -> Client:
     """`scheduler`: what the flag says; None: nothing."""
+    load()
     from weft.client import Client
 
     return Client(config.scheduler(scheduler))
 
 
 def reach(scheduler: str | None) -> Client:
+    load()
     from weft.client import Client
 
     if where := config.scheduler(scheduler):
@@ -40,13 +56,15 @@ def reach(scheduler: str | None) -> Client:
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
     if where := config.scheduler(scheduler):
+        load()
         from weft.client import Client
 
         return Client(where)
     here = places()
-    start = here.database.exists() if ended else here.last_words().isdecimal()
+    start = here.database.exists() if ended else died(here)
     if not start and not here.answers():
         return None
+    load()
     from weft.client import Client
 
     try:
@@ -75,8 +93,21 @@ def has_news() -> bool:
 
 
 def died(here: Places) -> bool:
-    """Whether the last scheduler ended without a word."""
-    return here.last_words().isdecimal() and not here.answers()
+    """Whether the last scheduler ended without a word. One that is about to end has its lock until it has said it."""
+    return here.last_words().isdecimal() and not here.answers() and not _is_locked(here)
+
+
+def _is_locked(here: Places) -> bool:
+    import fcntl
+
+    try:
+        with open(here.lock) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def end(client: Client, **options: str) -> dict[str, Any]:
@@ -93,6 +124,8 @@ def end(client: Client, **options: str) -> dict[str, Any]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                if here.last_words() != str(told["pid"]) and here.last_words().isdecimal():
+                    return told  # somebody has started the next one already
                 if time.monotonic() > until:
                     raise Unreachable(
                         f"the scheduler, {told['pid']}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"

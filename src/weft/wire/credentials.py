@@ -20,15 +20,9 @@ from weft.errors import NotPermitted, Unreachable
 from weft.wire.addresses import Address, numeric
 from weft.wire.places import home, make_private
 from weft.wire.private import read_private, write_private
-from weft.wire.runs import PROTOCOL
-from weft.wire.service import OPTIONS
+from weft.wire.protocol import PROTOCOL
+from weft.wire.service import CHANNEL
 
-CHANNEL: Final = (
-    *OPTIONS,
-    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
 KEEPALIVE: Final = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),

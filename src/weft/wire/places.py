@@ -22,10 +22,12 @@ LONGEST_SOCKET: Final = 100
 class Places:
     state: Path
     runtime: Path
+    journal: Path | None = None
+    """Where it is kept if not with the state."""
 
     @property
     def database(self) -> Path:
-        return self.state / "state.db"
+        return self.journal or self.state / "state.db"
 
     @property
     def jobs(self) -> Path:
@@ -117,8 +119,8 @@ def home(env: Mapping[str, str]) -> str:
 
 def make_private(folder: Path) -> None:
     """A folder that only its owner can enter. The directory is the lock of what is in it."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise WeftError(f"{folder} is not a directory of yours\n  remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR")

@@ -8,8 +8,6 @@ from weft.wire.messages import RunEnd, RunNews
 
 RunKey = tuple[JobId, int]
 """A run: job and number."""
-PROTOCOL = 1
-"""Of the agents' stream. It rises when an agent of before could no longer be understood."""
 TORN = "gang"
 """Why a part of a gang is stopped when another has failed."""
 ASKED = "asked"

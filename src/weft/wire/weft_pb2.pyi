@@ -158,10 +158,12 @@ class LogsRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "note")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     text: bytes
-    def __init__(self, text: _Optional[bytes] = ...) -> None: ...
+    note: str
+    def __init__(self, text: _Optional[bytes] = ..., note: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("after",)

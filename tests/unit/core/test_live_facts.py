@@ -171,3 +171,31 @@ def test_preemption_makes_no_room_on_a_closed_node() -> None:
     rig.tell(Closed(0.0, "n0", "Drained"))
     rig.submit(Job("high", priority=5))
     assert (rig.job("low").status, rig.job("high").status) == ("running", "waiting")
+
+
+@pytest.mark.parametrize("policy", ["fifo", "simple", "balanced"])
+def test_a_job_that_nothing_there_could_ever_hold_keeps_nobody_waiting(policy: str) -> None:
+    rig = Rig(policy, [node("n0", 2)])
+    rig.submit(Job("huge", 1, where=Where(gpu_model="none")), Job("a", 2), Job("b", 2), Job("c"))
+    assert (set(rig.active), reasons(rig, "huge")) == ({"a"}, ["ReqNodeNotAvail"])
+    rig.exit("a")
+    assert set(rig.active) == {"b"}
+    rig.tell(NodeJoined(0.0, node("n1", 1, model="none")))
+    assert rig.active["huge"] == (("n1", (0,)),)
+
+
+def test_with_an_interval_jobs_start_in_rounds_also_for_a_policy_with_a_key() -> None:
+    rig = Rig("fifo", grid(1, 4), interval_s=60.0)
+    rig.later(70.0)
+    rig.submit(Job("a"))
+    rig.later(10.0)
+    rig.submit(Job("b"), Job("c"))
+    rig.later(49.0)
+    assert set(rig.active) == {"a"}
+    rig.later(2.0)
+    assert set(rig.active) == {"a", "b", "c"}
+    rig.submit(Job("d"))
+    assert reasons(rig, "d") == ["PolicyHold"]
+    rig.scheduler.plan_at_once()
+    rig.tell()
+    assert set(rig.active) == {"a", "b", "c", "d"}

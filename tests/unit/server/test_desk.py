@@ -12,6 +12,7 @@ from weft.model import Event, Forgotten, Gpu, Node
 from weft.server.callers import Caller
 from weft.server.desk import Desk
 from weft.server.numbers import GpuNumbers
+from weft.server.site import OneMachine
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
 
 ANN, BOB, ROOT = Caller("ann", "user"), Caller("bob", "user"), Caller("root", "admin")
@@ -22,7 +23,7 @@ def a_desk() -> tuple[Rig, Desk]:
     rig = Rig("fifo", [NODE])
     numbers = GpuNumbers()
     numbers.know(NODE.id, [0, 1])
-    return rig, Desk(rig.scheduler, NODE, numbers)
+    return rig, Desk(rig.scheduler, OneMachine(NODE, numbers, rig.scheduler.placement))
 
 
 def request(key: str) -> SubmitRequest:
