@@ -6,6 +6,7 @@ WeftError                 what every caller may catch
 ├── Infeasible            a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
+├── NotPermitted          no or a wrong token, or one that may not do that (exit code 5)
 ├── Refused               the scheduler does not do that now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
 └── PlanError             a policy or placement broke its contract; names it and says how
@@ -50,6 +51,10 @@ class NotFound(WeftError):
 
 class Unreachable(WeftError):
     """No scheduler answers."""
+
+
+class NotPermitted(WeftError):
+    """Whoever asks may not do that."""
 
 
 class Refused(WeftError):

@@ -22,6 +22,7 @@ from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
+    Closed,
     Decision,
     Edited,
     Event,
@@ -32,6 +33,7 @@ from weft.model import (
     Measured,
     NodeJoined,
     NodeLost,
+    Opened,
     Paused,
     Profile,
     Progressed,
@@ -144,6 +146,15 @@ class Anything(RuleBasedStateMachine):
         free = Unblocked(self.rig.now, node, gpu, why)
         self.tell(free if ends else Blocked(self.rig.now, node, gpu, why, memory_mb))
 
+    @rule(index=st.integers(0, 2), why=st.sampled_from(["Drained", "ReqNodeNotAvail"]), ends=st.booleans())
+    def close(self, index: int, why: str, ends: bool) -> None:
+        node, now = NODES[index].id, self.rig.now
+        before = {job.id for job in self.rig.state.active.values()}
+        self.tell(Opened(now, node, why) if ends else Closed(now, node, why, "told to"))
+        if not ends:
+            new = [job for job in self.rig.state.active.values() if job.id not in before]
+            assert not any(place == node for job in new for place, _ in job.slots), "started on a closed node"
+
     @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
     def measured(self, index: int, memory_mb: int) -> None:
         if (job := self.pick(index)) is not None:
@@ -233,7 +244,7 @@ class Compacted(Rig):
 
     def tell(self, *events: Event) -> list[Decision]:
         twin = self.fresh()
-        twin.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+        twin.replay([*compact(self.state), Alarm(self.state.now, self.scheduler.alarm)])
         settled = not self.state.stepped
         assert snapshot(twin.state) == snapshot(self.state)
         decisions = super().tell(*events)
@@ -241,6 +252,18 @@ class Compacted(Rig):
             assert list(twin.step(*events)) == decisions
             assert snapshot(twin.state) == snapshot(self.state)
         return decisions
+
+
+class Shortened(Rig):
+    """Its journal is made shorter before every step, and it starts again from that."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        if not self.state.stepped:
+            again = self.fresh()
+            again.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+            assert snapshot(again.state) == snapshot(self.state)
+            self.scheduler = again
+        return super().tell(*events)
 
 
 class Doubled(Rig):
@@ -273,6 +296,12 @@ def test_a_restart_changes_nothing(policy: str) -> None:
 @pytest.mark.parametrize("policy", FORGETFUL)
 def test_a_snapshot_changes_nothing(policy: str) -> None:
     run(lambda: Compacted(policy))
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in FORGETFUL])
+def test_whoever_remembers_goes_on_from_a_snapshot(policy: str) -> None:
+    """With less to go by, but soundly."""
+    run(lambda: Shortened(policy))
 
 
 @pytest.mark.parametrize("policy", KEYED)

@@ -32,7 +32,8 @@ from weft.wire.messages import (
     StopRun,
     Welcome,
 )
-from weft.wire.runs import LEASE_ENDED, PROTOCOL, RunKey, news, to_end
+from weft.wire.protocol import PROTOCOL
+from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news, to_end
 
 PATIENCE_S: Final = 10.0
 """So long it waits for an answer to Hello, and at least so long for one to a beat, before it connects anew."""
@@ -315,7 +316,7 @@ class Agent:
         if run is None:
             self._known[key] = _Run()
             return [Settle(*key)]
-        if run.end is not None:
+        if run.end is not None or order.why == ASKED:
             return self._say(key, run)
         grace_s = order.grace_s if order.HasField("grace_s") and 0 <= order.grace_s < inf else None
         return [Stop(*key, order.why, grace_s)]

@@ -15,20 +15,18 @@ from math import inf
 from typing import Any, Final
 
 from weft.core.ends import Ends, end_of
+from weft.core.heads import Entry, Heads
 from weft.core.job import JobState
 from weft.core.ports import Policy, Replanner
 from weft.core.queues import Queues
 from weft.core.room import Holder
-from weft.core.shapes import Family, Shape
+from weft.core.shapes import Shape
 from weft.core.state import State
 from weft.errors import PlanError
 from weft.model import Seconds
 
-Entry = tuple[float, int, JobState]
-"""(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
 Line = tuple[float, int, JobState]
 """(intercept, stamp, job): ascending, so that the worst is last."""
-NEVER = 1 << 60
 KEY_ROUNDING = 1e-6
 """A line gives back a key with this much error: keys that close are equal, or a job could be stopped for its like."""
 ROUNDING_S = 1e-6
@@ -64,6 +62,8 @@ class Order:
         """Runs that may not be stopped yet, those first that may be first."""
         self._protected_run: dict[str, int] = {}
         self.waiting: dict[Shape, list[Entry]] = {}
+        self._partial: list[list[Entry]] = []
+        """Of these lists, those of shapes that do with a part of a GPU, or with none."""
         self.fresh: dict[Shape, None] = {}
         """Shapes with somebody new at their head; whoever walks the heads clears it."""
         self._lines: dict[float, list[Line]] = {}
@@ -132,7 +132,7 @@ class Order:
         if status == "waiting":
             entries = self.waiting.get(job.shape)
             if entries is None:
-                entries = self.waiting[job.shape] = []
+                entries = self._new_list(job.shape)
             entry = (-self.key(job, now), -job.stamp, job)
             insort(entries, entry)
             if entries[-1] is entry:
@@ -171,12 +171,20 @@ class Order:
             else:
                 self._take_up(job, now)
         for shape, fresh in changed.items():
-            entries = self.waiting.setdefault(shape, [])
+            entries = self.waiting.get(shape)
+            if entries is None:
+                entries = self._new_list(shape)
             entries.extend(fresh)
             entries.sort()
             self.fresh[shape] = None
             for entry in fresh:
                 self._at[entry[2].id] = (entries, entry)
+
+    def _new_list(self, shape: Shape) -> list[Entry]:
+        entries = self.waiting[shape] = []
+        if not shape.whole:
+            self._partial.append(entries)
+        return entries
 
     def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
         """Jobs that are not in the lists, best first."""
@@ -188,7 +196,7 @@ class Order:
         """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
         lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
         self.fresh.clear()
-        return Heads([entries for entries in lists if entries], largest_node)
+        return Heads(lists, largest_node)
 
     def best_first(self) -> Iterator[JobState]:
         """All that wait, lazily."""
@@ -196,7 +204,7 @@ class Order:
 
     def all_want_whole_gpus(self) -> bool:
         """Whether nobody waits who would do with a part of a GPU, or with none."""
-        return all(shape.whole or not entries for shape, entries in self.waiting.items())
+        return not any(self._partial)
 
     def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
         """Waiting jobs of a shape merged with the given active ones, best first."""
@@ -211,6 +219,13 @@ class Order:
         return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
 
     # ---- who is worst
+
+    def anybody_worse(self, now: Seconds, key: float, stamp: int) -> bool:
+        """Whether there is a run that may be stopped for a waiting job with this key and stamp."""
+        for slope, lines in self._lines.items():
+            if lines and lines[-1][0] + slope * now >= key - KEY_ROUNDING:
+                return next(self.worst(now, (key, stamp)), None) is not None
+        return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
         """Runs that may be stopped for a waiting job with this (key, stamp), the worst first."""
@@ -231,6 +246,8 @@ class Order:
             lines = self._lines[slope]
             if -key > floor_key + KEY_ROUNDING or -stamp > floor_stamp:
                 yield lines[index][2]
+            else:  # nor may those be stopped that stand as it does and have started before
+                index = bisect_left(lines, lines[index][0], hi=index, key=_intercept)
             if index:
                 heapreplace(heap, self._tail(slope, lines, index - 1, now))
             else:
@@ -297,85 +314,13 @@ class Resorted(Order):
         state.touched.clear()
         self._ends, self.queues = None, Queues(self.policy)
         self._queue_up(state.jobs.values(), state.now)
-        self.waiting, self._lines, self._at, self.line_of = {}, {}, {}, {}
+        self.waiting, self._lines, self._at, self.line_of, self._partial = {}, {}, {}, {}, []
         for job in state.jobs.values():
             self._take_up(job, state.now)
 
 
-class Walked:
-    """Jobs best first; a shape that fails drops all larger ones of its family.
-
-    Not those larger than any node, though: they are split, and two halves may fit where a whole does not.
-    """
-
-    def __init__(self, largest_node: int) -> None:
-        self._largest = largest_node
-        self._failed: dict[Family, int] = {}
-        self._failed_split: dict[Family, int] = {}
-
-    def fail(self, shape: Shape) -> None:
-        if shape.gpus:
-            failed = self._failed if shape.gpus <= self._largest else self._failed_split
-            failed[shape.family] = shape.gpus
-        else:
-            self._failed_split[shape.family] = 0
-
-    def dropped(self, shape: Shape) -> bool:
-        """Whether a smaller one of its family has failed."""
-        if 0 < shape.gpus <= self._largest:
-            return shape.gpus >= self._failed.get(shape.family, NEVER)
-        return shape.gpus >= self._failed_split.get(shape.family, NEVER)
-
-
-class Heads(Walked):
-    """Walks the lists of waiting jobs, whether or not each job leaves its list once seen."""
-
-    def __init__(self, lists: list[list[Entry]], largest_node: int) -> None:
-        super().__init__(largest_node)
-        self._heap = [(-entries[-1][0], -entries[-1][1], entries[-1][2], entries, 1) for entries in lists]
-        heapify(self._heap)
-
-    def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
-        while heap:
-            key, stamp, job, entries, skip = heap[0]
-            shape = job.shape
-            gpus = shape.gpus
-            if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
-                heappop(heap)
-                continue
-            size = len(entries)
-            yield key, stamp, job
-            if len(entries) == size:
-                skip += 1
-            if len(entries) >= skip:
-                entry = entries[-skip]
-                heapreplace(heap, (-entry[0], -entry[1], entry[2], entries, skip))
-            else:
-                heappop(heap)
-
-
-class Streams(Walked):
-    """Walks several sorted streams at once."""
-
-    def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]], largest_node: int) -> None:
-        super().__init__(largest_node)
-        self._heap = [(*first, stream) for stream in streams if (first := next(stream, None)) is not None]
-        heapify(self._heap)
-
-    def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
-        heap = self._heap
-        while heap:
-            key, stamp, job, stream = heap[0]
-            if self.dropped(job.shape):
-                heappop(heap)
-                continue
-            yield key, stamp, job
-            following = next(stream, None)
-            if following is None:
-                heappop(heap)
-            else:
-                heapreplace(heap, (*following, stream))
+def _intercept(line: Line) -> float:
+    return line[0]
 
 
 def _from_best(entries: list[Entry]) -> Iterator[tuple[float, int, JobState]]:

@@ -11,36 +11,40 @@ from collections.abc import Iterable, Iterator
 
 from weft.core.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.easy import Easy
+from weft.core.heads import Heads, Walked
 from weft.core.job import JobState
-from weft.core.order import Heads, Order, Protection, Walked
-from weft.core.ports import Ask, Placement
+from weft.core.order import Order, Protection
+from weft.core.ports import Ask
 from weft.core.reach import Reach
 from weft.core.shapes import Shape, shape_of_weave
-from weft.core.state import State
-from weft.core.walk import Decide, Walk
+from weft.core.walk import Walk
 from weft.model import WHOLE, JobId, Reserve
 
 NOBODY = 1 << 60
 """The rank of a run that nobody asks for."""
 BACKFILL_DEPTH = 500
-"""How many of those who wait are looked at behind a reservation."""
+"""How many of those who wait are looked at in vain: the first of them gets the reservation."""
 
 
-def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, decide: Decide) -> None:
+def walk_keys(walk: Walk, order: Order, reach: Reach) -> None:
     """One walk for key policies: place, make room or skip, best first."""
-    policy, floor = order.policy, state.floor
-    if not policy.preempts and not any(floor.soon.levels[1:]) and order.all_want_whole_gpus():
+    policy, floor, now = order.policy, walk.floor, walk.state.now
+    only_whole = order.all_want_whole_gpus()
+    if not policy.preempts and only_whole and floor.soon.exhausted():
         return
     if policy.backfill and not policy.preempts:
-        backfill(state, order, placement, decide)
+        backfill(walk, order)
         return
     if not policy.preempts and reach.still_blocked():
         return
-    settled = reach.settled_at == floor.version and not order.rising and not floor.leaving
-    nothing_new = settled and order.all_want_whole_gpus()
-    walk, heads = Walk(state, placement, decide), order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
+    settled = reach.settled_at == floor.changes.version and not order.rising and not floor.leaving
+    nothing_new = settled and only_whole
+    heads = order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
+    walk.begin()
     known = policy.preempts and not walk.anywhere
     for key, stamp, job in heads:
+        if only_whole and walk.full() and not order.anybody_worse(now, key, stamp):
+            break  # nor is there for those behind
         shape = job.shape
         if not (known and reach.hopeless(shape, key, stamp)):
             if walk.start((job,), shape, job.wanted_share):
@@ -49,22 +53,26 @@ def walk_keys(state: State, order: Order, reach: Reach, placement: Placement, de
                 continue
             if policy.preempts and shape.gpus and _make_room(walk, order, reach, shape, key, stamp):
                 continue
-        if not policy.backfill:
+        if not policy.backfill and not reach.impossible(shape, walk.placement):
             reach.block(job)
             return
         heads.fail(shape)
-    reach.settled_at = floor.version
+    reach.settled_at = floor.changes.version
 
 
-def backfill(state: State, order: Order, placement: Placement, decide: Decide) -> None:
+def backfill(walk: Walk, order: Order) -> None:
     """The same where nobody may be stopped: as EASY has it."""
-    heads = order.heads(state.floor.soon.top)
-    easy = Easy(Walk(state, placement, decide), order)
-    for tried, (_, _, job) in enumerate(heads):
-        if tried > BACKFILL_DEPTH:
-            return
-        if not easy.start((job,), job.shape, job.wanted_share) and job.shape in easy.hopeless:
+    walk.begin()
+    heads, easy = order.heads(walk.floor.soon.top), Easy(walk, order)
+    in_vain = 0
+    for _, _, job in heads:
+        if easy.start((job,), job.shape, job.wanted_share):
+            continue
+        if job.shape in easy.hopeless:
             heads.fail(job.shape)
+        in_vain += 1
+        if in_vain > BACKFILL_DEPTH:
+            return
 
 
 def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float, stamp: int) -> bool:
@@ -74,18 +82,18 @@ def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float,
     return walk.make_room(shape, clearing)
 
 
-def start_asks(state: State, order: Order, asks: Iterable[Ask], placement: Placement, decide: Decide) -> None:
+def start_asks(walk: Walk, order: Order, asks: Iterable[Ask]) -> None:
     """For replanners that never stop anybody: each ask starts, or keeps what it reserves, before the next is made.
 
     EASY holds for those that name no GPUs: the first that does not fit is not delayed by those behind.
     """
-    walk = Walk(state, placement, decide)
+    walk.begin()
     easy = Easy(walk, order)
     for ask in asks:
         if ask.reserve:
-            decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
+            walk.decide(Reserve(walk.state.now, ask.jobs[0], ask.where.pinned))
             continue
-        jobs = jobs_of(state, ask)
+        jobs = jobs_of(walk.state, ask)
         shape = ask_shape(ask, jobs)
         if ask.where.pinned:
             walk.start(jobs, shape, ask.share)
@@ -93,11 +101,10 @@ def start_asks(state: State, order: Order, asks: Iterable[Ask], placement: Place
             easy.start(jobs, shape, ask.share)
 
 
-def walk_asks(
-    state: State, asks: list[Ask], placement: Placement, decide: Decide, protection: Protection
-) -> list[tuple[JobId, ...]]:
+def walk_asks(walk: Walk, asks: list[Ask], protection: Protection) -> list[tuple[JobId, ...]]:
     """The walk for a replanner's asks: what runs as asked stays. Returns those that GPUs are vacated for."""
-    walk, pending, hopeless = Walk(state, placement, decide), [], Walked(state.floor.soon.top)
+    walk.begin()
+    state, pending, hopeless = walk.state, [], Walked(walk.floor.soon.top)
     rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
     if len(rank) < sum(len(ask.jobs) for ask in asks):
         refuse_twice(asks)
@@ -136,9 +143,10 @@ def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: 
             yield job
 
 
-def go_on(state: State, order: Order | None, placement: Placement, decide: Decide) -> None:
+def go_on(walk: Walk, order: Order | None) -> None:
     """Between two plans: what was planned starts as GPUs are vacated; with an order, idle ones go to who is next."""
-    walk = Walk(state, placement, decide)
+    walk.begin()
+    state = walk.state
     for ids in state.pending:
         jobs = tuple([state.jobs[job] for job in ids])
         if any(job.status != "waiting" and not job.leaving for job in jobs):

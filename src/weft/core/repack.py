@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from weft.core.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.heads import Streams
 from weft.core.job import JobState
-from weft.core.order import Streams
 from weft.core.ports import Ask, Placement
 from weft.core.scratch import Scratch
 from weft.core.shapes import Shape

@@ -14,6 +14,7 @@ from weft.core.reach import Reach
 from weft.core.repack import Seat, as_wanted, repack, solo, towards
 from weft.core.state import State
 from weft.core.view import Snapshot
+from weft.core.walk import Walk
 from weft.errors import PlanError
 from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
 
@@ -23,7 +24,7 @@ class Scheduler:
 
     With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
     without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
-    `protection` says which runs are not preempted.
+    `protection` says which runs are not preempted. `interval_s` makes rounds: so long nothing is planned after a plan.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Scheduler:
         self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
         self.protection = protection
         self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
+        self._walk = Walk(self.state, placement, self._decide)
         self.memo = self.order.memo = policy.memo()
         self._observes = type(policy).observe is not Policy.observe
         self._steps = self.order.steps and not self.order.remembers
@@ -156,9 +158,14 @@ class Scheduler:
         if state.paused or not (state.news or state.vacated):
             return
         if self._walks:
+            if self._interval_s and state.now < state.planned_at + self._interval_s:
+                state.news = True  # for the next round
+                return
             self._drain()
             state.news = state.vacated = False
-            walk_keys(state, self.order, self._reach, self.placement, self._decide)
+            walk_keys(self._walk, self.order, self._reach)
+            if self._interval_s:
+                self._decide(Planned(state.now))
             return
         planned = state.news and state.now >= state.planned_at + self._interval_s
         if planned:
@@ -169,9 +176,9 @@ class Scheduler:
             towards(state, self._target, self._decide)
         elif self.policy.preempts and not planned:
             self._drain()
-            if self.keyed and not any(state.floor.idle.levels[1:]) and self.order.all_want_whole_gpus():
+            if self.keyed and state.floor.idle.exhausted() and self.order.all_want_whole_gpus():
                 return
-            go_on(state, self.order if self.keyed and state.news else None, self.placement, self._decide)
+            go_on(self._walk, self.order if self.keyed and state.news else None)
 
     def _plan_anew(self) -> None:
         """A new target, or new asks; until the next, what is vacated goes to these."""
@@ -182,13 +189,13 @@ class Scheduler:
             heads = view.heads()
             self._target = repack(state, solo(heads), self.placement, heads.fail)
         elif not self.policy.preempts:
-            start_asks(state, self.order, self._replanner.rank(view), self.placement, self._decide)
+            start_asks(self._walk, self.order, self._replanner.rank(view))
         elif self._repack:
             wanted = as_wanted(state, self._replanner.rank(view))
             self._target = repack(state, wanted, self.placement, lambda _: None)
         elif state.waiting or state.active:
             asks = list(self._replanner.rank(view))
-            pending = walk_asks(state, asks, self.placement, self._decide, self.protection)
+            pending = walk_asks(self._walk, asks, self.protection)
             self._decide(Planned(state.now, tuple(pending)))
 
     def in_order(self) -> Iterator[JobState]:
@@ -197,6 +204,10 @@ class Scheduler:
             return iter(sorted(self.state.waiting.values(), key=lambda job: job.seq))
         self._drain()
         return self.order.best_first()
+
+    def plan_at_once(self) -> None:
+        """Where it plans at intervals: with the next event, however long ago the last plan was."""
+        self.state.planned_at = float("-inf")
 
     def next_plan_at(self) -> Seconds | None:
         """When it plans next, where it waits for that."""

@@ -96,7 +96,7 @@ class Scratch:
 
 def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
     """The GPUs for so many on each node; None where they cannot be had after all."""
-    if sum(count for _, count in parts) != shape.gpus:
+    if sum([count for _, count in parts]) != shape.gpus:
         raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
     choose = _chooser(placement)
     slots = []
@@ -125,6 +125,14 @@ def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
         if room.alive and room.seats_cpus(shape):
             return ((room.node.id, ()),)
     return None
+
+
+def fits_empty(state: State, placement: Placement, shape: Shape) -> bool:
+    """Whether the living nodes could hold it with nobody on them."""
+    scratch = Scratch(state, placement)
+    if shape.family.where.pinned:
+        return pinned_slots(scratch.floor(), shape) is not None
+    return scratch.seat(shape) is not None
 
 
 def _chooser(placement: Placement) -> Callable[[Room, int, Shape], tuple[int, ...] | None] | None:

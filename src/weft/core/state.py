@@ -18,12 +18,13 @@ from weft.core.floor import Floor
 from weft.core.folds import jobs, nodes, plans, runs, snapshots
 from weft.core.gates import Gates
 from weft.core.job import ACTIVE, ENDED, JobState, Status
-from weft.core.room import Occupant
+from weft.core.room import Closure, Occupant
 from weft.core.shapes import Shape
 from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
+    Closed,
     Edited,
     Exited,
     Fact,
@@ -34,6 +35,8 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
+    Opened,
+    Operated,
     Paused,
     Planned,
     Progressed,
@@ -57,11 +60,12 @@ RECENT: Final = 1000
 """How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
+    Closed: nodes.closed, Opened: nodes.opened,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
-    Exited: runs.exited, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped, Planned: plans.planned,
-    Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
+    Exited: runs.exited, Operated: plans.operated, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped,
+    Planned: plans.planned, Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
 }  # fmt: skip
 
 
@@ -77,6 +81,8 @@ class State:
         self.floor = Floor(oversubscription)
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
         """What keeps GPUs from being used, by node, GPU and reason."""
+        self.closed: dict[tuple[NodeId, str], Closure] = {}
+        """What keeps whole nodes from being used, by node and reason; also of nodes that are not there."""
         self.gpus = 0
         """GPUs of the living nodes."""
         self.highest_id = 0

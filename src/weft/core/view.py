@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
+from weft.core.heads import Streams
 from weft.core.job import JobState
-from weft.core.order import Order, Streams
+from weft.core.order import Order
 from weft.core.ports import Placement
 from weft.core.scratch import Scratch
 from weft.core.shapes import Shape
@@ -42,7 +43,7 @@ class Snapshot:
 
     @property
     def full(self) -> bool:
-        return not any(self._state.floor.idle.levels[1:]) and self._order.all_want_whole_gpus()
+        return self._state.floor.idle.exhausted() and self._order.all_want_whole_gpus()
 
     def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
         return self._order.queues.firsts()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from weft.core.free import Free
+from weft.core.free import Free, members
 from weft.core.job import JobState
 from weft.core.ports import Placement
 from weft.core.room import Holder, Room
@@ -32,13 +32,17 @@ class Clearing:
 
 
 class Walk:
-    """One pass over what is wanted, with the GPUs promised on the way."""
+    """Passes over what is wanted, each with the GPUs promised on the way."""
 
     def __init__(self, state: State, placement: Placement, decide: Decide) -> None:
         self.state, self.floor, self.placement, self.decide = state, state.floor, placement, decide
         self.promised: dict[int, int] = {}
         self.anywhere: bool = getattr(placement, "anywhere", False)
         self._looks: bool = getattr(placement, "looks", False)
+
+    def begin(self) -> None:
+        """Another pass: nothing is promised yet."""
+        self.promised = {}
 
     def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Starts them together if idle GPUs suffice."""
@@ -53,6 +57,13 @@ class Walk:
     def fits(self, shape: Shape) -> bool:
         """Whether idle GPUs suffice."""
         return self._idle_slots(shape) is not None
+
+    def full(self) -> bool:
+        """Whether every GPU is held by somebody who stays, or promised."""
+        soon, promised = self.floor.soon, self.promised
+        if not promised:
+            return soon.exhausted()
+        return all(soon.count[node] <= promised.get(node, 0) for node in members(soon.at_least(1)))
 
     def promise(self, shape: Shape) -> bool:
         """Promises GPUs that are being vacated, so that nobody behind takes them."""

@@ -44,10 +44,10 @@ def exit_code(report: RunExited) -> int | None:
 
 
 def outcome(report: RunExited, requeue_exits: Collection[int] = ()) -> Outcome:
-    if report.why in GONE:
-        return "lost"
     if report.code == 0 and (report.done or not report.why):
         return "done"
+    if report.why in GONE:
+        return "lost"
     if report.why in STOPPED:
         return "stopped"
     # one whose time is up may still ask for more of it; one out of memory needs more memory, not another try

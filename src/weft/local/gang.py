@@ -101,8 +101,11 @@ def command(argv: tuple[str, ...], gang: Gang, per_gpu: bool, python: str) -> tu
 
 
 def hostfile(gang: Gang) -> str:
-    """For mpirun: one process for each GPU, as torchrun has it."""
-    return "".join(f"{member.address} slots={max(member.gpus, 1)}\n" for member in gang.members)
+    """For mpirun: one process for each GPU, as torchrun has it. It takes no machine twice."""
+    slots: dict[str, int] = {}
+    for member in gang.members:
+        slots[member.address] = slots.get(member.address, 0) + max(member.gpus, 1)
+    return "".join(f"{address} slots={count}\n" for address, count in slots.items())
 
 
 def variables(argv: tuple[str, ...], gang: Gang, per_gpu: bool, grace_s: float, name: str, path: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -45,6 +46,11 @@ def read_part(path: str, offset: int = 0, *, lines: int = 0, most: int = CHUNK) 
             return LogPart(file.read(min(max(size - start, 0), most)), start, size)
     except OSError:
         return MISSING
+
+
+def last_lines(text: bytes, lines: int) -> int:
+    """Where the last lines of a text begin."""
+    return tail_start(io.BytesIO(text), len(text), lines)
 
 
 def tail_start(file: BinaryIO, end: int, lines: int) -> int:

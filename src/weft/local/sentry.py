@@ -13,7 +13,7 @@ from weft.local.gpus import Machine
 from weft.local.nvml import NoDriver, Nvml, Reading
 from weft.local.tree import trees
 from weft.local.watch import Foreign, GpuWatch, Misplaced, RunKey, RunOnGpus, WatchOptions
-from weft.model import Blocked, JobId, Measured, Seconds, Unblocked
+from weft.model import Blocked, Measured, Seconds, Unblocked
 
 LOOK_S: Final = 2.0
 log = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ class Sentry:
         self._task: asyncio.Task[None] | None = None
         self.holdings: Callable[[], Mapping[RunKey, Holding]] = dict
         """Who is meant to be where; asked at every look."""
-        self.misplaced: dict[JobId, int] = {}
-        """Jobs with a process on a GPU that they were not given, and which."""
 
     async def open(self, tell: Callable[[Finding], None]) -> None:
         """Looks once at once, so that nothing is started on what has not been looked at. `start_over` goes first."""
@@ -65,13 +63,15 @@ class Sentry:
             self._nvml.close()
 
     def readings(self) -> dict[int, dict[str, Any]]:
-        """What the driver says of each GPU of the node."""
-        found = {}
+        """What the driver says of each GPU of the node, and which jobs are there that were not given it."""
+        found: dict[int, dict[str, Any]] = {}
+        strays = sorted((gpu, job) for (job, _), gpu in self._watch.misplaced) if self._watch is not None else ()
         for gpu, device in enumerate(self._machine.devices):
             reading = self._readings.get(device.index)
             if reading is not None:
                 found[gpu] = {
                     "used_mb": reading.used_mb, "utilisation": reading.utilisation, "processes": len(reading.processes),
+                    "misplaced": [job for on, job in strays if on == gpu],
                 }  # fmt: skip
         return found
 
@@ -118,7 +118,6 @@ class Sentry:
         for note in self._watch.look(now, self._readings, runs):
             if isinstance(note, Misplaced):
                 log.warning("job %s has a process on GPU %d, which it was not given", note.job, note.gpu)
-                self.misplaced[note.job] = note.gpu
             else:
                 facts.append(note)
         return facts

@@ -17,7 +17,9 @@ from typing import Final
 
 import grpc.aio
 
-from weft.errors import WeftError
+from weft.errors import JournalError, WeftError
+from weft.journal.backup import backup_of
+from weft.server.callers import OwnDoor
 from weft.server.embedded import Embedded
 from weft.server.running import Running
 from weft.server.service import Service
@@ -44,6 +46,10 @@ def main(words: Sequence[str]) -> int:
     _log_to(here)
     try:
         last_words = asyncio.run(_serve(here))
+    except JournalError as error:
+        hint = "; weft up --restore goes back to its last backup" if backup_of(here.database).exists() else ""
+        log.error("%s%s", error, hint)
+        return 1
     except WeftError as error:
         log.error("%s", error)
         return 1
@@ -74,7 +80,7 @@ async def _serve(here: Places) -> bytes:
     settings = load(here.state)
     fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
     running = Running(here, settings, fleet)
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=OPTIONS, interceptors=(OwnDoor(),))
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):

@@ -7,19 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.core.job import JobState
 from weft.core.state import State
 from weft.local.devices import load_devices, save_devices
 from weft.local.gpus import Machine
-from weft.local.logs import LogPart, log_path, read_part
+from weft.local.logs import MISSING, LogPart, log_path, read_part
 from weft.local.nvml import NoDriver, Nvml
 from weft.local.progress import ProgressSocket
 from weft.local.sentry import Holding, Sentry
 from weft.local.watch import RunKey
 from weft.model import Decision, Event, JobId, NodeId, NodeJoined, NodeLost, Resumed, Seconds
-from weft.server.desk import Desk
 from weft.server.hands import Finding, Hands
 from weft.server.loop import CLOSING
 from weft.server.numbers import GpuNumbers
+from weft.server.site import OneMachine
 
 if TYPE_CHECKING:
     from weft.server.running import Running
@@ -95,7 +96,7 @@ class Embedded:
 
     # ---- when the state was made anew
 
-    def start_over(self) -> None:
+    def start_over(self, *, same: bool) -> None:  # noqa: ARG002
         self.hands.serve(self._running.scheduler.state, self._running.loop.tell)
         self.sentry.start_over(self._blocks())
 
@@ -117,8 +118,8 @@ class Embedded:
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Upkeep removes their folders."""
 
-    def desk(self, user: str) -> Desk:
-        return Desk(self._running.scheduler, self.node, self.numbers, user=user)
+    def site(self) -> OneMachine:
+        return OneMachine(self.node, self.numbers, self._running.scheduler.placement)
 
     # ---- what is known
 
@@ -138,13 +139,16 @@ class Embedded:
         size = read_part(path, most=0).size
         return read_part(path, max(size - TAIL, 0)).text
 
-    async def read_log(self, job: JobId, run: int, offset: int, lines: int) -> LogPart:
-        return read_part(self._log(job, run), offset, lines=lines)
+    async def read_log(self, job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart | None:
+        return read_part(self._log(job.id, run), offset, lines=lines)
+
+    def kept_log(self, _job: JobState, _run: int, _rank: int, _lines: int) -> LogPart:
+        return MISSING
 
     def _log(self, job: JobId, run: int) -> str:
         return log_path(str(self._running.places.jobs), job, run)
 
-    def nodes(self, _state: State) -> Mapping[NodeId, Mapping[str, Any]]:
+    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
         return {}
 
     def about(self) -> dict[str, Any]:

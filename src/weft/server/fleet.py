@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.core.state import State
+from weft.core.job import JobState
 from weft.local.logs import LogPart
 from weft.model import Decision, JobId, NodeId
-from weft.server.desk import Desk
 from weft.server.numbers import GpuNumbers
+from weft.server.site import Site
 
 if TYPE_CHECKING:
     from weft.server.running import Running
@@ -27,8 +27,8 @@ class Fleet(Protocol):
     async def close(self) -> None:
         """Its runs go on."""
 
-    def start_over(self) -> None:
-        """The state was made anew from the journal: believe what it says."""
+    def start_over(self, *, same: bool) -> None:
+        """The state was made anew from the journal: believe what it says. `same`: it is what it was before."""
 
     async def find_again(self) -> None:
         """Runs that the new state knows and it does not."""
@@ -41,7 +41,8 @@ class Fleet(Protocol):
     def forget(self, jobs: Iterable[JobId]) -> None:
         """What is kept of them may go."""
 
-    def desk(self, user: str) -> Desk: ...
+    def site(self) -> Site:
+        """What a job must be to be taken, as things are."""
 
     def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
         """What is measured of each GPU, where it is."""
@@ -49,10 +50,14 @@ class Fleet(Protocol):
     def tail(self, job: JobId, run: int) -> bytes:
         """The last of what a run wrote, as far as it is at hand."""
 
-    async def read_log(self, job: JobId, run: int, offset: int, lines: int) -> LogPart:
-        """A part of what a run wrote, from `offset` on or so many lines from the end."""
+    async def read_log(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
+        """A part of what a run wrote on one of its nodes, from `offset` on or so many lines from the end; None: it is
+        not to be had just now."""
 
-    def nodes(self, state: State) -> Mapping[NodeId, Mapping[str, Any]]:
+    def kept_log(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
+        """What is at hand of it where it is not to be had: its last part."""
+
+    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
         """What is known of each node beside what the state says."""
 
     def about(self) -> dict[str, Any]:

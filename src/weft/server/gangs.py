@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.core.job import JobState
-from weft.local.exits import exited, outcome
+from weft.local.exits import FIRST_DELAY_S, LONGEST_DELAY_S, exited, outcome
+from weft.local.gang import launcher
 from weft.local.reports import RunExited
 from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
 
-_MPI: Final = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})
+"""Whatever kept it from starting may keep it again: it is tried less and less often."""
 
 
 def is_clean(end: RunExited) -> bool:
@@ -33,8 +35,7 @@ def parts_of(job: JobState) -> tuple[NodeId, ...]:
     """The nodes on which something of its present run is started. With mpirun that is the first: the others only keep
     their GPUs for it."""
     nodes = nodes_of(job.placed)
-    program = job.job.command[0].rpartition("/")[2] if job.job.command else ""
-    return nodes[:1] if program in _MPI else nodes
+    return nodes[:1] if launcher(job.job.command) == "mpi" else nodes
 
 
 @dataclass(slots=True)
@@ -83,7 +84,11 @@ class Gang:
         if culprit is None:  # whoever made it fail went with its node
             return Exited(now, self.job, self.run, "lost", why="node-lost")
         task = job.job.task or Task()
-        return replace(exited(culprit, requeue_exits=task.requeue_exits, tries=job.delays), at=now)
+        fact = exited(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
+        delay_s = fact.delay_s
+        if fact.how == "lost" and fact.why in NOT_BEGUN and job.status != "stopping":
+            delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), LONGEST_DELAY_S)
+        return replace(fact, at=now, delay_s=delay_s)
 
 
 class Gangs:

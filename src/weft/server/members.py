@@ -16,7 +16,11 @@ class Member:
     heard_at: Seconds
     """When its last beat was received: its lease counts from then."""
     conn: int | None = None
-    silent: bool = True
+    silent: bool = False
+    closed: bool = False
+    """It has been said that nothing is to be started there because it is silent."""
+    full: dict[str, Seconds] = field(default_factory=dict)
+    """What it has run out of, and until when nothing is started there for that reason."""
     epoch: int = 0
     instance: str = ""
     version: str = ""
@@ -41,7 +45,7 @@ def node_of(spec: NodeSpec, home: str) -> Node:
         cpus=spec.cpus,
         ram_mb=spec.ram_mb,
         switch=spec.switch,
-        labels=tuple((label.name, label.value) for label in spec.labels),
+        labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
         home=home,
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.errors import InputError, UnknownName
 from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
 from weft.server.loop import CLOSING, POLICY_FAILED
+from weft.server.promises import ADVISORY, ENFORCED
 from weft.server.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, An
         "runtime_dir": str(running.places.runtime),
         "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
         "jobs": {"running": len(state.active), "waiting": len(state.waiting), "ended": len(state.ended)},
-        "enforced": ["which GPUs a job is told of", "time limits", "the number of jobs on a GPU",
-                     "reservations of GPU memory"],
-        "advisory": ["GPU memory: a job that uses more than it reserved is not stopped",
-                     "GPUs: a job that ignores CUDA_VISIBLE_DEVICES can use others", "CPUs and RAM"],
+        "enforced": list(ENFORCED),
+        "advisory": list(ADVISORY),
         "idle_s": running.settings.idle_s,
     }  # fmt: skip
 

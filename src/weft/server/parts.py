@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from weft.core.job import ACTIVE, JobState
 from weft.core.state import State
-from weft.model import JobId, NodeId, Seconds, Started
+from weft.model import Closed, JobId, NodeId, Seconds, Started
 from weft.server.gangs import Gang, Gangs
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.members import Member
 from weft.server.orders import start_run, stop_run
 from weft.server.replies import Outbox
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
-from weft.wire.runs import FENCED, TORN, from_end
+from weft.wire.runs import ASKED, FENCED, TORN, from_end
 
-OVERTAKEN = 2
+FULL: Final = {
+    "disk-full": (DISK_FLOOR, "no space was left to start a job"),
+    "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
+}
+FULL_S: Final = 60.0
+"""So long nothing is started on a node that has run out of something."""
+OVERTAKEN: Final = 2
 """So many beats in a row must leave out a run that has started: the first may have been overtaken by the news of it."""
 
 
@@ -44,7 +52,9 @@ class Parts:
         gang = self._gangs.of(job)
         gang.unsaid.pop(member.id, None)
         if said.phase == RunNews.ENDED:
-            gang.ends.setdefault(member.id, from_end(said, now))
+            if member.id not in gang.ends:
+                gang.ends[member.id] = from_end(said, now)
+                self._note_full(member, said, now)
             self._add_up(job, gang, now)
             return
         if said.phase == RunNews.STARTED:
@@ -54,6 +64,14 @@ class Parts:
                 self._out.events.append(Started(now, job.id, job.run))
         if gang.is_to_go(job):
             self._order(member, job, gang)
+
+    def _note_full(self, member: Member, said: RunNews, now: Seconds) -> None:
+        """What keeps every run of this node from starting, not only this one, keeps them away for a while."""
+        full = FULL.get(said.end.why)
+        if full is not None:
+            why, words = full
+            member.full[why] = now + FULL_S
+            self._out.events.append(Closed(now, member.id, why, words))
 
     def _turn_away(self, member: Member, said: RunNews) -> None:
         """A run that has ended for the scheduler, or that it never knew."""
@@ -107,7 +125,7 @@ class Parts:
         elif gang.torn or gang.lost:
             message = stop_run(job.id, job.run, member, TORN)
         elif job.status == "running" or member.id in gang.started:
-            message = stop_run(job.id, job.run, member, "lost")
+            message = stop_run(job.id, job.run, member, ASKED)
         else:
             message = start_run(job, member, self._members)
         if message is not None:

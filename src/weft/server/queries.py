@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.core.explain import explain
 from weft.core.job import ENDED, JobState
 from weft.errors import UnknownName
-from weft.model import JobId
+from weft.model import JobId, NodeId
+from weft.server.checkpoints import last_checkpoint
 from weft.server.refs import one, resolve
 from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
 USUAL_LIMIT: Final = 200
 MOST: Final = 10_000
+MISPLACED: Final = "MisplacedProcess"
+"""A job that runs has a process where it was not meant to have one."""
 
 
 class Queries:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, user: str) -> None:
+        self._user = user
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
         self._numbers = running.fleet.numbers
@@ -42,7 +46,7 @@ class Queries:
 
     def why(self, ref: str) -> dict[str, Any]:
         """Why a job waits; of one that does not, where it is or how it ended."""
-        job = self._state.jobs[one(self._state, ref)]
+        job = self._state.jobs[one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
         if job.status == "blocked" and job.begin_at is not None:
@@ -50,6 +54,7 @@ class Queries:
         body = found.as_json()
         if job.active or job.status in ENDED:
             body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]
+            body["reasons"] += [{"code": MISPLACED, "text": text} for text in self._trespasses(job)]
         return {
             "schema": SCHEMA,
             "now": iso(self._now),
@@ -82,7 +87,7 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
-        named = resolve(state, request.jobs)
+        named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]
@@ -92,7 +97,21 @@ class Queries:
         ]
         for job, each in zip(jobs, found, strict=True):
             each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
+            each["misplaced"] = (
+                [self._numbers.number(*where) for where in self._misplaced(job.id)] if job.active else []
+            )
+            reported = (each["progress"] or {}).get("checkpoint")
+            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, job.id)
         return {"jobs": found}
+
+    def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
+        """GPUs on which it has a process though it was not given them."""
+        found = self._running.fleet.readings().items()
+        return [where for where, reading in found if job in reading.get("misplaced", ())]
+
+    def _trespasses(self, job: JobState) -> Iterable[str]:
+        for node, gpu in self._misplaced(job.id) if job.active else ():
+            yield f"it has a process on {node}[{gpu}], which it was not given: does it change CUDA_VISIBLE_DEVICES?"
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
         """Those that have ended, the last first."""

@@ -8,7 +8,7 @@ from weft.core.job import JobState
 from weft.model import Node
 from weft.server.members import Member, node_of, same_gpus
 from weft.wire.messages import Hello, RunNews
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 Refusal = tuple[str, str]
 """The name of a gRPC status, and what to do."""

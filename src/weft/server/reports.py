@@ -37,7 +37,7 @@ class Report:
         self.metrics |= {str(name)[:100]: _finite(value) for name, value in (body.get("metrics") or {}).items()}
         while len(self.metrics) > MOST_METRICS:
             del self.metrics[next(iter(self.metrics))]
-        self.checkpoint = _checkpoint(body.get("checkpoint")) or self.checkpoint
+        self.checkpoint = checkpoint_of(body.get("checkpoint")) or self.checkpoint
         self.at = now
 
     def rest_s(self, now: float) -> float | None:
@@ -61,7 +61,8 @@ def _finite(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _checkpoint(body: Any) -> dict[str, Any] | None:
+def checkpoint_of(body: Any) -> dict[str, Any] | None:
+    """What a job has said of a checkpoint."""
     if not isinstance(body, dict):
         return None
     step = None if body.get("step") is None else _count(body["step"])

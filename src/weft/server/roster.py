@@ -15,6 +15,7 @@ from weft.core.state import State
 from weft.local.watch import REASONS
 from weft.model import (
     Blocked,
+    Closed,
     Decision,
     JobId,
     Measured,
@@ -22,14 +23,16 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
+    Opened,
     Seconds,
     Start,
     Stop,
     Unblocked,
 )
 from weft.server import registration
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.members import Member, node_of
-from weft.server.parts import Parts
+from weft.server.parts import FULL_S, Parts
 from weft.server.replies import Close, Outbox, Reply, Taken
 from weft.server.vetting import problem
 from weft.wire.messages import (
@@ -42,10 +45,12 @@ from weft.wire.messages import (
     SchedulerMessage,
     Welcome,
 )
-from weft.wire.runs import PROTOCOL
+from weft.wire.protocol import PROTOCOL
 
 BEATS: Final = 3
 """With so many beats missed a node is silent."""
+SILENT: Final = "ReqNodeNotAvail"
+"""Why nothing is started on a node that is."""
 
 
 class Roster:
@@ -69,9 +74,17 @@ class Roster:
         self._cluster, self._version = cluster, version
         self._epoch = 0
         self._by_conn: dict[int, Member] = {}
-        self._members = {room.node.id: Member(room.node.id, started_at) for room in state.floor.rooms if room.alive}
+        self._members: dict[NodeId, Member] = {}
         self._out = Outbox()
         self._parts = Parts(state, self._members, self._out)
+        for room in state.floor.rooms:
+            if room.alive:
+                self._add(room.node.id, started_at).silent = True
+
+    def _add(self, node: NodeId, now: Seconds) -> Member:
+        full = {why: now + FULL_S for why in (DISK_FLOOR, FILE_LIMIT) if (node, why) in self.state.closed}
+        member = self._members[node] = Member(node, now, closed=(node, SILENT) in self.state.closed, full=full)
+        return member
 
     @property
     def state(self) -> State:
@@ -117,7 +130,7 @@ class Roster:
         elif kind == "hello":
             self._greet(conn, message.hello, now)
         elif member is None:
-            self._close(conn, "FAILED_PRECONDITION", "this connection is not registered: connect and say hello", now)
+            self._close(conn, "ABORTED", "this connection is not registered: connect and say hello", now)
         elif kind == "beat":
             self._beat(member, message.beat, now)
         elif kind == "news":
@@ -137,8 +150,12 @@ class Roster:
         for member in list(self._members.values()):
             if now >= self.lost_at(member):
                 self._lose(member, now)
-            elif not member.silent and now - member.heard_at > BEATS * self._beat_s:
+                continue
+            if member.silent or now - member.heard_at > BEATS * self._beat_s:
                 self._silence(member, now)
+            for why in [why for why, until in member.full.items() if now >= until]:
+                del member.full[why]
+                self._out.events.append(Opened(now, member.id, why))
         self._parts.prune()
         return self._out.taken()
 
@@ -160,12 +177,18 @@ class Roster:
             member.conn = None
             self._silence(member, now)
 
-    def _silence(self, member: Member, _now: Seconds) -> None:
+    def _silence(self, member: Member, now: Seconds) -> None:
         member.silent = True
+        if not member.closed:
+            member.closed = True
+            self._out.events.append(Closed(now, member.id, SILENT, "its agent is not heard of"))
 
     def _heard(self, member: Member, now: Seconds) -> None:
         member.heard_at = now
         member.silent = False
+        if member.closed:
+            member.closed = False
+            self._out.events.append(Opened(now, member.id, SILENT))
 
     # ---- registration
 
@@ -210,7 +233,7 @@ class Roster:
                 for said in hello.runs:
                     self._parts.hear(member, said, now)
             self._lose(member, now)
-        member = self._members[node.id] = Member(node.id, now)
+        member = self._add(node.id, now)
         self._out.events.append(NodeJoined(now, node))
         return member
 
@@ -263,8 +286,9 @@ class Roster:
                     self._out.events.append(Unblocked(now, member.id, gpu, why))
 
     def _measure(self, member: Member, needs: Iterable[GpuMemory], now: Seconds) -> None:
+        largest_mb = max((gpu.memory_mb for gpu in member.spec.gpus), default=0)
         for need in needs:
-            if self._parts.is_on(member, need.job, need.run):
+            if need.memory_mb <= largest_mb and self._parts.is_on(member, need.job, need.run):
                 self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
 
     # ---- loss

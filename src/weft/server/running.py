@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import getpass
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.server.clock import Clock
+from weft.server.desk import Desk
 from weft.server.fleet import Fleet
 from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
 from weft.server.operations import operate
@@ -48,12 +48,11 @@ class Running:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
         """What the policy raised, while a plain one keeps the books in its place."""
-        self.user = getpass.getuser()
         self.scheduler = self._replayed()
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), fleet.carry_out)
         self.progress = Progress(self)
         fleet.settle(self)
-        self.desk = fleet.desk(self.user)
+        self.desk = Desk(self.scheduler, fleet.site())
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
@@ -75,14 +74,15 @@ class Running:
         policy = registry.policy(policy_name)
         placement = registry.placement(self.settings.placement or policy.placement)
         protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
-        scheduler = Scheduler(policy, placement, protection=protection)
+        interval_s = self.settings.interval_s or None
+        scheduler = Scheduler(policy, placement, protection=protection, interval_s=interval_s)
         take_up(scheduler, self.journal)
         return scheduler
 
     def try_policy_again(self) -> None:
         """After it failed; raises if it still does."""
         if self.policy_failed:
-            self._rebuild()
+            self._rebuild(same=True)
             if self.policy_failed:
                 raise Refused(f"the policy still fails: {self.policy_failed}")
 
@@ -111,11 +111,11 @@ class Running:
         self._rebuild()
         asyncio.get_running_loop().call_later(RETRY_S, self._find_again)
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, *, same: bool = False) -> None:
         gc.unfreeze()  # what was is garbage now
         self.scheduler = self.loop.scheduler = self._replayed()
-        self.desk = self.fleet.desk(self.user)
-        self.fleet.start_over()
+        self.desk = Desk(self.scheduler, self.fleet.site())
+        self.fleet.start_over(same=same)
 
     def _find_again(self) -> None:
         task = asyncio.get_running_loop().create_task(self.fleet.find_again())

@@ -80,7 +80,8 @@ class Engine:
         now = 0.0
         yield [NodeJoined(now, node) for node in self._nodes]
         while True:
-            yield from self._follow_up(now)
+            if self._at_once:
+                yield from self._follow_up(now)
             self._costs.settle(now)
             now = self._next()
             if now == float("inf"):

@@ -32,7 +32,8 @@ class RealCosts:
         self._left: dict[JobId, float] = {}
         """Work still to do from the last checkpoint."""
         self._runs: dict[JobId, Run] = {}
-        self._heap: list[tuple[Seconds, int, int, Run]] = []
+        self._heap: list[tuple[Seconds, int, Run]] = []
+        """What happens when to a run, unless it has been pushed again since."""
         self._pushed = 0
 
     def start(self, start: Start) -> list[Event]:
@@ -70,7 +71,7 @@ class RealCosts:
     def next_time(self) -> Seconds:
         heap = self._heap
         while heap:
-            at, _, version, run = heap[0]
+            at, version, run = heap[0]
             if run.version == version:
                 return at
             heappop(heap)
@@ -82,8 +83,11 @@ class RealCosts:
     def happen(self, now: Seconds) -> list[Event]:
         """Runs that begin to work, finish or crash now."""
         events: list[Event] = []
-        while self.next_time() <= now:
-            _, _, _, run = heappop(self._heap)
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, version, run = heappop(heap)
+            if run.version != version:
+                continue
             if not run.started:
                 events += self._begin(run, now)
             elif run.crash_left:
@@ -167,4 +171,4 @@ class RealCosts:
     def _push(self, run: Run, at: Seconds) -> None:
         self._pushed += 1
         run.version = self._pushed
-        heappush(self._heap, (at, self._pushed, self._pushed, run))
+        heappush(self._heap, (at, self._pushed, run))

@@ -70,9 +70,8 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
         for events in engine.instants():
             if events[-1].at > until:
                 break
-            journal.append(*events)
             decisions = scheduler.step(*events)
-            journal.append(*decisions)
+            journal.append(*events, *decisions)
             for decision in decisions:
                 engine.execute(decision)
             if progress is not None:

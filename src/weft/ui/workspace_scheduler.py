@@ -34,14 +34,14 @@ def begin(config: Config) -> Client:
             settings = load(here.state)
             if not this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
                 _declare(config, settings)
-            return session.begin()
-        client = session.begin()
+            return session.begin(session.LOCAL)
+        client = session.begin(session.LOCAL)
         if client.query("gpus")["gpus"]:
             return client
         _declare(config, load(here.state))
         with client:
             session.end(client)
-        client = session.begin()
+        client = session.begin(session.LOCAL)
         if client.query("gpus")["gpus"]:
             return client
     client.close()
@@ -60,7 +60,7 @@ def _declare(config: Config, settings: Settings) -> None:
 
 def look() -> Client | None:
     """The scheduler, if there is one or there are jobs to speak of."""
-    return session.look(ended=True)
+    return session.look(session.LOCAL, ended=True)
 
 
 # ---- sessions

@@ -8,10 +8,10 @@ from weft.wire.messages import RunEnd, RunNews
 
 RunKey = tuple[JobId, int]
 """A run: job and number."""
-PROTOCOL = 1
-"""Of the agents' stream. It rises when an agent of before could no longer be understood."""
 TORN = "gang"
 """Why a part of a gang is stopped when another has failed."""
+ASKED = "asked"
+"""Why in a `StopRun` that is not to stop a run, but to hear what became of it."""
 LEASE_ENDED = "lease-ended"
 """Why a run ends whose node has not reached the scheduler for too long."""
 FENCED = "fenced"

@@ -19,6 +19,13 @@ OPTIONS: Final = (
 )
 
 
+CHANNEL: Final = (
+    *OPTIONS,
+    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""For clients."""
 Kind = Literal["unary", "stream", "upload", "both"]
 """Which side sends one message, and which a stream of them."""
 

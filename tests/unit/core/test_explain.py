@@ -8,6 +8,7 @@ import pytest
 
 from builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
+from weft.core.order import Protection
 from weft.core.ports import Ask, Replanner, View
 from weft.errors import UnknownName
 from weft.model import Gpu, Job, Node, NodeLost, Where
@@ -43,6 +44,20 @@ def test_too_few_gpus_and_whose_end_would_help() -> None:
     assert found.unblock is not None
     assert (found.unblock.jobs, found.unblock.nodes, found.unblock.in_s) == (("a",), ("n0",), 10.0)
     assert found.lines()[-1] == "  would fit on n0 once a has ended, in about 10 s"
+
+
+def test_a_run_that_may_be_preempted_soon_is_not_waited_for_to_end() -> None:
+    rig = Rig("priority:preempts=on", grid(1, 2), protection=Protection(min_run_s=60.0))
+    rig.submit(Job("a", 2))
+    rig.settle()
+    rig.later(10.0)
+    rig.submit(Job("b", 2, priority=1), Job("c", 2))
+    urgent, other = why(rig, "b").unblock, why(rig, "c").unblock
+    assert urgent is not None
+    assert other is not None
+    assert (urgent.jobs, urgent.preempted, urgent.in_s) == (("a",), ("a",), 50.0)
+    assert (other.jobs, other.preempted, other.in_s) == (("a",), (), None)
+    assert why(rig, "b").lines()[-1] == "  would fit on n0 once a may be preempted, in about 50 s"
 
 
 def test_strictly_behind_others() -> None:

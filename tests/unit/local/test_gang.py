@@ -115,6 +115,7 @@ def test_mpirun_is_given_a_hostfile() -> None:
     assert env["WEFT_HOSTFILE"] == env["OMPI_MCA_orte_default_hostfile"] == "/jobs/7/1/hostfile"
     assert not {"RANK", "MASTER_ADDR", "PET_NNODES"} & env.keys()
     assert hostfile(HEAD) == "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"
+    assert hostfile(Gang((Member("a", "localhost", 2), Member("b", "localhost", 1)))) == "localhost slots=3\n"
     assert "WEFT_HOSTFILE" not in told(Gang((Member("a", "127.0.0.1", 0),)), "mpirun")
 
 

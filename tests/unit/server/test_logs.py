@@ -12,7 +12,7 @@ import pytest
 from weft.core.job import JobState
 from weft.local.logs import CHUNK, LogPart, log_path, read_part
 from weft.model import Job
-from weft.server.logs import _one_run
+from weft.server.logs import Asked, _one_run
 
 
 @pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (CHUNK, 2)])
@@ -24,8 +24,8 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     state = SimpleNamespace(jobs={"1": job})
     path = Path(log_path(str(tmp_path), "1", 1))
 
-    async def read_log(job: str, run: int, offset: int, lines: int) -> LogPart:
-        return read_part(log_path(str(tmp_path), job, run), offset, lines=lines)
+    async def read_log(job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart:
+        return read_part(log_path(str(tmp_path), job.id, run), offset, lines=lines)
 
     fleet = SimpleNamespace(read_log=read_log)
     running: Any = SimpleNamespace(fleet=fleet, scheduler=SimpleNamespace(state=state))
@@ -34,8 +34,8 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
 
     async def read() -> list[bytes]:
         found = []
-        async for text in _one_run(running, "1", 1, False, tail):
-            found.append(text)
+        async for chunk in _one_run(running, Asked(job, 0, False, tail), 1):
+            found.append(chunk.text)
             assert len(found) < 10, "it never ends"
             with path.open("ab") as log:
                 log.write(b"y\n" * CHUNK)

@@ -21,12 +21,13 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
+    flags.add_scheduler(parser)
     render.add_arguments(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:
     command: list[str] = []
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         jobs = client.query("job", [args.job])["jobs"]
         if len(jobs) > 1:
             from weft.errors import NotFound
@@ -43,9 +44,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
-    """What opens its session; empty where it has none."""
+    """What opens its session; empty where it has none, or runs elsewhere."""
     from pathlib import Path
 
+    from weft.wire.places import Places
+
+    if not isinstance(client.where, Places):
+        return []
     from weft.workspace.config import GROUP
     from weft.workspace.sessions import backend
     from weft.workspace.tags import Tag, state_mark
@@ -53,7 +58,7 @@ def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
 
     params = job["params"] if job["group"].startswith(GROUP) else {}
     sessions = backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
-    state = state_mark(client.places.state)
+    state = state_mark(client.where.state)
     found: list[tuple[int, str]] = []
     for each in [] if sessions.why_not() else sessions.all():
         tag = Tag.read(each.tag)

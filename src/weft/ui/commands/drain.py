@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.ui import render, session
+from weft.ui import flags, render, session
 
 EXAMPLE: Final = """examples:
   weft drain 0,1
@@ -14,6 +14,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("gpus", metavar="GPU", nargs="*", help="their numbers (default: all)")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
@@ -22,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def operate(args: argparse.Namespace, text: str, **options: str) -> int:
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         found = client.operate("drain", gpus=" ".join(args.gpus), **options)
     if args.json:
         render.print_json(found)

@@ -28,16 +28,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="every so many seconds (1)"
     )
     parser.add_argument("--count", metavar="N", type=flags.whole, default=0, help="only so often; 0: until Ctrl-C")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    client: Client | None = _reach()
+    client: Client | None = _reach(args.scheduler)
     left = args.count
     try:
         while True:
             try:
-                client = client or _reach()
+                client = client or _reach(args.scheduler)
                 _show(_seen(client, args.worker), args)
             except Unreachable as error:  # it may come back: whoever watches wants to see that too
                 _let_go(client)
@@ -53,10 +54,12 @@ def run(args: argparse.Namespace) -> int:
         _let_go(client)
 
 
-def _reach() -> Client:
-    client = session.look()
+def _reach(scheduler: str | None) -> Client:
+    client = session.look(scheduler)
     if client is None:
-        raise Unreachable(f"{session.absence()}\n  weft server starts one for a cluster, weft up one for this machine")
+        raise Unreachable(
+            f"{session.absence(scheduler)}\n  weft server starts one for a cluster, weft up one for this machine"
+        )
     return client
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from weft.errors import Unreachable
-from weft.ui import listing, render, session
+from weft.ui import flags, listing, render, session
 from weft.ui.listing import Cell, Column
 
 EXAMPLE: Final = """example:
@@ -19,13 +19,14 @@ COLUMNS: Final = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    client = session.look()
+    client = session.look(args.scheduler)
     if client is None:
-        raise Unreachable(f"{session.absence()}\n  weft up starts one")
+        raise Unreachable(f"{session.absence(args.scheduler)}\n  weft up starts one")
     with client:
         found = client.query("nodes")
     if args.json:

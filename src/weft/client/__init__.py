@@ -1,61 +1,54 @@
-"""Talks to a scheduler. The first call starts this user's own, if none is there."""
+"""Talks to a scheduler: this user's own, which the first call starts, or that of a cluster."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import secrets
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Self
 
-import grpc
-
-from weft import errors
-from weft.errors import InputError, NotFound, Refused, Unreachable, WeftError
+from weft.client.own import OUTLIVE_S, OwnRoute
+from weft.client.routes import Route, explained
+from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
+from weft.wire.addresses import Address, address
 from weft.wire.places import Places, places
-from weft.wire.service import OPTIONS, call
+from weft.wire.service import SERVICES, call
 
-START_S: Final = 20.0
-"""How long a scheduler may take to start."""
 TERMINATED: Final = 143
+PART: Final = 256 << 10
+PUT_S: Final = 600.0
+"""For a blob over a slow line."""
 CALL_S: Final = 60.0
 """For what changes something, or is waited for."""
 READ_S: Final = 10.0
 """For whoever only looks: a person is waiting."""
-OUTLIVE_S: Final = 10.0
-"""How long one that no longer answers may take to end."""
-CHANNEL: Final = (
-    *OPTIONS,
-    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
-KINDS: Final = {"NotFound": NotFound, "Refused": Refused, "JournalError": errors.JournalError}
 
 
 class Client:
-    """Over a unix socket. Use it as a context manager, or close it."""
+    """Of the scheduler at an address, or of one's own, by its places. Use it as a context manager, or close it."""
 
-    def __init__(self, where: Places | None = None, *, start: bool = True) -> None:
-        self.places, self._may_start = where or places(), start
+    def __init__(self, where: Places | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
+        self.where = address(scheduler) if scheduler else where or places()
+        self._route = _route(self.where, start=start)
         self._calls: dict[str, Any] = {}
+        self._spoke = False
         self._connect()
 
+    @property
+    def places(self) -> Places:
+        """Of a scheduler on this machine."""
+        if isinstance(self.where, Places):
+            return self.where
+        raise Refused(
+            f"that works with the scheduler of this machine alone, not with {self.where}\n  --scheduler local"
+        )
+
     def _connect(self) -> None:
-        self.places.check()
-        if not self.places.answers():
-            if not self._may_start:
-                raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
-            start_scheduler(self.places)
-        if stopped := self.places.stopped():
-            raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
-        self._channel = grpc.insecure_channel(f"unix:{self.places.socket}", options=CHANNEL)
+        self._channel = self._route.open()
         self._calls.clear()
 
     def close(self) -> None:
@@ -98,29 +91,29 @@ class Client:
         request = m.OperateRequest(verb=verb, options=pairs)
         return self._json("Operate", request, READ_S if verb == "doctor" else CALL_S, again=False)
 
-    def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0) -> Iterator[bytes]:
-        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines)
-        with _explained(self.places):
+    def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
+        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
+        with explained(self._route, CALL_S):
             for chunk in self._method("Logs")(request):
                 yield chunk.text
 
-    def follow(self, job: str, *, lines: int = 0) -> Iterator[bytes]:
+    def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
         (only,) = self._jobs([job])["jobs"]
         job, run = only["id"], max(only["run"], 1)
         while True:
-            yield from self._follow_run(job, run, lines)
+            yield from self._follow_run(job, run, lines, rank)
             (only,) = self._jobs([job])["jobs"]
             if only["ended"] and only["run"] <= run:
                 return
             run, lines = run + 1, 0
 
-    def _follow_run(self, job: str, run: int, lines: int) -> Iterator[bytes]:
+    def _follow_run(self, job: str, run: int, lines: int, rank: int) -> Iterator[bytes]:
         seen = 0
         while True:
             skip = seen
             try:
-                for text in self.logs(job, run=run, follow=True, lines=lines):
+                for text in self.logs(job, run=run, follow=True, lines=lines, rank=rank):
                     new, skip = text[skip:], max(skip - len(text), 0)
                     seen += len(new)
                     if new:
@@ -136,7 +129,7 @@ class Client:
 
     def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The same, each with its own position."""
-        with _explained(self.places):
+        with explained(self._route, CALL_S):
             for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
                 yield line.position, json.loads(line.json)
 
@@ -176,6 +169,20 @@ class Client:
         except Unreachable:
             self._outlive()
 
+    def manage(self, verb: str, **options: str) -> dict[str, Any]:
+        """Tokens: token, list, revoke."""
+        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+        return self._json("Manage", m.OperateRequest(verb=verb, options=pairs), CALL_S, again=False)
+
+    def put(self, blob: bytes) -> str:
+        """Its name. One that the scheduler has already is not sent again."""
+        name = hashlib.sha256(blob).hexdigest()
+        with explained(self._route, CALL_S):
+            reply = self._method("Put")(_parts(blob, name), timeout=PUT_S)
+        if reply.sha256 != name:
+            raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._route.advice}")
+        return name
+
     # ---- inside
 
     def _jobs(self, jobs: Sequence[str]) -> dict[str, Any]:
@@ -184,20 +191,14 @@ class Client:
 
     def _outlive(self) -> None:
         """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
-        until = time.monotonic() + OUTLIVE_S
-        while not self.places.answers():
-            words = self.places.last_words()
-            if not words.isdecimal():
-                raise Unreachable("the scheduler was told to end\n  jobs go on; weft up starts it again")
-            if not os.path.exists(f"/proc/{words}") or time.monotonic() > until:
-                break
-            time.sleep(0.02)
+        self._route.outlive()
         self.close()
         self._connect()
 
     def _method(self, name: str) -> Any:
         if name not in self._calls:
-            self._calls[name] = call(self._channel, name)
+            service = next(service for service, methods in SERVICES.items() if name in methods)
+            self._calls[name] = partial(call(self._channel, name, service), metadata=self._route.metadata())
         return self._calls[name]
 
     def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
@@ -205,12 +206,14 @@ class Client:
         until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # one that hangs is not asked again
         while True:
             try:
-                with _explained(self.places, patience_s):
-                    return self._method(name)(request, timeout=patience_s)
+                with explained(self._route, patience_s):
+                    answer = self._method(name)(request, timeout=patience_s)
             except Unreachable:
-                hopeless = not self._may_start and not self.places.answers()
-                if not again or hopeless or time.monotonic() > until:
+                if not again or self._route.is_hopeless(spoke=self._spoke) or time.monotonic() > until:
                     raise
+            else:
+                self._spoke = True
+                return answer
             time.sleep(0.02)
             self.close()
             self._connect()
@@ -220,30 +223,18 @@ class Client:
         return found
 
 
-@contextmanager
-def _explained(where: Places, patience_s: float = CALL_S) -> Iterator[None]:
-    try:
-        yield
-    except grpc.RpcError as error:
-        raise _told(error, where, patience_s) from None
+def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
+    yield m.BlobPart(sha256=name)
+    for at in range(0, len(blob), PART):
+        yield m.BlobPart(bytes=blob[at : at + PART])
 
 
-def _told(error: Any, where: Places, patience_s: float) -> WeftError:
-    """The error as the scheduler raised it."""
-    code, details = error.code(), error.details() or ""
-    if code == grpc.StatusCode.UNAVAILABLE:
-        return Unreachable(f"the scheduler at {where.socket} does not answer: {details}\n  its log: {where.server_log}")
-    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Unreachable(
-            f"the scheduler has not answered for {patience_s:.0f} s: it hangs, or has very much to do\n"
-            f"  its log: {where.server_log}"
-        )
-    try:
-        body = json.loads(details)
-        kind, what, hint = body["kind"], body["what"], body["hint"]
-    except (ValueError, KeyError, TypeError):
-        return WeftError(f"the scheduler failed: {code.name}: {details[:500]}\n  its log: {where.server_log}")
-    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint)
+def _route(where: Places | Address, *, start: bool) -> Route:
+    if isinstance(where, Places):
+        return OwnRoute(where, start=start)
+    from weft.client.remote import RemoteRoute  # TLS takes a while to load
+
+    return RemoteRoute(where)
 
 
 def exit_code(job: Mapping[str, Any]) -> int:
@@ -253,32 +244,3 @@ def exit_code(job: Mapping[str, Any]) -> int:
     if job["exit_code"] is None and job["status"] == "cancelled":
         return TERMINATED
     return int(job["exit_code"] or 1)
-
-
-def start_scheduler(where: Places) -> None:
-    """Starts this user's scheduler in the background, and returns once it listens."""
-    where.make()
-    log = os.open(where.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    env = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}
-    command = [sys.executable, "-m", "weft.server", str(where.state), str(where.runtime)]
-    process = subprocess.Popen(
-        command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-    )
-    os.close(log)
-    until = time.monotonic() + START_S
-    while not where.answers():
-        if process.poll() not in (None, 0):
-            raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
-        if time.monotonic() > until:
-            raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
-        time.sleep(0.01)
-    threading.Thread(target=process.wait, daemon=True).start()  # it may end before we do: nothing of it is to stay
-
-
-def _last_error(where: Places) -> str:
-    try:
-        lines = where.server_log.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return "it left no log"
-    errors = [line.partition(" ERROR ")[2].partition(": ")[2] for line in lines if " ERROR " in line]
-    return errors[-1] if errors else lines[-1] if lines else "its log is empty"
