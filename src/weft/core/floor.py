@@ -204,7 +204,7 @@ class Floor:
 
     def close(self, room: Room, closure: Closure, why: str) -> None:
         """Nobody new comes to this node."""
-        self._note(room)
+        self.changes.note(room.index)
         room.closures += 1
         for gpu in range(len(room.node.gpus)):
             closure.occupants.append(Occupant(room.node.id, gpu, why, None, closure.detail))
@@ -212,7 +212,7 @@ class Floor:
 
     def open(self, room: Room, closure: Closure) -> None:
         """What `close` did no longer holds."""
-        self._note(room)
+        self.changes.note(room.index)
         room.closures -= 1
         for occupant in closure.occupants:
             self.free(occupant)
