@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from benchmarks import (
     commands,
     comparison,
+    decisions,
     local_runs,
     muri_traces,
     philly,
@@ -26,6 +27,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "philly": philly.figures,
     "replay": replay.figures,
     "queue": queue.figures,
+    "decisions": decisions.figures,
     "growth": philly.growth,
     "compare": comparison.figures,
     "runs": local_runs.figures,

@@ -68,3 +68,12 @@ def test_a_run_that_loads_is_expected_to_end_later() -> None:
     rig.submit(Job("wide", 2, declared_s=10.0))
     assert starts(rig.submit(Job("late", declared_s=101.0))) == {}
     assert starts(rig.submit(Job("soon", declared_s=100.0))) == {"soon": (("n0", (1,)),)}
+
+
+@pytest.mark.parametrize("policy", ["fifo:backfill=on", "priority"])
+def test_however_many_come_at_once_all_that_fit_start(policy: str) -> None:
+    """1,000 on 1,000 GPUs; then two that do not fit, and 600 of which a GPU is left for one only."""
+    rig = Rig(policy, grid(125, 8))
+    assert len(starts(rig.submit(*(Job(f"j{n}", 1) for n in range(999))))) == 999
+    behind = [Job(f"b{n}", 1) for n in range(600)]
+    assert list(starts(rig.submit(Job("wide", 2), Job("wider", 4), *behind))) == ["b0"]

@@ -124,9 +124,14 @@ class Client:
                 return
 
     def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """Facts after a position, as they happen; it ends where a snapshot has replaced those that come next."""
+        return (fact for _, fact in self.facts(after, timeout_s=timeout_s))
+
+    def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The same, each with its own position."""
         with explained(self._route, CALL_S):
             for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
-                yield json.loads(line.json)
+                yield line.position, json.loads(line.json)
 
     def wait(self, job: str) -> dict[str, Any]:
         """The job, once it has ended."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from weft.core.changes import Changes
+from weft.core.crowd import Crowd
 from weft.core.free import Free, members
 from weft.core.room import Closure, Holder, Occupant, Room
 from weft.core.shapes import Family, Shape
@@ -15,8 +17,6 @@ from weft.model import Node, NodeId, Slots
 
 MANY_SHAPES = 1_000
 """How many shapes are remembered before they are forgotten."""
-REMEMBERED = 10_000
-"""How many changes are remembered at least."""
 
 
 class Floor:
@@ -25,13 +25,11 @@ class Floor:
         self.by_id: dict[NodeId, Room] = {}
         self.recent: Counter[Shape] = Counter()
         """What has been asked for lately; the state keeps it."""
+        self.changes = Changes()
         self.idle, self.soon = Free(self.rooms, self.recent), Free(self.rooms, self.recent, soon=True)
+        self._know_the_crowd()
         self.leaving = 0
         """How many runs are on their way out."""
-        self.version = 0
-        """Rises with every change."""
-        self._log: list[int] = []
-        """The nodes changed lately, as bits, one per version."""
         self.oversubscription = oversubscription
         self._foreign = 0
         """How many GPUs have memory taken by others."""
@@ -54,12 +52,12 @@ class Floor:
         else:
             room = Room(node, len(self.rooms), self.oversubscription)
             self.rooms.append(room)
-            self.idle.add_node(len(node.gpus), node.switch)
-            self.soon.add_node(len(node.gpus), node.switch)
+            self.idle.add_node(node)
+            self.soon.add_node(node)
         self.by_id[node.id] = room
         for free in (self.idle, self.soon):
-            free.move(room.index, node.switch)
-        self._note(room)
+            free.equip(room.index, node)
+        self.changes.note(room.index)
         self.idle.change(room.index, len(node.gpus))
         self.soon.change(room.index, len(node.gpus))
         self.node_sizes[len(node.gpus)] += 1
@@ -69,7 +67,7 @@ class Floor:
     def lose(self, room: Room) -> None:
         """Takes a node out whose holders have been released."""
         room.alive = False
-        self._note(room)
+        self.changes.note(room.index)
         self.idle.change(room.index, -self.idle.count[room.index])
         self.soon.change(room.index, -self.soon.count[room.index])
         self.node_sizes -= Counter([len(room.node.gpus)])
@@ -94,6 +92,7 @@ class Floor:
         twin.soon.soon = True
         twin.recent, twin.node_sizes = self.recent, self.node_sizes.copy()
         twin.idle.rooms = twin.soon.rooms = twin.rooms
+        twin._know_the_crowd()
         return twin
 
     # ---- holders come and go
@@ -102,7 +101,7 @@ class Floor:
         family = holder.seat.family
         for node_id, gpus in slots:
             room = self.by_id[node_id]
-            self._note(room)
+            self.changes.note(room.index)
             idle = soon = 0
             for gpu in gpus:
                 holders = room.holders[gpu]
@@ -129,7 +128,7 @@ class Floor:
         self.leaving += 1
         for node_id, gpus in slots:
             room = self.by_id[node_id]
-            self._note(room)
+            self.changes.note(room.index)
             soon = 0
             for gpu in gpus:
                 holders = room.holders[gpu]
@@ -147,7 +146,7 @@ class Floor:
             self.leaving -= 1
         for node_id, gpus in slots:
             room = self.by_id[node_id]
-            self._note(room)
+            self.changes.note(room.index)
             idle = soon = 0
             for gpu in gpus:
                 holders = room.holders[gpu]
@@ -174,7 +173,7 @@ class Floor:
     def occupy(self, occupant: Occupant) -> None:
         """Nobody new comes to this GPU, or not to this part of its memory."""
         room = self.by_id[occupant.node]
-        self._note(room)
+        self.changes.note(room.index)
         if occupant.memory_mb is not None:
             room.foreign_mb[occupant.gpu] = room.foreign_mb.get(occupant.gpu, 0) + occupant.memory_mb
             self._foreign += 1
@@ -190,7 +189,7 @@ class Floor:
     def free(self, occupant: Occupant) -> None:
         """What `occupy` did no longer holds."""
         room = self.by_id[occupant.node]
-        self._note(room)
+        self.changes.note(room.index)
         if occupant.memory_mb is not None:
             room.foreign_mb[occupant.gpu] -= occupant.memory_mb
             self._foreign -= 1
@@ -205,7 +204,7 @@ class Floor:
 
     def close(self, room: Room, closure: Closure, why: str) -> None:
         """Nobody new comes to this node."""
-        self._note(room)
+        self.changes.note(room.index)
         room.closures += 1
         for gpu in range(len(room.node.gpus)):
             closure.occupants.append(Occupant(room.node.id, gpu, why, None, closure.detail))
@@ -213,7 +212,7 @@ class Floor:
 
     def open(self, room: Room, closure: Closure) -> None:
         """What `close` did no longer holds."""
-        self._note(room)
+        self.changes.note(room.index)
         room.closures -= 1
         for occupant in closure.occupants:
             self.free(occupant)
@@ -226,7 +225,7 @@ class Floor:
     def touch(self, slots: Slots) -> None:
         """Whoever holds these GPUs stands elsewhere in the order now."""
         for node_id, _ in slots:
-            self._note(self.by_id[node_id])
+            self.changes.note(self.by_id[node_id].index)
 
     # ---- what a shape could have
 
@@ -245,7 +244,7 @@ class Floor:
         """Counts the nodes one by one, but only those that changed since the last time."""
         alike = shape if isinstance(shape.memory_mb, tuple) else shape.family
         known = self._counted.get((alike, soon))
-        changed = self.changed_since(known[1]) if known is not None else None
+        changed = self.changes.since(known[1]) if known is not None else None
         if known is None or changed is None:
             free = base.recounted([room.count_for(shape, soon=soon) for room in self.rooms])
             free.resize(self._sizes_for(alike, shape))
@@ -255,7 +254,7 @@ class Floor:
             free = known[0]
             for node in members(changed):
                 free.change(node, self.rooms[node].count_for(shape, soon=soon) - free.count[node])
-        self._counted[alike, soon] = free, self.version
+        self._counted[alike, soon] = free, self.changes.version
         return free
 
     def _sizes_for(self, alike: Family | Shape, shape: Shape) -> list[int]:
@@ -269,16 +268,11 @@ class Floor:
             self._sizes[alike] = sizes
         return sizes
 
-    def changed_since(self, version: int) -> int | None:
-        """The nodes on which anything changed since then; None where that is too long ago to know."""
-        if self.version - version > len(self._log):
-            return None
-        nodes = 0
-        for bit in self._log[len(self._log) - (self.version - version) :]:
-            nodes |= bit
-        return nodes
-
     # ---- inside
+
+    def _know_the_crowd(self) -> None:
+        for free in (self.idle, self.soon):
+            free.crowd = Crowd(self.rooms, self.changes, soon=free.soon)
 
     def _topology_changed(self) -> None:
         self.topology += 1
@@ -287,12 +281,6 @@ class Floor:
         self._counted.clear()
         self._empty = None
         self.idle.top = self.soon.top = max(self.node_sizes, default=0)
-
-    def _note(self, room: Room) -> None:
-        self.version += 1
-        self._log.append(1 << room.index)
-        if len(self._log) > 2 * REMEMBERED:
-            del self._log[:REMEMBERED]
 
     def _mask(self, shape: Shape) -> int | None:
         """The nodes whose every GPU suits this shape; None where a node has GPUs of both kinds."""

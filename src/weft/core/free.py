@@ -7,16 +7,18 @@ that can give exactly k GPUs. The lowest bit is the first node.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from weft.core.crowd import Crowd
     from weft.core.room import Holder, Room
     from weft.core.shapes import Shape
+    from weft.model import Node
 
 
 class Free:
-    __slots__ = ("count", "gone", "levels", "mask", "racks", "recent", "rooms", "size", "sized", "soon",
-                 "switch", "top")  # fmt: skip
+    __slots__ = ("count", "crowd", "gone", "levels", "mask", "memories", "racks", "recent", "rooms", "size", "sized",
+                 "soon", "top")  # fmt: skip
 
     def __init__(
         self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None, *, soon: bool = False
@@ -31,10 +33,13 @@ class Free:
         """GPUs that each node has."""
         self.sized: list[int] = [0]
         """The set of nodes that have exactly k GPUs."""
-        self.switch: list[str] = []
         self.levels: list[int] = [0]
         self.racks: dict[str, int] = {}
         """The nodes under each switch."""
+        self.memories: dict[int, int] = {}
+        """The nodes with so much memory on all their GPUs together."""
+        self.crowd: Crowd | None = None
+        """How many runs are where; None: nobody is anywhere."""
         self.top = 0
         """The size of the largest living node."""
         self.mask: int = -1
@@ -117,6 +122,17 @@ class Free:
         """How many runs stay on a node, those without GPUs included."""
         return sum(self.stays(holder) for holder in self.rooms[node].runs())
 
+    def tiers(self) -> list[int]:
+        """For each k from 0, the set of nodes on which exactly k runs stay."""
+        if self.crowd is not None and not self.gone:
+            return self.crowd.tiers()
+        tiers = [0]
+        for node in range(len(self.count)):
+            runs = self.tasks(node)
+            tiers += [0] * (runs + 1 - len(tiers))
+            tiers[runs] |= 1 << node
+        return tiers
+
     def gpus(self, node: int, shape: Shape) -> list[int]:
         """The GPUs of a node that this shape could have, the fullest first."""
         if not self.mask >> node & 1:
@@ -125,23 +141,21 @@ class Free:
 
     # ---- what the core does
 
-    def add_node(self, gpus: int, switch: str) -> None:
+    def add_node(self, node: Node) -> None:
+        gpus = len(node.gpus)
         self.count.append(0)
         self.size.append(gpus)
         self.top = max(self.top, gpus)
-        self.switch.append(switch)
-        self.racks[switch] = self.racks.get(switch, 0) | 1 << (len(self.size) - 1)
         while len(self.levels) <= gpus:
             self.levels.append(0)
             self.sized.append(0)
         self.sized[gpus] |= 1 << (len(self.size) - 1)
         self.levels[0] |= 1 << (len(self.count) - 1)
 
-    def move(self, node: int, switch: str) -> None:
-        """The node hangs on this switch now."""
-        self.racks[self.switch[node]] &= ~(1 << node)
-        self.racks[switch] = self.racks.get(switch, 0) | 1 << node
-        self.switch[node] = switch
+    def equip(self, index: int, node: Node) -> None:
+        """The node hangs on this switch now, and has these GPUs."""
+        _put(self.racks, node.switch, index)
+        _put(self.memories, sum(gpu.memory_mb for gpu in node.gpus), index)
 
     def change(self, node: int, by: int) -> None:
         before = self.count[node]
@@ -153,18 +167,15 @@ class Free:
     def masked(self, mask: int) -> Free:
         """The same index, seen through a set of nodes."""
         view = Free.__new__(Free)
-        view.count, view.size, view.switch, view.levels = self.count, self.size, self.switch, self.levels
-        view.sized = self.sized
-        view.mask, view.top, view.rooms, view.recent = mask, self.top, self.rooms, self.recent
-        view.racks, view.soon, view.gone = self.racks, self.soon, self.gone
+        view.count, view.levels = self.count, self.levels
+        self._share(view)
+        view.mask = mask
         return view
 
     def copy(self) -> Free:
         twin = Free.__new__(Free)
         twin.count, twin.levels = self.count.copy(), self.levels.copy()
-        twin.size, twin.switch, twin.mask, twin.top = self.size, self.switch, self.mask, self.top
-        twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
-        twin.soon, twin.gone, twin.sized = self.soon, self.gone, self.sized
+        self._share(twin)
         return twin
 
     def resize(self, sizes: list[int]) -> None:
@@ -177,13 +188,28 @@ class Free:
     def recounted(self, counts: list[int]) -> Free:
         """An index of the same nodes with other counts."""
         twin = Free.__new__(Free)
-        twin.size, twin.switch, twin.mask, twin.count, twin.top = self.size, self.switch, -1, counts, self.top
-        twin.rooms, twin.recent, twin.racks = self.rooms, self.recent, self.racks
-        twin.soon, twin.gone, twin.sized = self.soon, self.gone, self.sized
-        twin.levels = [0] * len(self.levels)
+        self._share(twin)
+        twin.mask, twin.count, twin.levels = -1, counts, [0] * len(self.levels)
         for node, gpus in enumerate(counts):
             twin.levels[gpus] |= 1 << node
         return twin
+
+    def _share(self, other: Free) -> None:
+        """Another index of the same nodes."""
+        other.size, other.sized, other.top, other.mask = self.size, self.sized, self.top, self.mask
+        other.rooms, other.recent, other.racks, other.memories = self.rooms, self.recent, self.racks, self.memories
+        other.soon, other.gone, other.crowd = self.soon, self.gone, self.crowd
+
+
+Label = TypeVar("Label", str, int)
+
+
+def _put(sets: dict[Label, int], label: Label, node: int) -> None:
+    """The node is in this set from now on, and in no other."""
+    for other, nodes in sets.items():
+        if nodes >> node & 1:
+            sets[other] = nodes & ~(1 << node)
+    sets[label] = sets.get(label, 0) | 1 << node
 
 
 def members(nodes: int) -> Iterator[int]:

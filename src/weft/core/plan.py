@@ -23,7 +23,7 @@ from weft.model import WHOLE, JobId, Reserve
 NOBODY = 1 << 60
 """The rank of a run that nobody asks for."""
 BACKFILL_DEPTH = 500
-"""How many of those who wait are looked at behind a reservation."""
+"""How many of those who wait are looked at in vain: the first of them gets the reservation."""
 
 
 def walk_keys(walk: Walk, order: Order, reach: Reach) -> None:
@@ -37,7 +37,7 @@ def walk_keys(walk: Walk, order: Order, reach: Reach) -> None:
         return
     if not policy.preempts and reach.still_blocked():
         return
-    settled = reach.settled_at == floor.version and not order.rising and not floor.leaving
+    settled = reach.settled_at == floor.changes.version and not order.rising and not floor.leaving
     nothing_new = settled and only_whole
     heads = order.heads(floor.soon.top, fresh=nothing_new and policy.backfill)
     walk.begin()
@@ -57,18 +57,22 @@ def walk_keys(walk: Walk, order: Order, reach: Reach) -> None:
             reach.block(job)
             return
         heads.fail(shape)
-    reach.settled_at = floor.version
+    reach.settled_at = floor.changes.version
 
 
 def backfill(walk: Walk, order: Order) -> None:
     """The same where nobody may be stopped: as EASY has it."""
     walk.begin()
     heads, easy = order.heads(walk.floor.soon.top), Easy(walk, order)
-    for tried, (_, _, job) in enumerate(heads):
-        if tried > BACKFILL_DEPTH:
-            return
-        if not easy.start((job,), job.shape, job.wanted_share) and job.shape in easy.hopeless:
+    in_vain = 0
+    for _, _, job in heads:
+        if easy.start((job,), job.shape, job.wanted_share):
+            continue
+        if job.shape in easy.hopeless:
             heads.fail(job.shape)
+        in_vain += 1
+        if in_vain > BACKFILL_DEPTH:
+            return
 
 
 def _make_room(walk: Walk, order: Order, reach: Reach, shape: Shape, key: float, stamp: int) -> bool:

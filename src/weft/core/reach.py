@@ -50,14 +50,14 @@ class Reach:
 
     def block(self, job: JobState) -> None:
         """Nobody starts before this job, and it does not fit."""
-        self._blocked = job, self._state.floor.version
+        self._blocked = job, self._state.floor.changes.version
 
     def still_blocked(self) -> bool:
         """Whether the same job holds up all others still: nothing has changed, and nobody better has come."""
         if self._blocked is None or self._order.fresh:
             return False
         job, version = self._blocked
-        return job.status == "waiting" and version == self._state.floor.version
+        return job.status == "waiting" and version == self._state.floor.changes.version
 
     def impossible(self, shape: Shape, placement: Placement) -> bool:
         """Whether the nodes there are could not hold it even if they were empty. It waits for others to join."""
@@ -76,8 +76,8 @@ class Reach:
         known = self._findings.get(shape)
         if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising or not self._knows(shape):
             return False
-        if known.seen != floor.version or known.stale:
-            changed = floor.changed_since(known.seen)
+        if known.seen != floor.changes.version or known.stale:
+            changed = floor.changes.since(known.seen)
             if changed is None:
                 return False
             able, looked_at = known.able, known.stale | changed
@@ -85,7 +85,7 @@ class Reach:
                 bit = looked_at & -looked_at
                 looked_at ^= bit
                 able = able | bit if self._can(floor.rooms[bit.bit_length() - 1], shape, key, stamp) else able & ~bit
-            known.able, known.stale, known.seen = able, 0, floor.version
+            known.able, known.stale, known.seen = able, 0, floor.changes.version
         known.key, known.stamp = key, stamp
         return not self._suffices(shape, known.able)
 
@@ -108,7 +108,7 @@ class Reach:
         else:
             able = sum(1 << node for node in free.idle_nodes())
         stale = sum(1 << node for node in promised)
-        self._findings[shape] = Finding(key, stamp, able, stale, self._state.floor.version)
+        self._findings[shape] = Finding(key, stamp, able, stale, self._state.floor.changes.version)
 
     def _can(self, room: Room, shape: Shape, key: float, stamp: int) -> bool:
         if not room.alive:

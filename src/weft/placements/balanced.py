@@ -8,6 +8,9 @@ from typing import ClassVar
 from weft.core.free import Free, members
 from weft.core.shapes import Shape
 
+FEW = 4
+"""So many nodes are looked at one by one sooner than an index of all is brought up to date."""
+
 
 @dataclass(frozen=True)
 class Balanced:
@@ -16,17 +19,44 @@ class Balanced:
     looks: ClassVar[bool] = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        if shape.gpus <= free.largest():
-            able = members(free.at_least(shape.gpus))
-            node = min(able, key=lambda node: (_load(shape, free, node), node), default=None)
-            return None if node is None else ((node, shape.gpus),)
+        splits = shape.gpus > free.largest()
+        by_load = _by_load(shape, free, splits=splits)
         parts, need = [], shape.gpus
-        for node in sorted(members(free.at_least(1)), key=lambda node: (_load(shape, free, node), node)):
-            parts.append((node, min(need, free.count[node])))
-            need -= parts[-1][1]
-            if not need:
-                return tuple(parts)
+        for load in sorted(by_load):
+            for node in members(by_load[load]):
+                parts.append((node, min(need, free.count[node])))
+                need -= parts[-1][1]
+                if not need:
+                    return tuple(parts)
         return None
+
+
+def _by_load(shape: Shape, free: Free, *, splits: bool) -> dict[float, int]:
+    """Nodes that can give all it needs, or any part of it, as sets, by how much they have to do."""
+    able = free.at_least(1 if splits else shape.gpus)
+    found: dict[float, int] = {}
+    if shape.plain and able.bit_count() > FEW:
+        return _indexed(free, able, splits=splits)
+    for node in members(able):
+        load = _load(shape, free, node)
+        found[load] = found.get(load, 0) | 1 << node
+    return found
+
+
+def _indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
+    """The same without looking at each node."""
+    found: dict[float, int] = {}
+    for tasks, crowd in enumerate(free.tiers()):
+        for size, sized in enumerate(free.sized):
+            nodes = able & crowd & sized
+            for idle in range(size, 0, -1) if nodes else ():
+                alike = nodes & free.levels[idle]
+                if alike:
+                    load = (tasks - idle) / size
+                    found[load] = found.get(load, 0) | alike
+                    if not splits:
+                        break  # those with fewer idle GPUs have more to do
+    return found
 
 
 def _load(shape: Shape, free: Free, node: int) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.free import Free
+from weft.core.free import Free, members
 from weft.core.shapes import Shape, memory_needed
 
 
@@ -16,33 +17,37 @@ class Simple:
     looks: ClassVar[bool] = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        idle = [node for node in free.roomiest() if _is_idle(free, node)]
         if shape.gpus > free.largest():
-            return _several(shape.gpus, free, idle)
-        able = [node for node in idle if free.count[node] >= shape.gpus]
-        node = min(able, key=lambda node: (_waste(shape, free, node), node), default=None)
+            return _several(shape.gpus, free)
+        _, node = min(_least_of_each_kind(shape, free), default=(0.0, None))
         return None if node is None else ((node, shape.gpus),)
 
 
-def _is_idle(free: Free, node: int) -> bool:
-    """Nobody stays there and nothing of it is promised; GPUs that are blocked do not count."""
-    short = free.size[node] - free.count[node]
-    return (not short or short == free.rooms[node].blocked()) and not free.tasks(node)
+def _least_of_each_kind(shape: Shape, free: Free) -> Iterator[tuple[float, int]]:
+    """Nodes with as much memory that can give as many GPUs waste the same: the first of them, and how much."""
+    for memory_mb, alike in free.memories.items():
+        excess_gb = (memory_mb - memory_needed(shape) * shape.gpus) / 1024
+        for count, nodes in enumerate(free.levels[shape.gpus :], shape.gpus):
+            first = next(_idle(free, nodes & alike), None)
+            if first is not None:
+                yield 0.7 * (count - shape.gpus) + 0.3 * excess_gb, first
 
 
-def _waste(shape: Shape, free: Free, node: int) -> float:
-    """What the node has beyond what is asked for."""
-    memory_mb = sum(gpu.memory_mb for gpu in free.rooms[node].node.gpus)
-    excess_gb = (memory_mb - memory_needed(shape) * shape.gpus) / 1024
-    return 0.7 * (free.count[node] - shape.gpus) + 0.3 * excess_gb
+def _idle(free: Free, nodes: int) -> Iterator[int]:
+    """Where nobody stays and nothing is promised; GPUs that are blocked do not count."""
+    for node in members(nodes & free.tiers()[0] & free.mask if nodes else 0):
+        short = free.size[node] - free.count[node]
+        if not short or short == free.rooms[node].blocked():
+            yield node
 
 
-def _several(need: int, free: Free, idle: list[int]) -> tuple[tuple[int, int], ...] | None:
+def _several(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
     """A gang that no node could hold: the largest idle nodes first."""
     parts = []
-    for node in idle:
-        parts.append((node, min(need, free.count[node])))
-        need -= parts[-1][1]
-        if not need:
-            return tuple(parts)
+    for nodes in reversed(free.levels[1:]):
+        for node in _idle(free, nodes):
+            parts.append((node, min(need, free.count[node])))
+            need -= parts[-1][1]
+            if not need:
+                return tuple(parts)
     return None

@@ -61,7 +61,7 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
 
         return Client(where)
     here = places()
-    start = here.database.exists() if ended else here.last_words().isdecimal()
+    start = here.database.exists() if ended else died(here)
     if not start and not here.answers():
         return None
     load()
@@ -70,7 +70,7 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     try:
         return Client(here, start=start)
     except Unreachable:
-        if start:
+        if start or here.answers():
             raise
         return None  # it ended just now
 
@@ -93,8 +93,21 @@ def has_news() -> bool:
 
 
 def died(here: Places) -> bool:
-    """Whether the last scheduler ended without a word."""
-    return here.last_words().isdecimal() and not here.answers()
+    """Whether the last scheduler ended without a word. One that is about to end has its lock until it has said it."""
+    return here.last_words().isdecimal() and not here.answers() and not _is_locked(here)
+
+
+def _is_locked(here: Places) -> bool:
+    import fcntl
+
+    try:
+        with open(here.lock) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def end(client: Client, **options: str) -> dict[str, Any]:
@@ -111,6 +124,8 @@ def end(client: Client, **options: str) -> dict[str, Any]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                if here.last_words() != str(told["pid"]) and here.last_words().isdecimal():
+                    return told  # somebody has started the next one already
                 if time.monotonic() > until:
                     raise Unreachable(
                         f"the scheduler, {told['pid']}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"

@@ -17,6 +17,8 @@ from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 FILE: Final = "scheduler_config.yml"
 MOST_BYTES: Final = 1 << 20
 DEFAULT: Final = "default"
+GROUP: Final = "workspace:"
+"""What the groups of workspaces begin with."""
 _TAG: Final = "tag:yaml.org,2002:"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -55,7 +57,7 @@ class Config:
     @property
     def group(self) -> str:
         """What its jobs are found by: no two workspaces have the same, not even where they share a config file."""
-        return f"workspace:{self.file}" if self.file.parent == self.home else f"workspace:{self.home}:{self.file}"
+        return f"{GROUP}{self.file}" if self.file.parent == self.home else f"{GROUP}{self.home}:{self.file}"
 
     @property
     def task_name(self) -> str:

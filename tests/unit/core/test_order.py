@@ -133,3 +133,15 @@ def test_a_step_that_is_due_is_not_put_off_by_news(resort: bool) -> None:
     assert rig.alarm == 4.0
     rig.later(0.5)
     assert rig.job("a").key == 1.0
+
+
+def test_who_may_be_stopped_among_equals_is_found_without_looking_at_them_all() -> None:
+    """Tiresias: in the first queue all stand alike, and only those may be stopped that came after."""
+    rig = Rig("tiresias", grid(4, 8))
+    rig.submit(*(Job(f"j{n}", 1) for n in range(32)))
+    rig.settle()
+    order, now = rig.scheduler.order, rig.now
+    assert not order.anybody_worse(now, 0.0, rig.job("j31").stamp + 1)
+    assert [job.id for job in order.worst(now, (0.0, rig.job("j29").stamp))] == ["j31", "j30"]
+    assert order.anybody_worse(now, -1.0, 0)
+    assert [job.id for job in order.worst(now, (-1.0, 0))] == [f"j{n}" for n in reversed(range(32))]
