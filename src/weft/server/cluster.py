@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from weft import registry
 from weft.core.job import JobState
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.local import lease
 from weft.local.logs import MISSING, LogPart
 from weft.local.order import is_plain
@@ -26,6 +27,7 @@ from weft.server.numbers import GpuNumbers
 from weft.server.pulls import Pulls
 from weft.server.replies import Reply
 from weft.server.roster import Roster
+from weft.server.settings import Settings
 from weft.server.site import ManyNodes
 from weft.server.streams import Streams
 from weft.server.tails import Tails
@@ -51,6 +53,17 @@ class Cluster:
         self._ticking: asyncio.Task[None] | None = None
         self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
         """The nodes of runs that are not the last of their job."""
+
+    def check(self, settings: Settings) -> None:
+        """Policies that weave need jobs that were made for it."""
+        policy = registry.policy(settings.policy)
+        if policy.weaves:
+            others = [name for name in registry.names("weft.policies") if not registry.policy(name).weaves]
+            raise InputError(
+                f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
+                hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
+            )
+        registry.placement(settings.placement or policy.placement)
 
     def settle(self, running: Running) -> None:
         self._running = running

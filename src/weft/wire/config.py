@@ -48,7 +48,7 @@ def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             text = file.read(MOST_BYTES).decode("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if env.get("WEFT_CONFIG"):
             raise InputError("there is no such file", where=str(path), hint="WEFT_CONFIG names it") from None
         return {}

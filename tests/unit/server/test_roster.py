@@ -290,11 +290,11 @@ def test_a_node_with_other_labels_is_what_it_is_once_nothing_runs_there() -> Non
     room.gone(1)
     labelled = spec(labels=[Variable(name="zone", value="a")])
     assert room.say(2, hello(labelled, "1/1 started", at=2)) == ["2: welcome"]
-    assert not room.rig.state.floor.by_id["n0"].node.labels
+    assert dict(room.rig.state.floor.by_id["n0"].node.labels) == {"node": "n0"}
     room.say(2, news("1/1 ended 0"))
     room.gone(2)
     assert room.say(3, hello(labelled, at=3)) == ["3: welcome"]
-    assert room.rig.state.floor.by_id["n0"].node.labels == (("zone", "a"),)
+    assert dict(room.rig.state.floor.by_id["n0"].node.labels) == {"node": "n0", "zone": "a"}
 
 
 def test_an_agent_of_another_scheduler_is_taken_once_its_runs_there_have_ended() -> None:
