@@ -23,6 +23,11 @@ $(READY): pyproject.toml constraints.txt
 	@command -v tmux >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y tmux >/dev/null 2>&1; } || { \
 		[ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y tmux >/dev/null 2>&1; } || \
 		echo "tmux is not installed: workspaces have no sessions, their tests are skipped (Debian: apt-get install tmux)" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch]' || \
+		echo "torch could not be installed: the tests that really train on several nodes are skipped" >&2
+	@command -v mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y openmpi-bin >/dev/null 2>&1; } || { \
+		[ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y openmpi-bin >/dev/null 2>&1; } || \
+		echo "mpirun is not installed: its tests are skipped (Debian: apt-get install openmpi-bin)" >&2
 	@touch $@
 
 all: setup proto ## setup, plus whatever is generated

@@ -17,7 +17,7 @@ PATIENCE = 1e-6
 VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
-    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "code", "why",
+    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "delays", "begin_at", "code", "why",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ def _statuses(state: State) -> None:
         assert (job.id in state.waiting) == (job.status == "waiting"), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
         assert job.status == "blocked" or not job.behind, job.id
+        assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
         assert job.leaving == (job.status == "stopping"), job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
@@ -109,6 +110,9 @@ def _counts(state: State) -> None:
     idle, soon = (state.floor.free_for(plain_shape(1), soon=soon).count for soon in (False, True))
     for room in state.floor.rooms:
         taken = {gpu for (node, gpu, _), by in state.occupants.items() if node == room.node.id and by.memory_mb is None}
+        closed = any(node == room.node.id for node, _ in state.closed)
+        taken |= set(range(len(room.node.gpus))) if closed else set()
+        assert bool(room.closures) == (closed and room.alive), f"{room.node.id} is open or closed"
         usable = set(range(len(room.node.gpus))) - taken if room.alive else ()
         on = [found[room.node.id, gpu] for gpu in usable]
         assert idle[room.index] == sum(not jobs for jobs in on), f"idle GPUs of {room.node.id}"
@@ -128,6 +132,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "ended": list(state.ended),
         "paused": state.paused,
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
+        "closed": {key: closure.detail for key, closure in state.closed.items()},
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},

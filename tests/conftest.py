@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ settings.load_profile("steady")
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, and no scheduler to be found from there."""
+    _without_config(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ".state"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ".runtime"))
     monkeypatch.chdir(tmp_path)
@@ -58,7 +60,15 @@ def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Si
     return living
 
 
+def _without_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever whoever runs the tests has set for commands."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+    for name in ("WEFT_SCHEDULER", "WEFT_CONFIG", "WEFT_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def _move_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_config(monkeypatch)
     for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME"):
         monkeypatch.setenv(name, site.env[name])
 

@@ -6,6 +6,7 @@ WeftError                 what every caller may catch
 ├── Infeasible            a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
+├── NotPermitted          no or a wrong token, or one that may not do that (exit code 5)
 ├── Refused               the scheduler does not do that now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
 └── PlanError             a policy or placement broke its contract; names it and says how
@@ -33,8 +34,11 @@ class InputError(WeftError):
 class UnknownName(InputError):
     """A name that does not exist."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "") -> None:
-        super().__init__(f"unknown {kind} {name!r}", where=where, hint=f"known: {', '.join(nearest(name, known))}")
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "") -> None:
+        """`more`: where all of them can be seen; only the nearest is named then."""
+        self.kind, self.name, self.known = kind, name, nearest(name, known)
+        hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
+        super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 
 
 class Infeasible(InputError):
@@ -47,6 +51,10 @@ class NotFound(WeftError):
 
 class Unreachable(WeftError):
     """No scheduler answers."""
+
+
+class NotPermitted(WeftError):
+    """Whoever asks may not do that."""
 
 
 class Refused(WeftError):

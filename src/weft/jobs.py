@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
-from weft.client import Client, exit_code
+from weft.client import CALL_S, Client, exit_code
 from weft.errors import InputError, Unreachable
+from weft.wire import config
+from weft.wire.addresses import Address
 from weft.wire.capture import captured
 from weft.wire.given import given
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.places import Places, places
 from weft.wire.specs import spec_of
+from weft.wire.workloads import complete
 
 Words = str | os.PathLike[str]
 MOST_ASKED: Final = 10_000
@@ -50,22 +53,31 @@ class Keys(TypedDict, total=False):
     group: str
     params: Mapping[str, object]
     hold: bool
+    per_gpu: bool
+    labels: Mapping[str, object]
+    node: str
 
 
 def submit(
-    command: str | Sequence[Words], *, wait: bool = False, env_all: bool = False, **keys: Unpack[Keys]
-) -> JobHandle:
-    """Queues a job. A list is a program and its arguments; text is a line for the shell.
+    command: str | Sequence[Words] | None = None, *, wait: bool = False, env_all: bool = False,
+    scheduler: str | None = None, snapshot: bool = False, **keys: Unpack[Keys],
+) -> JobHandle:  # fmt: skip
+    """Queues a job. A list is a program and its arguments; text is a line for the shell; none runs the workload that
+    is registered for `params["model"]`.
 
-    The first call starts this user's scheduler. With `wait`, it returns once the job has ended.
+    `scheduler` is host:port of a cluster's, or local; without it, what WEFT_SCHEDULER or the config file says, or this
+    user's own, which the first call starts. With `snapshot`, it runs in a copy of the files that git tracks
+    here, on a cluster. With `wait`, it returns once the job has ended.
     """
-    (job,) = submit_many([{"command": command, **keys}], env_all=env_all)
+    (job,) = submit_many([{"command": command, **keys}], env_all=env_all, scheduler=scheduler, snapshot=snapshot)
     if wait:
         job.wait()
     return job
 
 
-def submit_many(jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False) -> list[JobHandle]:
+def submit_many(
+    jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False, scheduler: str | None = None, snapshot: bool = False
+) -> list[JobHandle]:
     """Queues many at once, all or none: each a mapping with `command` and the keys of `submit`.
 
     `"after": "#0"` is the first of them.
@@ -74,15 +86,29 @@ def submit_many(jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False) -> 
     specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
     if not specs:
         return []
-    client = connection()
-    ids = client.submit(SubmitRequest(jobs=specs, env=captured(os.environ, everything=env_all), chdir=os.getcwd()))
+    where, here = config.scheduler(scheduler), os.getcwd()
+    client = connection(where)
+    if snapshot:
+        _ship(client, specs, here)
+    env = captured(os.environ, everything=env_all, elsewhere=where is not None)
+    ids = client.submit(SubmitRequest(jobs=specs, env=env, chdir=here))
     numbers = groupby(ids, key=lambda job: job.partition("_")[0])
-    return [JobHandle(number, tuple(tasks), client.places) for number, tasks in numbers]
+    return [JobHandle(number, tuple(tasks), client.where) for number, tasks in numbers]
+
+
+def _ship(client: Client, specs: Sequence[JobSpec], here: str) -> None:
+    from weft.wire.snapshot import take_for
+
+    if isinstance(client.where, Places):
+        raise InputError("snapshot: only with the scheduler of a cluster", hint="here, it runs in the folder itself")
+    for each in take_for(specs, here):
+        client.put(each.packed)
 
 
 def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
     try:
         spec = spec_of(given(job))
+        complete(spec)
     except InputError as error:
         if not label:
             raise
@@ -95,9 +121,12 @@ def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
 class JobHandle:
     """A job that was submitted, or one known by its id; an array of jobs is one handle with several `tasks`."""
 
-    def __init__(self, id: str | int, ids: Sequence[str] = (), where: Places | None = None) -> None:
+    def __init__(
+        self, id: str | int, ids: Sequence[str] = (), where: Places | Address | None = None, *,
+        scheduler: str | None = None,
+    ) -> None:  # fmt: skip
         self.id = str(id)
-        self._ids, self._places = tuple(ids) or (self.id,), where or places()
+        self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler(scheduler) or places()
         self._ended: list[dict[str, Any]] | None = None
         self._position = 0
 
@@ -105,16 +134,16 @@ class JobHandle:
         return f"JobHandle({self.id!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JobHandle) and (self._ids, self._places) == (other._ids, other._places)
+        return isinstance(other, JobHandle) and (self._ids, self._where) == (other._ids, other._where)
 
     def __hash__(self) -> int:
-        return hash((self.id, self._places))
+        return hash((self.id, self._where))
 
     @property
     def tasks(self) -> list[JobHandle]:
         """One handle for each task of an array; of any other job, itself."""
         ids = self._ids if len(self._ids) > 1 else [job["id"] for job in self._look()]
-        return [self] if list(ids) == [self.id] else [JobHandle(task, (task,), self._places) for task in ids]
+        return [self] if list(ids) == [self.id] else [JobHandle(task, (task,), self._where) for task in ids]
 
     # ---- how it is
 
@@ -147,9 +176,9 @@ class JobHandle:
         """Its jobs as they are now, and once all have ended, as they were then."""
         if self._ended:
             return self._ended
-        client, found = connection(self._places), list[dict[str, Any]]()
+        client, found = connection(self._where), list[dict[str, Any]]()
         for at in range(0, len(self._ids), MOST_ASKED):
-            answer = client.query("job", self._ids[at : at + MOST_ASKED])
+            answer = client.query("job", self._ids[at : at + MOST_ASKED], patience_s=CALL_S)
             self._position = self._position if at else answer["position"]
             found += answer["jobs"]
         if all(job["ended"] for job in found):
@@ -173,7 +202,7 @@ class JobHandle:
         left = {job["id"] for job in jobs if not job["ended"]}
         depends = any(job["reason"] == "Dependency" for job in jobs)  # it ends with one that it comes after
         try:
-            for fact in connection(self._places).watch(self._position, timeout_s=timeout_s):
+            for fact in connection(self._where).watch(self._position, timeout_s=timeout_s):
                 kind = fact["fact"]
                 if kind in ("Exited", "Cancelled"):
                     left.discard(fact["job"])
@@ -193,7 +222,7 @@ class JobHandle:
 
     def _pieces(self, run: int, follow: bool, lines: int) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for piece in connection(self._places).logs(self.id, run=run, follow=follow, lines=lines):
+        for piece in connection(self._where).logs(self.id, run=run, follow=follow, lines=lines):
             if text := decoder.decode(piece):
                 yield text
         if rest := decoder.decode(b"", final=True):
@@ -201,17 +230,17 @@ class JobHandle:
 
     def cancel(self) -> bool:
         """Ends it; False: it had ended already."""
-        return bool(connection(self._places).change("cancel", self._ids).ids)
+        return bool(connection(self._where).change("cancel", self._ids).ids)
 
 
 # ---- connections are kept: a channel costs more than what goes through it
 
-_clients: dict[tuple[Places, int], Client] = {}
+_clients: dict[tuple[Places | Address, int], Client] = {}
 _opening = threading.Lock()
 
 
-def connection(where: Places | None = None) -> Client:
-    """The client of this process for that scheduler: started if there is none."""
+def connection(where: Places | Address | None = None) -> Client:
+    """The client of this process for that scheduler; one's own is started if there is none."""
     key = (where or places(), os.getpid())
     with _opening:
         if key not in _clients:
@@ -219,7 +248,7 @@ def connection(where: Places | None = None) -> Client:
         return _clients[key]
 
 
-def disconnect(where: Places | None = None) -> None:
+def disconnect(where: Places | Address | None = None) -> None:
     """Closes what is kept for that scheduler; the next call opens it again."""
     with _opening:
         if (client := _clients.pop((where or places(), os.getpid()), None)) is not None:

@@ -37,6 +37,22 @@ def test_a_job_from_its_submission_to_its_end(here: Site) -> None:
     assert weft.JobHandle("hello").exit_code == 3
 
 
+def test_a_job_without_a_command_runs_its_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an installed package brings it."""
+    with pytest.raises(InputError, match="no command, and no workload for the model 'tiny'"):
+        weft.submit(params={"model": "tiny"})
+    with pytest.raises(InputError, match=r"no command, and no params\.model"):
+        weft.submit(name="nothing")
+    about = tmp_path / "tiny-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[weft.workloads]\ntiny = tiny_workload:command\n")
+    (tmp_path / "tiny_workload.py").write_text("def command(params): return ['echo', 'epochs', params['epochs']]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    job = weft.submit(params={"model": "tiny", "epochs": 3}, gpus=1)
+    assert (job.wait(20), job.logs()) == (0, "epochs 3\n")
+
+
 def test_waiting_has_an_end() -> None:
     job = weft.submit(["sleep", "60"])
     assert job.exit_code is None

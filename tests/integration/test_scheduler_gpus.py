@@ -103,6 +103,24 @@ def test_memory_that_a_job_leaves_behind_makes_its_gpu_dirty(here: Site, driver:
         assert client.wait(waits)["exit_code"] == 0
 
 
+def test_a_process_where_its_job_has_no_business_is_told_as_long_as_it_is_there(here: Site, driver: Driver) -> None:
+    with here.client() as client:
+        job = here.submit(client, "sleep", "60", gpu_ids="0")
+        pid = until(lambda: _pid(here, job))
+        driver.set(1, processes=[{"pid": pid, "name": "sleep", "used_mb": 2000}])
+        until(lambda: client.query("gpus")["gpus"][1]["misplaced"] == [job])
+        assert client.query("gpus")["gpus"][0]["misplaced"] == []
+        assert client.query("job", [job])["jobs"][0]["misplaced"] == [1]
+        assert reasons(client, job) == ["None", "MisplacedProcess"]
+        assert f"({job} is on it, but was not given it)" in here.weft("gpus").stdout
+        assert "GPU 1, which it was not given" in here.weft("show", job).stdout
+        assert "[1], which it was not given" in here.weft("why", job).stdout
+        driver.set(1, processes=[])
+        until(lambda: client.query("job", [job])["jobs"][0]["misplaced"] == [])
+        assert reasons(client, job) == ["None"]
+        assert client.query("gpus")["gpus"][1]["misplaced"] == []
+
+
 def test_what_a_job_really_needs_is_what_it_holds(here: Site, driver: Driver) -> None:
     with here.client() as client:
         job = here.submit(client, "sleep", "60", gpu_ids="0", memory="1000", max_jobs_per_gpu="2")

@@ -12,8 +12,9 @@ import pytest
 
 from live import Site, site, until
 from weft.client import Client
-from weft.errors import Refused, WeftError
+from weft.errors import NotFound, Refused, WeftError
 from weft.journal.compaction import compact
+from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import SubmitRequest, Variable
 from weft.wire.places import Places
 from weft.wire.specs import spec_of
@@ -113,6 +114,19 @@ def test_the_past_is_forgotten_in_time_and_its_folders_with_it() -> None:
         client.wait(job)
         until(lambda: not client.query("history")["jobs"], 20.0)
         until(lambda: not (here.places.jobs / job).exists(), 20.0)
+
+
+def test_of_a_job_that_runs_again_and_again_the_last_runs_are_kept(here: Site) -> None:
+    with here.client() as client:
+        script = f"echo run $WEFT_RUN; [ $WEFT_RUN = {RUNS_KEPT + 3} ] && exec sleep 60; exit 1"
+        job = here.submit(client, "sh", "-c", script, retries=str(RUNS_KEPT + 2))
+        kept = [str(run) for run in range(4, RUNS_KEPT + 4)]
+        folder = here.places.jobs / job
+        until(lambda: sorted((each.name for each in folder.glob("[0-9]*")), key=int) == kept)
+        assert (folder / "checkpoints").is_dir()
+        with pytest.raises(NotFound, match="what run 3 of job 1 wrote is gone"):
+            list(client.logs(job, run=3))
+        assert b"".join(client.logs(job, run=4)) == b"run 4\n"
 
 
 def test_a_journal_is_shortened_under_a_living_scheduler(here: Site) -> None:

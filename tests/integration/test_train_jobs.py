@@ -108,6 +108,24 @@ def test_a_job_may_ask_to_be_run_again_by_itself() -> None:
     assert (found["run"], found["requeues"], found["failures"]) == (2, 1, 0)
 
 
+def test_the_last_checkpoint_is_shown_from_run_to_run(here: Site) -> None:
+    """The second run says nothing of itself, and the scheduler that saw the first is gone."""
+    script = (
+        "from weft import train\nimport time\n"
+        "if train.resume_path(): time.sleep(60)\n"
+        "open('saved', 'w').close(); train.checkpoint('saved'); train.preemptible().requeue()"
+    )
+    job = weft.submit([sys.executable, "-S", "-c", script])
+    until(lambda: job.show()["run"] == 2 and job.status == "running")
+    assert job.show()["checkpoint"]["path"] == str(here.root / "saved")
+    here.kill9()
+    with here.client() as client:
+        (found,) = client.query("job", [job.id])["jobs"]
+        assert (found["progress"], found["checkpoint"]["path"]) == (None, str(here.root / "saved"))
+    assert f"{here.root / 'saved'} at " in here.weft("show", job.id).stdout
+    job.cancel()
+
+
 def test_progress_and_what_is_left_show_in_the_queue(here: Site) -> None:
     job = train(2000)
     until(lambda: step_of(job) >= 12)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from weft.workspace.keeper import turn
 from weft.workspace.tasks import RUNNER
+from weft.workspace.turns import turn
 
 PATIENCE_S = 60
 

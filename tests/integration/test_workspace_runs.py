@@ -78,9 +78,11 @@ def test_finished_sessions_stay_readable_and_nothing_runs_in_them(at: Desk) -> N
 
 def test_cleanup_closes_the_sessions_of_complete_tasks_only(at: Desk) -> None:
     here = at.folder("exp", cleanup_on_complete=True)
-    here.configs(a="sleep 1", b="sleep 1; exit 1")
+    wait = "while ! test -e go; do sleep 0.05; done; "
+    here.configs(a=wait, b=wait + "exit 1")
     here.weft("start")
     until(lambda: {"exp_a_gpu0", "exp_b_gpu1"} <= set(at.sessions()))
+    (here.home / "go").touch()
     assert here.until_over() == {"a": "done", "b": "failed"}
     until(lambda: "exp_a_gpu0" not in at.sessions())
     assert "exp_b_gpu1" in at.sessions()

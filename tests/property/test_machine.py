@@ -22,6 +22,7 @@ from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
+    Closed,
     Decision,
     Edited,
     Event,
@@ -32,6 +33,7 @@ from weft.model import (
     Measured,
     NodeJoined,
     NodeLost,
+    Opened,
     Paused,
     Profile,
     Progressed,
@@ -144,6 +146,15 @@ class Anything(RuleBasedStateMachine):
         free = Unblocked(self.rig.now, node, gpu, why)
         self.tell(free if ends else Blocked(self.rig.now, node, gpu, why, memory_mb))
 
+    @rule(index=st.integers(0, 2), why=st.sampled_from(["Drained", "ReqNodeNotAvail"]), ends=st.booleans())
+    def close(self, index: int, why: str, ends: bool) -> None:
+        node, now = NODES[index].id, self.rig.now
+        before = {job.id for job in self.rig.state.active.values()}
+        self.tell(Opened(now, node, why) if ends else Closed(now, node, why, "told to"))
+        if not ends:
+            new = [job for job in self.rig.state.active.values() if job.id not in before]
+            assert not any(place == node for job in new for place, _ in job.slots), "started on a closed node"
+
     @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
     def measured(self, index: int, memory_mb: int) -> None:
         if (job := self.pick(index)) is not None:
@@ -152,13 +163,14 @@ class Anything(RuleBasedStateMachine):
             self.tell(Measured(self.rig.now, job, self.rig.job(job).run, min(memory_mb, least)))
 
     @rule(index=which, how=st.sampled_from(["done", "failed", "stopped", "lost", "requeued"]),
-          stale=st.sampled_from([0, 0, 0, 1]), why=st.sampled_from(["", "", "oom", "timeout"]))  # fmt: skip
-    def exit(self, index: int, how: str, stale: int, why: str) -> None:
+          stale=st.sampled_from([0, 0, 0, 1]), why=st.sampled_from(["", "", "oom", "timeout"]),
+          delay_s=st.sampled_from([0.0, 0.0, 3.0, 1000.0]))  # fmt: skip
+    def exit(self, index: int, how: str, stale: int, why: str, delay_s: float) -> None:
         """A run ends, as it may at any time; or news of an old run comes late."""
         if (job := self.pick(index)) is not None:
             run = self.rig.job(job).run - stale
             before = snapshot(self.rig.state)["jobs"][job]
-            self.tell(Exited(self.rig.now, job, run, how, why=why))  # type: ignore[arg-type]
+            self.tell(Exited(self.rig.now, job, run, how, why=why, delay_s=delay_s))  # type: ignore[arg-type]
             if stale:
                 assert self.rig.job(job).run >= before["run"]
 
@@ -232,7 +244,7 @@ class Compacted(Rig):
 
     def tell(self, *events: Event) -> list[Decision]:
         twin = self.fresh()
-        twin.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+        twin.replay([*compact(self.state), Alarm(self.state.now, self.scheduler.alarm)])
         settled = not self.state.stepped
         assert snapshot(twin.state) == snapshot(self.state)
         decisions = super().tell(*events)
@@ -240,6 +252,18 @@ class Compacted(Rig):
             assert list(twin.step(*events)) == decisions
             assert snapshot(twin.state) == snapshot(self.state)
         return decisions
+
+
+class Shortened(Rig):
+    """Its journal is made shorter before every step, and it starts again from that."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        if not self.state.stepped:
+            again = self.fresh()
+            again.replay([*compact(self.state), Alarm(self.state.now, self.alarm)])
+            assert snapshot(again.state) == snapshot(self.state)
+            self.scheduler = again
+        return super().tell(*events)
 
 
 class Doubled(Rig):
@@ -272,6 +296,12 @@ def test_a_restart_changes_nothing(policy: str) -> None:
 @pytest.mark.parametrize("policy", FORGETFUL)
 def test_a_snapshot_changes_nothing(policy: str) -> None:
     run(lambda: Compacted(policy))
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in FORGETFUL])
+def test_whoever_remembers_goes_on_from_a_snapshot(policy: str) -> None:
+    """With less to go by, but soundly."""
+    run(lambda: Shortened(policy))
 
 
 @pytest.mark.parametrize("policy", KEYED)

@@ -138,7 +138,7 @@ def test_arrays(weft: Weft) -> None:
     held = weft.json("submit", "--array", "0-9%1", "--hold", "--", "true")
     assert len(held["ids"]) == 10
     assert held["jobs"][0]["tasks"] == held["ids"]
-    assert {weft.show(each)["state"] for each in held["ids"]} == {"H", "PD"}
+    assert {weft.show(each)["state"] for each in held["ids"]} == {"H"}
 
 
 def test_retries_and_requeue(weft: Weft) -> None:

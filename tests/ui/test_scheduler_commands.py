@@ -75,12 +75,16 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
     pid = weft.site.pid()
     assert weft("up").err == "", "nothing to change"
     assert weft.site.pid() == pid
-    out, err = weft("up", "--policy", "fifo", "--idle", "0", "--foreign", "share")
+    out, err = weft(
+        "up", "--policy", "fifo", "--idle", "0", "--foreign", "share", "--max-preemptions", "3", "--keep", "7d"
+    )
     assert (err, out.split()[-1]) == ("weft: started again, set up anew; running jobs go on\n", "fifo")
     assert weft.site.pid() != pid
     found = weft.json("doctor")
     assert (found["policy"], found["idle_s"], found["jobs"]["running"]) == ("fifo", 0, 1)
     assert weft.show(job)["run"] == 1
+    kept = json.loads((weft.site.places.state / "settings.json").read_text())
+    assert (kept["max_preemptions"], kept["keep_s"], kept["idle_s"]) == (3, 7 * 86400.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +100,8 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
         (["--gpus", "0", "--models", "\x1b[31m"], "--models: '\\x1b[31m' is not a list of models"),
         (["--gpus", "driver", "--models", "A"], "--models without --gpus"),
         (["--idle", "never"], "--idle: 'never' is not a duration"),
+        (["--keep", "0"], "--keep: '0' is not a duration"),
+        (["--max-preemptions", "-1"], "--max-preemptions: '-1' is not a whole number"),
         (["--foreign", "kill"], "argument --foreign: invalid choice"),
     ],
 )
@@ -166,3 +172,29 @@ def test_doctor_can_be_pasted(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> No
     assert found["state_dir"] == "~/s/weft"
     text = json.dumps(found) + weft("doctor").out
     assert not [word for word in ("geheim", "verborgen", "sleep", os.environ["HOME"]) if word in text]
+
+
+def test_doctor_looks_at_the_journal_with_and_without_a_scheduler(weft: Weft) -> None:
+    weft("run", "--", "true")
+    journal = weft.json("doctor")["journal"]
+    assert journal["check"] == "ok"
+    assert (journal["facts"] > 0, journal["bytes"] > 0, journal["wal_bytes"] > 0) == (True, True, True)
+    weft("down")
+    found = weft.json("doctor")
+    assert found["journal"]["check"] == "ok"
+    assert (found["pid"], len(found["gpus"]), found["gpus_from"]) == (None, 2, "declared")
+    assert found["enforced"]
+    assert found["advisory"]
+
+
+def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
+    weft("run", "--", "true")
+    weft("down")
+    database = weft.site.places.database
+    body = bytearray(database.read_bytes())
+    body[4096:8192] = bytes(4096)
+    database.write_bytes(body)
+    found = weft.json("doctor", code=1)
+    (problem,) = found["problems"]
+    assert "is damaged: " in problem
+    assert found["journal"]["check"] != "ok"

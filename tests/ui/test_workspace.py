@@ -57,9 +57,8 @@ def test_what_is_wrong_is_told_with_file_and_line(capsys: Capture, here: Path) -
     assert "there is no scheduler_config.yml in" in fails(capsys, "workspace", "status")
     (here / "scheduler_config.yml").write_text("task_name: exp\nmax_job_per_gpu: 3\n")
     said = fails(capsys, "workspace", "status")
-    assert (
-        f"{here}/scheduler_config.yml:2: unknown key of the config 'max_job_per_gpu'\n  known: max_jobs_per_gpu" in said
-    )
+    assert f"{here}/scheduler_config.yml:2: unknown key of the config 'max_job_per_gpu'\n" in said
+    assert "\n  the nearest is max_jobs_per_gpu;" in said
     said = fails(capsys, "workspace", "config", "--json")
     assert json.loads(said)["error"]["code"] == "unknown-name"
     assert "there is no other.yml in" in fails(capsys, "workspace", "--config", "other.yml", "config")

@@ -8,8 +8,9 @@ from typing import Any
 
 from weft.core.floor import Floor
 from weft.core.job import JobState
+from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
-from weft.core.scratch import Scratch, node_for_cpus, pinned_slots
+from weft.core.scratch import fits_empty
 from weft.core.shapes import Shape, memory_needed
 from weft.core.state import State
 from weft.core.walk import Walk
@@ -40,6 +41,8 @@ class Unblock:
     jobs: tuple[JobId, ...]
     nodes: tuple[str, ...]
     in_s: float | None
+    preempted: tuple[JobId, ...] = ()
+    """Those of them that may be preempted for it before they end by themselves."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,11 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(job),))
+        return Explanation(job.id, now, job.status, (_gate(job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
-    reasons = tuple(_reasons(scheduler, job, ahead))
+    reasons = tuple(_reasons(scheduler, job, ahead, now))
     short = any(reason.code == "Resources" for reason in reasons)
     return Explanation(
         job.id,
@@ -100,10 +103,14 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(job: JobState) -> Reason:
+def _gate(job: JobState, now: Seconds) -> Reason:
     if job.behind:
         return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
-    return Reason("JobArrayTaskLimit", f"{job.job.batch_limit} of {job.job.batch} at a time")
+    if job.begin_at is not None:
+        code = "" if job.code is None else f" with code {job.code}"
+        in_s = max(job.begin_at - now, 0.0)
+        return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
+    return Reason("JobArrayTaskLimit", f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
 
 
 def _whereabouts(job: JobState) -> Reason:
@@ -122,7 +129,7 @@ def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
     return order[: order.index(job)]
 
 
-def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iterator[Reason]:
+def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Seconds) -> Iterator[Reason]:
     state, shape = scheduler.state, job.shape
     impossible = _impossible(scheduler, shape)
     if impossible is not None:
@@ -134,12 +141,13 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState]) -> Iter
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
         yield from _occupied(state)
+        yield from _closed(state)
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
         yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
-        yield Reason("PolicyHold", f"the policy plans next at {due:.0f} s")
+        yield Reason("PolicyHold", f"the policy plans next in {max(due - now, 0.0):.0f} s")
     elif fits and not ahead:
         yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
 
@@ -155,12 +163,25 @@ def _occupied(state: State) -> Iterator[Reason]:
         yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
 
 
+def _closed(state: State) -> Iterator[Reason]:
+    """Nodes that are there and on which nothing new is started, by the reason."""
+    found: dict[str, list[str]] = {}
+    for (node, why), closure in state.closed.items():
+        if state.floor.by_id[node].alive:
+            found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
+    for why, where in found.items():
+        more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
+        yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
+
+
 def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
     """Why no living node could ever hold it, were it empty."""
     floor = scheduler.state.floor
-    if _fits_empty(scheduler, shape):
+    if fits_empty(scheduler.state, scheduler.placement, shape):
         return None
     living = [room for room in floor.rooms if room.alive]
+    if not floor.rooms:
+        return Reason("ReqNodeNotAvail", "no node has joined yet")
     if len(living) < len(floor.rooms):
         lost = ", ".join(room.node.id for room in floor.rooms if not room.alive)
         return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
@@ -175,15 +196,6 @@ def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
     return Reason(
         "ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)} such, or not together"
     )
-
-
-def _fits_empty(scheduler: Scheduler, shape: Shape) -> bool:
-    scratch = Scratch(scheduler.state, scheduler.placement)
-    if shape.family.where.pinned:
-        return pinned_slots(scratch.floor(), shape) is not None
-    if not shape.gpus:
-        return node_for_cpus(scratch.floor(), shape) is not None
-    return scratch.seat(shape) is not None
 
 
 def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:
@@ -207,21 +219,35 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    soonest = sorted((run for run in state.active.values() if not run.leaving), key=lambda run: run.ends_in(now))
+    gone_in = {run.id: _gone_in(scheduler, job, run, now) for run in state.active.values() if not run.leaving}
+    soonest = sorted((state.active[run] for run in gone_in), key=lambda run: gone_in[run.id])
     walk = Walk(state, scheduler.placement, _nothing)
     clearing = walk.clear(shape, iter(soonest))
     if clearing.parts is None:
         return None
     runs = walk.spare(shape, clearing)
-    in_s = max((run.ends_in(now) for run in runs), default=0.0)
+    in_s = max((gone_in[run.id] for run in runs), default=0.0)
+    preempted = tuple(run.id for run in runs if gone_in[run.id] < run.ends_in(now))
     nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
-    return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s)
+    return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s, preempted)
+
+
+def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
+    """When a run ends, or may be preempted for this job, whichever comes first."""
+    policy, order = scheduler.policy, scheduler.order
+    ends_in = run.ends_in(now)
+    if not policy.preempts or isinstance(policy, Replanner):
+        return ends_in
+    if (order.key(run, now), run.stamp) <= (order.key(job, now), job.stamp):
+        return ends_in
+    return min(ends_in, max(scheduler.protection.until(run) - now, 0.0))
 
 
 def _when(unblock: Unblock) -> str:
     if not unblock.jobs:
         return "now"
-    ends = f"once {', '.join(unblock.jobs[:SHOWN])} {'has' if len(unblock.jobs) == 1 else 'have'} ended"
+    done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
+    ends = f"once {', '.join(unblock.jobs[:SHOWN])} {done}"
     return ends if unblock.in_s is None else f"{ends}, in about {unblock.in_s:.0f} s"
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from weft.core.changes import Changes
 from weft.core.crowd import Crowd
 from weft.core.free import Free, members
-from weft.core.room import Holder, Occupant, Room
+from weft.core.room import Closure, Holder, Occupant, Room
 from weft.core.shapes import Family, Shape
 from weft.model import Node, NodeId, Slots
 
@@ -35,6 +35,8 @@ class Floor:
         """How many GPUs have memory taken by others."""
         self.node_sizes: Counter[int] = Counter()
         """How many living nodes there are with so many GPUs."""
+        self.topology = 0
+        """Rises when nodes come or go."""
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
         self._sizes: dict[Family | Shape, list[int]] = {}
@@ -200,6 +202,22 @@ class Floor:
         if all(holder.leaving for holder in holders):
             self.soon.change(room.index, 1)
 
+    def close(self, room: Room, closure: Closure, why: str) -> None:
+        """Nobody new comes to this node."""
+        self.changes.note(room.index)
+        room.closures += 1
+        for gpu in range(len(room.node.gpus)):
+            closure.occupants.append(Occupant(room.node.id, gpu, why, None, closure.detail))
+            self.occupy(closure.occupants[-1])
+
+    def open(self, room: Room, closure: Closure) -> None:
+        """What `close` did no longer holds."""
+        self.changes.note(room.index)
+        room.closures -= 1
+        for occupant in closure.occupants:
+            self.free(occupant)
+        closure.occupants.clear()
+
     def largest_memory_mb(self) -> int:
         """Of any GPU of the living nodes."""
         return max((gpu.memory_mb for room in self.rooms if room.alive for gpu in room.node.gpus), default=0)
@@ -257,6 +275,7 @@ class Floor:
             free.crowd = Crowd(self.rooms, self.changes, soon=free.soon)
 
     def _topology_changed(self) -> None:
+        self.topology += 1
         self._masks.clear()
         self._sizes.clear()
         self._counted.clear()

@@ -1,15 +1,21 @@
-"""Jobs that may not wait yet: some other job, or all of a batch, must be done first, or their batch has enough going.
+"""Jobs that may not wait yet: some other job, or all of a batch, must be done first, their batch has enough going, or
+it is too soon to try again.
 
-A gate opens by itself: when the last job that one comes after is done, or when another of its batch has ended.
+A gate opens by itself: when the last job that one comes after is done, when another of its batch has ended or is
+held, or when the time has come. Who is held takes no place in its batch: once released, it stands in line again, by
+its turn.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Final
 
 from weft.core.job import ENDED, JobState
-from weft.model import JobId
+from weft.model import JobId, Seconds
+
+NEVER: Final = float("inf")
 
 
 class Gates:
@@ -23,8 +29,12 @@ class Gates:
         """How many of these have ended."""
         self._going: dict[str, dict[JobId, None]] = {}
         """Of each batch, those that wait or run."""
-        self._queued: dict[str, deque[JobId]] = {}
-        """Of each batch, those that must wait for one of these to end."""
+        self._queued: dict[str, list[tuple[int, JobId]]] = {}
+        """Of each batch, a heap of those that must wait for one of these to end, and of some that no longer do."""
+        self._later: list[tuple[Seconds, JobId]] = []
+        """A heap of those that must wait for a time to come, and of some that no longer do."""
+        self.opens_at: Seconds = NEVER
+        """No gate opens by the clock before this."""
 
     def meet(self, job: JobState) -> None:
         """A job that is new here, or was here before."""
@@ -46,19 +56,22 @@ class Gates:
             if self._is_undone(other) and other != job.job.batch:
                 self._followers.setdefault(other, {})[job.id] = None
                 job.behind[other] = None
-        return not job.behind and self._join_batch(job)
+        return not job.behind and self.join_batch(job)
 
     def recall(self, job: JobState) -> None:
         """A job that was here before: it stands where it stood."""
         self.meet(job)
         for other in job.behind:
             self._followers.setdefault(other, {})[job.id] = None
+        delayed = _is_delayed(job)
+        if delayed:
+            self.delay(job)
         batch = job.job.batch
         if not batch or not job.job.batch_limit or job.behind or job.status in ENDED:
             return
-        if job.status == "blocked":
-            self._queued.setdefault(batch, deque()).append(job.id)
-        else:
+        if job.status == "blocked" and not delayed:
+            self._line_up(job)
+        elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
 
     def matters(self, job: JobId) -> bool:
@@ -85,7 +98,7 @@ class Gates:
             if not followers:
                 self._followers.pop(other, None)
         job.behind.clear()
-        yield from self._next_of_batch(job)
+        yield from self.step_aside(job)
         if job.status not in ENDED:
             return
         done, batch = job.status == "done", job.job.batch
@@ -102,36 +115,75 @@ class Gates:
             follower = self._jobs[name]
             if done:
                 del follower.behind[other]
-                if not follower.behind and self._join_batch(follower):
+                if not follower.behind and self.join_batch(follower):
                     yield follower
             elif follower.status not in ENDED:
                 yield follower
 
-    def _join_batch(self, job: JobState) -> bool:
+    def join_batch(self, job: JobState) -> bool:
+        """Whether its batch has a place for it; else it stands in line. Who is held needs none."""
         batch, limit = job.job.batch, job.job.batch_limit
-        if not batch or not limit:
+        if not batch or not limit or job.holding:
             return True
         going = self._going.setdefault(batch, {})
         if len(going) < limit:
             going[job.id] = None
             return True
-        self._queued.setdefault(batch, deque()).append(job.id)
+        self._line_up(job)
         return False
 
-    def _next_of_batch(self, job: JobState) -> Iterator[JobState]:
-        batch = job.job.batch
-        queued = self._queued.get(batch)
-        if queued and job.id in queued:
-            queued.remove(job.id)
-        going = self._going.get(batch)
+    def _line_up(self, job: JobState) -> None:
+        heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
+
+    def step_aside(self, job: JobState) -> Iterator[JobState]:
+        """It no longer needs its place in its batch: who has it now."""
+        going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
             return
+        queued = self._queued.get(job.job.batch)
         while queued:
-            follower = self._jobs.get(queued.popleft())
-            if follower is not None and follower.status not in ENDED:
+            follower = self._jobs.get(heappop(queued)[1])
+            if follower is not None and _is_in_line(follower):
                 going[follower.id] = None
                 yield follower
                 return
+
+    # ---- the clock
+
+    def delay(self, job: JobState) -> None:
+        """It keeps its place in its batch: what it lacks now, others of the batch would lack too."""
+        assert job.begin_at is not None
+        heappush(self._later, (job.begin_at, job.id))
+        self.opens_at = min(self.opens_at, job.begin_at)
+
+    def next_opening(self) -> Seconds | None:
+        """When the clock opens the next gate."""
+        while self._later and self._delayed(*self._later[0]) is None:
+            heappop(self._later)
+        self.opens_at = self._later[0][0] if self._later else NEVER
+        return self._later[0][0] if self._later else None
+
+    def come(self, now: Seconds) -> Iterator[JobState]:
+        """Those whose time has come."""
+        while self._later and self._later[0][0] <= now:
+            job = self._delayed(*heappop(self._later))
+            if job is not None:
+                job.begin_at = None
+                yield job
+        self.next_opening()
+
+    def _delayed(self, begin_at: Seconds, name: JobId) -> JobState | None:
+        job = self._jobs.get(name)
+        return job if job is not None and job.begin_at == begin_at and _is_delayed(job) else None
+
+
+def _is_delayed(job: JobState) -> bool:
+    return job.status == "blocked" and job.begin_at is not None
+
+
+def _is_in_line(job: JobState) -> bool:
+    """Whether only its batch keeps it."""
+    return job.status == "blocked" and not job.behind and job.begin_at is None
 
 
 def _count(counts: dict[str, int], batch: str, change: int) -> None:

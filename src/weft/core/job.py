@@ -15,10 +15,11 @@ ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 class JobState:
     __slots__ = (
-        "alone", "attained_s", "behind", "cancelling", "code", "ended_at", "failures", "first_start", "holding", "id",
-        "job", "key", "leaving", "lost", "mark", "measured_mb", "moves", "placed", "preemptions", "rate", "remaining_s",
-        "requeues", "reserved", "run", "seat", "seq", "shape", "share", "slots", "stamp", "started_at", "status",
-        "stepped_at", "stop_why", "submitted_at", "waiting_since", "weave", "why",
+        "alone", "attained_s", "begin_at", "behind", "cancelling", "code", "delays", "ended_at", "failures",
+        "first_start", "holding", "id", "job", "key", "leaving", "lost", "mark", "measured_mb", "moves",
+        "placed", "preemptions", "rate", "remaining_s", "requeues", "reserved", "run", "seat", "seq", "shape",
+        "share", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
+        "waiting_since", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -49,6 +50,10 @@ class JobState:
         self.rate = 0.0
         """Solo seconds of work per second, while running."""
         self.preemptions = self.failures = self.moves = self.requeues = 0
+        self.delays = 0
+        """How many of its last runs, one after the other, asked for the next to wait."""
+        self.begin_at: Seconds | None = None
+        """Its next run is not to start before this."""
         self.code: int | None = None
         """What its last run exited with."""
         self.why = ""

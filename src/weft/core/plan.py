@@ -53,7 +53,7 @@ def walk_keys(walk: Walk, order: Order, reach: Reach) -> None:
                 continue
             if policy.preempts and shape.gpus and _make_room(walk, order, reach, shape, key, stamp):
                 continue
-        if not policy.backfill:
+        if not policy.backfill and not reach.impossible(shape, walk.placement):
             reach.block(job)
             return
         heads.fail(shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from weft.core.free import Free
 from weft.core.shapes import Shape
@@ -80,6 +80,8 @@ class Policy:
     backfill: bool = False
     """Whether those behind a job that does not fit may go ahead of it. Where nobody can be stopped for it later, only
     those who do not delay it: the first that does not fit gets a reservation (EASY)."""
+    weaves: ClassVar[bool] = False
+    """Whether it interleaves jobs on one set of GPUs: that takes jobs that were made for it."""
     oversubscription: float = 1.0
     """The sum of limits that one GPU may carry."""
     placement: str = "packed"

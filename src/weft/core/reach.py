@@ -14,7 +14,9 @@ from math import inf
 from weft.core.free import Free, members
 from weft.core.job import JobState
 from weft.core.order import KEY_ROUNDING, Order
+from weft.core.ports import Placement
 from weft.core.room import Room
+from weft.core.scratch import fits_empty
 from weft.core.shapes import Shape
 from weft.core.state import State
 
@@ -43,6 +45,9 @@ class Reach:
         self._blocked: tuple[JobState, int] | None = None
         """Who held up all others when last looked at, and the floor's version then."""
 
+        self._impossible: dict[Shape, bool] = {}
+        self._impossible_at = -1
+
     def block(self, job: JobState) -> None:
         """Nobody starts before this job, and it does not fit."""
         self._blocked = job, self._state.floor.changes.version
@@ -53,6 +58,17 @@ class Reach:
             return False
         job, version = self._blocked
         return job.status == "waiting" and version == self._state.floor.changes.version
+
+    def impossible(self, shape: Shape, placement: Placement) -> bool:
+        """Whether the nodes there are could not hold it even if they were empty. It waits for others to join."""
+        topology = self._state.floor.topology
+        if self._impossible_at != topology:
+            self._impossible.clear()
+            self._impossible_at = topology
+        found = self._impossible.get(shape)
+        if found is None:
+            found = self._impossible[shape] = not fits_empty(self._state, placement, shape)
+        return found
 
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
         """Whether it is known that no room can be made for a waiting job of this shape and key."""

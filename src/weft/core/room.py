@@ -41,12 +41,20 @@ class Occupant:
     weave: tuple[JobId, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
+class Closure:
+    """Why nothing new is started on a node, and what keeps its GPUs meanwhile."""
+
+    detail: str
+    occupants: list[Occupant] = field(default_factory=list)
+
+
 class Room:
     """One node's GPUs and their holders."""
 
     __slots__ = (
-        "_oversubscription", "alive", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders", "index",
-        "node", "occupants", "ram_leaving", "ram_used",
+        "_oversubscription", "alive", "closures", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders",
+        "index", "node", "occupants", "ram_leaving", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
@@ -56,6 +64,8 @@ class Room:
         """Runs without GPUs."""
         self.occupants: list[Occupant] = []
         """What keeps whole GPUs."""
+        self.closures = 0
+        """For how many reasons nothing new is started here."""
         self.foreign_mb: dict[int, int] = {}
         """Memory of each GPU that others have taken."""
         self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
@@ -128,6 +138,8 @@ class Room:
     def seats_cpus(self, shape: Shape) -> bool:
         """Whether a job without GPUs finds the CPUs and RAM it needs here."""
         family, node = shape.family, self.node
+        if self.closures or not set(family.where.labels) <= set(node.labels):
+            return False
         return (not node.cpus or node.cpus - self.cpus_used >= family.cpus) and (
             not node.ram_mb or node.ram_mb - self.ram_used >= family.ram_mb
         )

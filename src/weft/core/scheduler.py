@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
+from weft.core.gates import NEVER
 from weft.core.job import JobState
 from weft.core.order import UNPROTECTED, Order, Protection, Resorted
 from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
@@ -23,7 +24,7 @@ class Scheduler:
 
     With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
     without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
-    `protection` says which runs are not preempted.
+    `protection` says which runs are not preempted. `interval_s` makes rounds: so long nothing is planned after a plan.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Scheduler:
         if interval_s is None:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
+        self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
         self._target: list[Seat] = []
         self.alarm: Seconds | None = None
         """When it wants to be woken."""
@@ -78,7 +80,7 @@ class Scheduler:
         if self.protection is not UNPROTECTED:
             self._unprotect()
         self._plan()
-        if self._steps or self._interval_s or self.protection is not UNPROTECTED:
+        if self._wakes or self.state.gates.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
 
@@ -156,9 +158,14 @@ class Scheduler:
         if state.paused or not (state.news or state.vacated):
             return
         if self._walks:
+            if self._interval_s and state.now < state.planned_at + self._interval_s:
+                state.news = True  # for the next round
+                return
             self._drain()
             state.news = state.vacated = False
             walk_keys(self._walk, self.order, self._reach)
+            if self._interval_s:
+                self._decide(Planned(state.now))
             return
         planned = state.news and state.now >= state.planned_at + self._interval_s
         if planned:
@@ -198,21 +205,33 @@ class Scheduler:
         self._drain()
         return self.order.best_first()
 
+    def plan_at_once(self) -> None:
+        """Where it plans at intervals: with the next event, however long ago the last plan was."""
+        self.state.planned_at = float("-inf")
+
     def next_plan_at(self) -> Seconds | None:
-        """When it plans next, where it waits for that."""
-        return self.state.planned_at + self._interval_s if self._interval_s and self.state.news else None
+        """When it plans next, where it waits for that. While nothing may be started, it waits for something else."""
+        state = self.state
+        if not self._interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
+            return None
+        return state.planned_at + self._interval_s
 
     def _set_alarm(self) -> None:
-        """One alarm: when the next key steps, or the next plan is due."""
+        """One alarm: when the next key steps, the next plan is due, or the next job may be tried again."""
         due: Seconds | None = None
         if self._steps:
             self._drain()
             due = self.order.next_step()
-        if self._interval_s and self.state.news:
-            due = self.next_plan_at()
+        if (plan_at := self.next_plan_at()) is not None:
+            due = plan_at
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
-            due = ends if due is None or (ends is not None and ends < due) else due
+            due = _sooner(due, ends)
+        due = _sooner(due, self.state.gates.next_opening())
         if due != self.alarm:
             self.alarm = due
             self._decide(Alarm(self.state.now, due))
+
+
+def _sooner(one: Seconds | None, other: Seconds | None) -> Seconds | None:
+    return one if other is None or (one is not None and one <= other) else other

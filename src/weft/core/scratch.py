@@ -127,6 +127,14 @@ def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
     return None
 
 
+def fits_empty(state: State, placement: Placement, shape: Shape) -> bool:
+    """Whether the living nodes could hold it with nobody on them."""
+    scratch = Scratch(state, placement)
+    if shape.family.where.pinned:
+        return pinned_slots(scratch.floor(), shape) is not None
+    return scratch.seat(shape) is not None
+
+
 def _chooser(placement: Placement) -> Callable[[Room, int, Shape], tuple[int, ...] | None] | None:
     """A placement's own way to pick a node's GPUs, held to those that fit."""
     pick = getattr(placement, "pick", None)

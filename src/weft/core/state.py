@@ -18,12 +18,13 @@ from weft.core.floor import Floor
 from weft.core.folds import jobs, nodes, plans, runs, snapshots
 from weft.core.gates import Gates
 from weft.core.job import ACTIVE, ENDED, JobState, Status
-from weft.core.room import Occupant
+from weft.core.room import Closure, Occupant
 from weft.core.shapes import Shape
 from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
+    Closed,
     Edited,
     Exited,
     Fact,
@@ -34,6 +35,8 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
+    Opened,
+    Operated,
     Paused,
     Planned,
     Progressed,
@@ -57,11 +60,12 @@ RECENT: Final = 1000
 """How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
+    Closed: nodes.closed, Opened: nodes.opened,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
-    Exited: runs.exited, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped, Planned: plans.planned,
-    Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
+    Exited: runs.exited, Operated: plans.operated, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped,
+    Planned: plans.planned, Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
 }  # fmt: skip
 
 
@@ -77,6 +81,8 @@ class State:
         self.floor = Floor(oversubscription)
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
         """What keeps GPUs from being used, by node, GPU and reason."""
+        self.closed: dict[tuple[NodeId, str], Closure] = {}
+        """What keeps whole nodes from being used, by node and reason; also of nodes that are not there."""
         self.gpus = 0
         """GPUs of the living nodes."""
         self.highest_id = 0
@@ -104,6 +110,8 @@ class State:
             self.now = fact.at
             if self.stepped:
                 self._settle()
+            if fact.at >= self.gates.opens_at:
+                self._begin()
         return FOLDS[type(fact)](self, fact)
 
     def running(self, job_id: JobId, run: int) -> JobState | None:
@@ -142,6 +150,12 @@ class State:
                 self.touched[job.id] = job
         self.stepped.clear()
 
+    def _begin(self) -> None:
+        """Those whose time has come may wait for GPUs."""
+        for job in self.gates.come(self.now):
+            self.open(job)
+            self.news = True
+
     def count_id(self, job: JobId) -> None:
         """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
         number = job.partition("_")[0]
@@ -162,9 +176,12 @@ class State:
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
         job.status = "held" if job.holding else "waiting"
+        self.touched[job.id] = job
         if not job.holding:
             self.waiting[job.id] = job
-        self.touched[job.id] = job
+            return
+        for follower in self.gates.step_aside(job):
+            self.open(follower)
 
     def put_back(self, job: JobState, how: str, at: Seconds) -> None:
         """The run is over and the job waits for its next."""
@@ -179,7 +196,12 @@ class State:
             self.end(job, "cancelled", at)
             return
         job.waiting_since = at
-        self.open(job)
+        if job.begin_at is None:
+            self.open(job)
+        else:
+            job.status = "blocked"
+            self.touched[job.id] = job
+            self.gates.delay(job)
 
     def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
         """It ends, and with it those who come after it if it is not done."""

@@ -15,7 +15,7 @@ SHORTEST_REST_S = 1.0
 """A job about to end would make the blocking index anything."""
 
 UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, Stepped, Wake})
-"""The scheduler's own notes change no figure."""
+"""The scheduler's own notes change no figure, unless the time has come for somebody to wait."""
 
 
 class _Track(Holder):
@@ -54,7 +54,7 @@ class Tally:
         state = self._state
         touched = state.touched
         for fact in facts:
-            if type(fact) in UNCOUNTED:
+            if type(fact) in UNCOUNTED and fact.at < state.gates.opens_at:
                 continue
             if fact.at > state.now:
                 self._advance(fact.at)

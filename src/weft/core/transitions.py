@@ -17,7 +17,7 @@ TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
     "Start": {"waiting": "starting"},
     "Started": {"starting": "running"},
     "Stop": {"starting": "stopping", "running": "stopping"},
-    "Held": {"waiting": "held"},
+    "Held": {"waiting": "held", "blocked": "held"},
     "Released": {"held": "waiting"},
     "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},
     "done": {"starting": "done", "running": "done", "stopping": "done"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,6 +75,17 @@ class SqliteJournal:
         with self._explained("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()
         return int(row[0]) if row else 0
+
+    @property
+    def name(self) -> str:
+        """Of this journal alone, made when it was first asked for: numbers of jobs mean something only within one."""
+        with self._explained("read"):
+            row = self._db.execute("SELECT value FROM meta WHERE key = 'name'").fetchone()
+        if row is None:
+            row = (secrets.token_hex(8),)
+            with self._explained("write to"), self._transaction():
+                self._db.execute("INSERT INTO meta VALUES ('name', ?)", row)
+        return str(row[0])
 
     @property
     def snapshot_size(self) -> int:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 Act = Literal["warn", "term", "kill"]
 """Warn: preempt file, and SIGTERM to the leader alone. Term: SIGTERM to the whole tree. Kill: SIGKILL to it."""
 
-WARNED: Final = frozenset({"preempted", "moved"})
+WARNED: Final = frozenset({"preempted", "moved", "lease-ended"})
 """Reasons for which a run may first save its work; for others the whole tree is told at once."""
 NO_FILE: Final[dict[Act, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
 """What a stop that could not be written down says of its reason."""

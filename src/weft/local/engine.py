@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.errors import InputError
-from weft.local import bell, files, recovery
+from weft.local import bell, files, ports, recovery
 from weft.local.ending import act_for
-from weft.local.environment import environment
+from weft.local.environment import environment, gang_of
+from weft.local.gang import command, hostfile
 from weft.local.identity import Identity, boot_id, is_alive, send
 from weft.local.link import StarterLink, forget_spooled
 from weft.local.order import RunOrder, is_plain
@@ -305,6 +307,8 @@ class LocalEngine:
         task.add_done_callback(self._tasks.discard)
 
     def _encode(self, order: RunOrder, token: str) -> bytes:
+        gang = order.gang or gang_of(order, self.node, ports.find_free() if order.per_gpu else 0)
+        env = environment(order, self.node, self._jobs_dir, token, time.time(), gang)
         return files.to_json(
             {
                 "job": order.job,
@@ -312,8 +316,9 @@ class LocalEngine:
                 "token": token,
                 "dir": files.run_dir(self._jobs_dir, order.job, order.run),
                 "bell_dir": self._runtime_dir,
-                "argv": order.argv,
-                "env": environment(order, self.node, self._jobs_dir, token, time.time()),
+                "argv": command(order.argv, gang, order.per_gpu, sys.executable),
+                "env": env,
+                "hostfile": hostfile(gang) if "WEFT_HOSTFILE" in env else "",
                 "chdir": order.chdir,
                 "umask": order.umask,
                 "time_limit_s": order.time_limit_s,
@@ -321,6 +326,7 @@ class LocalEngine:
                 "preempt_grace_s": order.preempt_grace_s,
                 "log_cap_bytes": order.log_cap_bytes,
                 "params": dict(order.params),
+                "lease": order.lease,
             }
         )
 

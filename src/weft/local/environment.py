@@ -7,13 +7,22 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.local import files
+from weft.local.gang import Gang, Member, variables
 from weft.local.order import RunOrder
 from weft.model import NodeId
 
+ALONE: Final = "127.0.0.1"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_]")
 
 
-def environment(order: RunOrder, node: NodeId, jobs_dir: str, token: str, now: float) -> dict[str, str]:
+def gang_of(order: RunOrder, node: NodeId, port: int = 0) -> Gang:
+    """The nodes of a run: this one, unless its order says otherwise."""
+    return order.gang or Gang((Member(node, ALONE, len(order.gpus)),), port=port)
+
+
+def environment(
+    order: RunOrder, node: NodeId, jobs_dir: str, token: str, now: float, gang: Gang | None = None
+) -> dict[str, str]:
     """All variables of a run that starts now."""
     env = dict(order.env)
     folder = files.run_dir(jobs_dir, order.job, order.run)
@@ -24,13 +33,12 @@ def environment(order: RunOrder, node: NodeId, jobs_dir: str, token: str, now: f
         WEFT_RUN_TOKEN=token,
         WEFT_RESTART_COUNT=str(order.restarts),
         WEFT_GPU_IDS=_list(order.gpus),
-        WEFT_NODE_RANK="0",
-        WEFT_NUM_NODES="1",
-        WEFT_NODELIST=node,
         WEFT_CKPT_DIR=f"{jobs_dir}/{order.job}/{files.CHECKPOINTS}",
         WEFT_PREEMPT_FILE=f"{folder}/{files.PREEMPT}",
         WEFT_DONE_FILE=f"{folder}/{files.DONE}",
     )
+    gang, path = gang or gang_of(order, node), f"{folder}/{files.HOSTFILE}"
+    env |= variables(order.argv, gang, order.per_gpu, order.preempt_grace_s, f"{order.job}-{order.run}", path)
     if order.memory_mb:
         env["WEFT_GPU_MEM_LIMIT_MB"] = str(order.memory_mb)
     if order.array_index is not None:

@@ -21,6 +21,7 @@ OLD_LOG: Final = "output.log.1"
 PREEMPT: Final = "preempt"
 DONE: Final = "done"
 PARAMS: Final = "params.json"
+HOSTFILE: Final = "hostfile"
 CHECKPOINTS: Final = "checkpoints"
 BELL: Final = "bell.sock"
 

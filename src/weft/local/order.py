@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.errors import InputError
+from weft.local.gang import Gang
 from weft.model import JobId
 
 LOG_CAP_BYTES: Final = 512 << 20
@@ -47,6 +48,12 @@ class RunOrder:
     """Where the job may report its progress."""
     hide_gpus: bool = True
     """Whether a run without GPUs is kept from seeing any."""
+    gang: Gang | None = None
+    """The nodes that it is started on together; None: this one alone."""
+    per_gpu: bool = False
+    """One process for each GPU, not one for the node."""
+    lease: str = ""
+    """The file that says how long it may go on unless that is said anew; empty: for ever."""
 
     def check(self) -> None:
         """Refuse what could not be handed to a process, or would leave the directory of the run."""

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any, Final
 
-from weft.local import bell, files, launch, oom, tree
+from weft.local import bell, files, launch, lease, oom, tree
 from weft.local.ending import NO_FILE, Act, Ending, act_for
 from weft.local.identity import identify
 from weft.local.logcap import rotate_when_over
@@ -43,7 +43,7 @@ class Shim:
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
         self.why = self.detail = ""
-        self.started_at = self.started = 0.0
+        self.started_at = self.started = self.lease_until = 0.0
 
     def run(self) -> bool:
         """The whole run; whether this process may serve another."""
@@ -66,8 +66,8 @@ class Shim:
 
     def _keep(self) -> None:
         stop = self._stop_request()
-        if stop is not None:
-            self.why = stop[0]
+        if stop is not None or self._lease_has_ended():
+            self.why = stop[0] if stop is not None else lease.ENDED
             return
         try:
             self._start()
@@ -97,6 +97,8 @@ class Shim:
             files.write_new(files.SPEC, self.raw)
             if self.order["params"]:
                 files.write_new(files.PARAMS, files.to_json(self.order["params"]))
+            if self.order["hostfile"]:
+                files.write_new(files.HOSTFILE, self.order["hostfile"].encode())
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"../{files.CHECKPOINTS}", 0o700)
             self.log = os.open(files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -138,20 +140,35 @@ class Shim:
         ending = Ending(self.started, order["time_limit_s"], order["grace_s"])
         while self._sleep(0.0):
             pass  # what is left of the run before
-        cap, check_at = order["log_cap_bytes"], self.started + 1.0
+        cap, check_at = order["log_cap_bytes"], self.started + lease.LOOK_S
+        looks = bool(cap or order["lease"])
         self._listen(ending, POKE)
         while not self._reap():
             now = time.monotonic()
             self._do(ending.due(now))
-            if cap and now >= check_at:
-                rotate_when_over(cap)
-                self._listen(ending, POKE)  # a poke may have failed, for want of descriptors
-                check_at = now + 1.0
-            due = [at for at in (ending.next_at(), check_at if cap else None) if at is not None]
+            if looks and now >= check_at:
+                self._look(ending, cap)
+                check_at = now + lease.LOOK_S
+            due = [at for at in (ending.next_at(), check_at if looks else None) if at is not None]
             got = self._sleep(max(0.0, min(due) - now) if due else None)
             if got != signal.SIGCHLD:
                 self._listen(ending, got)
         self.why = ending.why
+
+    def _look(self, ending: Ending, cap: int) -> None:
+        """What is looked at every second."""
+        if cap:
+            rotate_when_over(cap)
+        self._listen(ending, POKE)  # a poke may have failed, for want of descriptors
+        if self._lease_has_ended() and not self._reap():
+            self._do(ending.ask(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn"))))
+
+    def _lease_has_ended(self) -> bool:
+        """The file is read only when what it said last has passed: a lease is never made shorter."""
+        path = self.order["lease"]
+        if path and lease.now() >= self.lease_until:
+            self.lease_until = lease.read(path)
+        return bool(path) and lease.now() >= self.lease_until
 
     def _listen(self, ending: Ending, got: int) -> None:
         act = _HEARD.get(got)

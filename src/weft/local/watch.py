@@ -92,7 +92,8 @@ class GpuWatch:
         self._seen_at: dict[int, Seconds] = {}
         self._owners: dict[int, RunKey] = {}
         self._used = {gpu for gpu, why in self._blocks if why == DIRTY}
-        self._misplaced: set[tuple[RunKey, int]] = set()
+        self.misplaced: set[tuple[RunKey, int]] = set()
+        """Runs with a process on a GPU that they were not given, as of the last look, and which."""
         self._before: set[tuple[int, int]] = set()
         self._doubt = self._had_runs = False
         self._needs = Needs(self._options.warm_up_s)
@@ -109,6 +110,7 @@ class GpuWatch:
             self._owners.update(dict.fromkeys(run.pids, key))
             self._used.update(run.gpus)
         on_gpus: set[tuple[int, int]] = set()
+        strays: list[Misplaced] = []
         for gpu, device in enumerate(self._devices):
             reading = readings.get(device.index)
             notes += self._vanished(at, gpu, device, reading is None)
@@ -119,12 +121,13 @@ class GpuWatch:
             others = [p for p in reading.processes if not self._is_ours(p, runs, bool(here))]
             notes += self._foreign(at, gpu, device, reading, others, bool(here))
             notes += self._dirty(at, gpu, device, reading, others, bool(here))
-            notes += self._strays(at, gpu, reading, runs)
+            strays += self._strays(at, gpu, reading, runs)
+        notes += [stray for stray in strays if ((stray.job, stray.run), stray.gpu) not in self.misplaced]
         notes += self._needs.look(at, self._by_gpu(readings), runs)
         pids = {pid for _, pid in on_gpus}
         self._owners = {pid: key for pid, key in self._owners.items() if key in runs or pid in pids}
         self._before = on_gpus
-        self._misplaced = {(key, gpu) for key, gpu in self._misplaced if key in runs}
+        self.misplaced = {((stray.job, stray.run), stray.gpu) for stray in strays}
         return notes
 
     def _by_gpu(self, readings: Mapping[int, Reading]) -> dict[int, tuple[Device, Reading]]:
@@ -199,15 +202,15 @@ class GpuWatch:
         unseen = reading.used_mb - sum(process.used_mb or 0 for process in reading.processes)
         return unseen if unseen > max(UNSEEN_MB, UNSEEN_SHARE * device.memory_mb) else 0
 
-    def _strays(self, at: Seconds, gpu: int, reading: Reading, runs: Mapping[RunKey, RunOnGpus]) -> list[Note]:
-        notes: list[Note] = []
+    def _strays(self, at: Seconds, gpu: int, reading: Reading, runs: Mapping[RunKey, RunOnGpus]) -> list[Misplaced]:
+        """The first process of each run that has no business on this GPU."""
+        found: dict[RunKey, Misplaced] = {}
         for process in reading.processes:
             key = self._owners.get(process.pid)
             run = runs.get(key) if key else None
-            if key and run and gpu not in run.gpus and (key, gpu) not in self._misplaced:
-                self._misplaced.add((key, gpu))
-                notes.append(Misplaced(at, key[0], key[1], gpu, process.pid))
-        return notes
+            if key and run and gpu not in run.gpus:
+                found.setdefault(key, Misplaced(at, key[0], key[1], gpu, process.pid))
+        return list(found.values())
 
     def _set(self, at: Seconds, gpu: int, why: str, block: _Block | None) -> list[Note]:
         if self._blocks.get((gpu, why)) == block:

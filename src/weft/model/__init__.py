@@ -12,6 +12,7 @@ from weft.model.facts import (
     Alarm,
     Blocked,
     Cancelled,
+    Closed,
     Decision,
     Edited,
     Event,
@@ -22,6 +23,8 @@ from weft.model.facts import (
     Measured,
     NodeJoined,
     NodeLost,
+    Opened,
+    Operated,
     Outcome,
     Past,
     Paused,
@@ -58,9 +61,9 @@ from weft.model.nouns import (
 )
 
 __all__ = [
-    "ANYWHERE", "DECISIONS", "EVENTS", "FACTS", "WHOLE", "Alarm", "Blocked", "Cancelled", "Decision", "Edited",
-    "Event", "Exited", "Fact", "Forgotten", "Gpu", "Held", "Job", "JobId", "Measured", "Node", "NodeId",
-    "NodeJoined", "NodeLost", "Outcome", "Past", "Paused", "Planned", "Profile", "Progressed", "Recalled",
-    "Released", "Reserve", "Restored", "Resumed", "Seconds", "Share", "Slots", "Start", "Started", "Stepped",
-    "Stop", "StopReason", "Submitted", "Task", "Unblocked", "Wake", "Where",
+    "ANYWHERE", "DECISIONS", "EVENTS", "FACTS", "WHOLE", "Alarm", "Blocked", "Cancelled", "Closed", "Decision",
+    "Edited", "Event", "Exited", "Fact", "Forgotten", "Gpu", "Held", "Job", "JobId", "Measured", "Node", "NodeId",
+    "NodeJoined", "NodeLost", "Opened", "Operated", "Outcome", "Past", "Paused", "Planned", "Profile", "Progressed",
+    "Recalled", "Released", "Reserve", "Restored", "Resumed", "Seconds", "Share", "Slots", "Start", "Started",
+    "Stepped", "Stop", "StopReason", "Submitted", "Task", "Unblocked", "Wake", "Where",
 ]  # fmt: skip

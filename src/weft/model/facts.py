@@ -109,6 +109,27 @@ class Unblocked:
 
 
 @dataclass(frozen=True, slots=True)
+class Closed:
+    """Nothing new is started on a node, on its GPUs or beside them, until `Opened` for the same reason. Runs stay.
+
+    It holds until then whatever becomes of the node: one that is lost and joins again is still closed.
+    """
+
+    at: Seconds
+    node: NodeId
+    why: str
+    """The reason's code: Drained (by somebody), ReqNodeNotAvail (nothing was heard of it). There may be several."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    at: Seconds
+    node: NodeId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A run was seen to need this much memory on each of its GPUs, more or less than it was given."""
 
@@ -149,6 +170,18 @@ class Exited:
     code: int | None = None
     why: str = ""
     """What the code does not say: timeout, oom, lost, reboot, ..."""
+    delay_s: float = 0.0
+    """Its next run is to wait this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """Somebody told the scheduler itself something. What comes of it are facts of their own: this says who asked."""
+
+    at: Seconds
+    who: str
+    verb: str
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +282,8 @@ class Past:
     failures: int = 0
     moves: int = 0
     requeues: int = 0
+    delays: int = 0
+    begin_at: Seconds | None = None
     measured_mb: int = 0
     key: float | None = None
     behind: tuple[JobId, ...] = ()
@@ -286,15 +321,15 @@ class Restored:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Submitted | Edited | Cancelled | Held | Released | Forgotten | Paused
-    | Resumed | Started | Progressed | Measured | Exited | Wake | Recalled | Restored
+    NodeJoined | NodeLost | Blocked | Unblocked | Closed | Opened | Submitted | Edited | Cancelled | Held | Released
+    | Forgotten | Paused | Resumed | Started | Progressed | Measured | Exited | Operated | Wake | Recalled | Restored
 )  # fmt: skip
 Decision = Start | Stop | Reserve | Stepped | Planned | Alarm
 Fact = Event | Decision
 
 EVENTS: Final = (
-    NodeJoined, NodeLost, Blocked, Unblocked, Submitted, Edited, Cancelled, Held, Released, Forgotten, Paused,
-    Resumed, Started, Progressed, Measured, Exited, Wake, Recalled, Restored,
+    NodeJoined, NodeLost, Blocked, Unblocked, Closed, Opened, Submitted, Edited, Cancelled, Held, Released, Forgotten,
+    Paused, Resumed, Started, Progressed, Measured, Exited, Operated, Wake, Recalled, Restored,
 )  # fmt: skip
 DECISIONS: Final = (Start, Stop, Reserve, Stepped, Planned, Alarm)
 FACTS: Final = EVENTS + DECISIONS

@@ -28,6 +28,8 @@ class Node:
     """0: not counted."""
     switch: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    home: str = ""
+    """Which disk its runs are claimed on. The core never looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Task:
     comment: str = ""
     group: str = ""
     """Jobs of one group are found together."""
+    per_gpu: bool = False
+    """One process for each GPU instead of one for each node."""
+    snapshot: str = ""
+    """The blob of a tree of files that it is run in."""
     key: str = ""
     """Whoever submitted it gave it this key, so that sending it twice submits it once."""
 

@@ -34,6 +34,7 @@ class Muri(Replanner):
     """Which order the members of a weave take turns in."""
 
     preempts = True
+    weaves = True
     interval_s = 360.0
 
     @cached_property

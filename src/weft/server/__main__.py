@@ -17,11 +17,14 @@ from typing import Final
 
 import grpc.aio
 
-from weft.errors import WeftError
-from weft.server.machine import this_machine
+from weft.errors import JournalError, WeftError
+from weft.journal.backup import backup_of
+from weft.server.callers import OwnDoor
+from weft.server.embedded import Embedded
 from weft.server.running import Running
 from weft.server.service import Service
 from weft.server.settings import load
+from weft.wire.machine import this_machine
 from weft.wire.places import Places, places
 from weft.wire.service import OPTIONS
 
@@ -43,6 +46,10 @@ def main(words: Sequence[str]) -> int:
     _log_to(here)
     try:
         last_words = asyncio.run(_serve(here))
+    except JournalError as error:
+        hint = "; weft up --restore goes back to its last backup" if backup_of(here.database).exists() else ""
+        log.error("%s%s", error, hint)
+        return 1
     except WeftError as error:
         log.error("%s", error)
         return 1
@@ -71,8 +78,9 @@ def _locked(lock: int, here: Places) -> bool:
 async def _serve(here: Places) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
-    running = Running(here, settings, *this_machine(settings))
-    server = grpc.aio.server(options=OPTIONS)
+    fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
+    running = Running(here, settings, fleet)
+    server = grpc.aio.server(options=OPTIONS, interceptors=(OwnDoor(),))
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):

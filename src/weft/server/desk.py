@@ -8,7 +8,6 @@ from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
-from weft.core.feasible import Feasible
 from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, UnknownName
@@ -20,15 +19,15 @@ from weft.model import (
     Held,
     Job,
     JobId,
-    Node,
     Released,
     Seconds,
     Submitted,
     Task,
 )
+from weft.server.callers import Caller, check_owner
 from weft.server.intake import Intake
-from weft.server.numbers import GpuNumbers
 from weft.server.refs import one, resolve
+from weft.server.site import Site
 from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.wire.specs import FIELDS, canonical, spec_of
 
@@ -41,12 +40,10 @@ Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 
 
 class Desk:
-    def __init__(self, scheduler: Scheduler, node: Node, numbers: GpuNumbers, *, user: str) -> None:
-        self._scheduler, self._node, self._user = scheduler, node, user
-        self._feasible = Feasible([node], [scheduler.placement])
-        self._numbers = numbers
-        self._intake = Intake(node, numbers, self._feasible, user=user)
-        self._keys: dict[str, list[JobId]] = {}
+    def __init__(self, scheduler: Scheduler, site: Site) -> None:
+        self._scheduler, self._numbers, self._intake = scheduler, site.numbers, Intake(site)
+        self._keys: dict[tuple[str, str], list[JobId]] = {}
+        """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
         self._next = scheduler.state.highest_id + 1
         for job in scheduler.state.jobs.values():
             self._know(job.job)
@@ -56,15 +53,21 @@ class Desk:
         if number.isdecimal():
             self._next = max(self._next, int(number) + 1)
         if job.task is not None and job.task.key:
-            self._keys.setdefault(job.task.key, []).append(job.id)
+            self._keys.setdefault((job.user, job.task.key), []).append(job.id)
+
+    def prune(self) -> None:
+        """Forgets requests of which no job is known any more."""
+        jobs = self._scheduler.state.jobs
+        for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
+            del self._keys[key]
 
     # ---- submit
 
-    def submit(self, request: SubmitRequest, now: Seconds) -> tuple[list[Event], SubmitReply]:
-        if request.key and request.key in self._keys:
-            return [], SubmitReply(ids=self._keys[request.key])
-        state = self._scheduler.state
-        made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref]))
+    def submit(self, request: SubmitRequest, now: Seconds, who: Caller) -> tuple[list[Event], SubmitReply]:
+        if request.key and (who.user, request.key) in self._keys:
+            return [], SubmitReply(ids=self._keys[who.user, request.key])
+        state, user = self._scheduler.state, who.user
+        made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
@@ -79,26 +82,30 @@ class Desk:
 
     # ---- change
 
-    def change(self, request: ChangeRequest, now: Seconds) -> tuple[list[Event], ChangeReply]:
+    def change(self, request: ChangeRequest, now: Seconds, who: Caller) -> tuple[list[Event], ChangeReply]:
+        """Jobs that are named must be the caller's to change; of those that are not, all that are theirs are meant."""
         verb = VERBS.get(request.verb)
         if verb is None:
             raise UnknownName("verb", request.verb, VERBS)
         state = self._scheduler.state
-        ids = resolve(state, request.jobs)
+        ids = resolve(state, request.jobs, who.user)
+        for named in ids:
+            check_owner(who, state.jobs[named].job)
         if request.statuses or request.group:
-            chosen = self._of_group(request.group) if request.group else list(state.jobs.values())
+            found = self._of_group(request.group) if request.group else list(state.jobs.values())
+            chosen = [job for job in found if who.owns(job.job.user)]
             ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
         if not ids and not request.statuses and not request.group:
             raise InputError(f"{request.verb} what?", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
         events: list[Event] = []
         reply = ChangeReply()
         for job in (state.jobs[each] for each in ids):
-            found = verb(self, job, now, request)
-            if isinstance(found, str):
-                reply.refused.append(Variable(name=job.id, value=found))
+            event = verb(self, job, now, request)
+            if isinstance(event, str):
+                reply.refused.append(Variable(name=job.id, value=event))
                 continue
-            events.append(found)
-            reply.ids.append(found.job.id if isinstance(found, Submitted) else job.id)
+            events.append(event)
+            reply.ids.append(event.job.id if isinstance(event, Submitted) else job.id)
         return events, reply
 
     def _of_group(self, group: str) -> list[JobState]:
@@ -146,12 +153,12 @@ class Desk:
             jobs=[self._spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])]
         )
         state = self._scheduler.state
-        (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref)])[0]
+        (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref, job.user)], job.user)[0]
         if job.id in self._all_before(made.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself")
         task, old = made.task or Task(), job.task or Task()
         edited = replace(
-            made, id=job.id, user=job.user, batch=job.batch, batch_limit=job.batch_limit, command=job.command,
+            made, id=job.id, batch=job.batch, batch_limit=job.batch_limit, command=job.command,
             params=job.params, after=made.after if "after" in given else job.after,
             task=replace(task, chdir=old.chdir, env=old.env, key=old.key, array_index=old.array_index,
                          array_size=old.array_size),
@@ -168,12 +175,17 @@ class Desk:
             name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
             ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
             grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
-            gpu_ids=[self._numbers.number(gpu) for _, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, group=task.group,
+            gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
+            comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
             declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
-            gpu_pool=[self._numbers.number(gpu) for _, gpus in job.where.pool for gpu in gpus],
+            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
+        named = [node for node, _ in (*job.where.pinned, *job.where.pool)] or [
+            v for k, v in job.where.labels if k == "node"
+        ]
+        spec.node = named[0] if named else ""
+        spec.labels.extend(Variable(name=key, value=value) for key, value in job.where.labels if key != "node")
         for field in fields:
             spec.ClearField(field)
         spec.MergeFrom(changed)

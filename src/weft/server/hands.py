@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,35 +15,33 @@ from weft.local.exits import exited
 from weft.local.gpus import Machine
 from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.local.reports import Report, RunExited, RunStarted
-from weft.model import Decision, Event, Exited, NodeId, Paused, Seconds, Start, Started, Stop, Task
+from weft.model import Decision, Event, Paused, Seconds, Start, Started, Stop, Task
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
-QUICK_S: Final = 1.0
-MOST_QUICK: Final = 100
-"""A job that asks again and again to be run anew, and ends within a second each time, is not."""
 PAUSES: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),
     "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
 }
 """What keeps every job from starting, not only this one. Upkeep ends it."""
 log = logging.getLogger(__name__)
-Tell = Callable[[Callable[[Seconds], Sequence[Event]]], None]
+Finding = Callable[[Seconds], Sequence[Event]]
+"""What was found, once the time is known."""
 
 
 class Hands:
     """Carries decisions out on this machine."""
 
-    def __init__(self, node: NodeId, machine: Machine, jobs: Path, runtime: Path, progress: Path) -> None:
+    def __init__(self, machine: Machine, jobs: Path, runtime: Path, progress: Path) -> None:
         self._machine, self._progress = machine, str(progress)
-        self.engine = LocalEngine(node, jobs, runtime, self._report)
+        self.engine = LocalEngine(machine.node.id, jobs, runtime, self._report)
         self._state: State | None = None
-        self._tell: Tell | None = None
+        self._tell: Callable[[Finding], None] | None = None
 
-        self.after_exit: Callable[[RunExited], Awaitable[Callable[[Seconds], Sequence[Event]]]] | None = None
+        self.after_exit: Callable[[RunExited], Awaitable[Finding]] | None = None
         """Where somebody looks at the GPUs once a run has left them: what is found goes before the exit."""
         self._tasks: set[asyncio.Future[None]] = set()
 
-    def serve(self, state: State, tell: Tell) -> None:
+    def serve(self, state: State, tell: Callable[[Finding], None]) -> None:
         """For whom it works: reports go there."""
         self._state, self._tell = state, tell
 
@@ -76,6 +75,7 @@ class Hands:
             grace_s=GRACE_S if task.grace_s is None else task.grace_s,
             preempt_grace_s=PREEMPT_GRACE_S if task.grace_s is None else task.grace_s,
             socket=self._progress,
+            per_gpu=task.per_gpu,
         )
 
     def _report(self, report: Report) -> None:
@@ -87,9 +87,9 @@ class Hands:
         else:
             self._tell(lambda now: self._events(report, now))
 
-    async def _look_then_tell(self, report: RunExited, look: Awaitable[Callable[[Seconds], Sequence[Event]]]) -> None:
+    async def _look_then_tell(self, report: RunExited, look: Awaitable[Finding]) -> None:
         assert self._tell is not None
-        found: Callable[[Seconds], Sequence[Event]] = lambda _: ()  # noqa: E731
+        found: Finding = lambda _: ()  # noqa: E731
         try:
             found = await look
         except Exception:
@@ -104,14 +104,6 @@ class Hands:
                 return []
             return [Started(now, report.job, report.run)]
         pause = PAUSES.get(report.why)
-        return [*([Paused(now, *pause)] if pause else []), self._exit(report, now)]
-
-    def _exit(self, report: RunExited, now: Seconds) -> Event:
-        assert self._state is not None
-        job = self._state.jobs.get(report.job)
-        task = (job.job.task if job is not None else None) or Task()
-        tries = job.requeues if job is not None else 0
-        fact = exited(report, requeue_exits=task.requeue_exits, tries=tries)
-        if fact.how == "requeued" and report.ran_s < QUICK_S and tries >= MOST_QUICK:
-            return Exited(now, fact.job, fact.run, "failed", code=fact.code, why="requeue-loop")
-        return type(fact)(now, fact.job, fact.run, fact.how, fact.remaining_s, fact.code, fact.why)
+        task = job.job.task if job else None
+        exit_ = exited(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
+        return [*([Paused(now, *pause)] if pause else []), replace(exit_, at=now)]

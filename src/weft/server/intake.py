@@ -1,19 +1,17 @@
-"""From a request to jobs: defaults, arrays, dependencies, and whether this machine could ever run them."""
+"""From a request to jobs: defaults, arrays, dependencies."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from weft.core.admission import check_job
-from weft.core.feasible import Feasible
 from weft.errors import InputError, NotFound
-from weft.model import WHOLE, Job, JobId, Node, Share, Task, Where
-from weft.server.numbers import GpuNumbers
+from weft.model import WHOLE, Job, JobId, NodeId, Share, Slots, Task, Where
+from weft.server.site import Site
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.values import array, name
 
@@ -29,24 +27,20 @@ Resolve = Callable[[str], list[JobId]]
 
 
 class Intake:
-    """Knows the machine. `local` commands must be there to be taken."""
-
-    def __init__(self, node: Node, numbers: GpuNumbers, feasible: Feasible, *, user: str) -> None:
-        self._node, self._numbers, self._feasible, self._user = node, numbers, feasible, user
-        self._found: set[tuple[str, str, str]] = set()
-        """Programs that are there, while one request is looked at."""
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._env: tuple[tuple[str, str], ...] = ()
 
-    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve) -> list[list[Job]]:
-        """The jobs of each spec; raises before any is made if one is wrong."""
+    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
+        """The jobs of each spec, for this user; raises before any is made if one is wrong."""
         if not request.jobs:
             raise InputError("no job in the request")
-        self._found.clear()
+        self._site.begin()
         self._env = tuple((each.name, each.value) for each in request.env)
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
             try:
-                made.append(self._expand(spec, request, str(first_id + at)))
+                made.append(self._expand(spec, request, str(first_id + at), user))
             except InputError as error:
                 raise _about(request, at, error) from None
         if sum(map(len, made)) > MOST_JOBS:
@@ -54,8 +48,8 @@ class Intake:
         self._link(request, made, resolve)
         return made
 
-    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> list[Job]:
-        job = self._job(spec, request, job_id)
+    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+        job = self._job(spec, request, job_id, user)
         self._check(job)
         if not spec.array:
             return [job]
@@ -68,36 +62,39 @@ class Intake:
         ]  # fmt: skip
 
     def check(self, job: Job) -> None:
-        """Raises if this machine could not run it."""
-        self._found.clear()
+        """Raises if it is not to be taken."""
+        self._site.begin()
         self._check(job)
 
     def _check(self, job: Job) -> None:
         check_job(job)
-        self._check_program(job)
-        reason = self._feasible.why_not(job)
-        if reason:
-            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
+        if not job.command:
+            raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        self._site.check(job)
 
-    def _hint(self) -> str:
-        if self._node.gpus:
-            return "weft gpus shows what there is"
-        return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
+    def _where(self, spec: JobSpec) -> Where:
+        labels = tuple((each.name, each.value) for each in spec.labels)
+        if not spec.gpu_ids and not spec.gpu_pool:
+            return Where(gpu_model=spec.gpu_model, labels=labels + self._site.labels(spec.node))
+        node = self._site.node(spec.node)
+        pinned, pool = self._slots("gpu_ids", node, spec.gpu_ids), self._slots("gpu_pool", node, spec.gpu_pool)
+        return Where(gpu_model=spec.gpu_model, labels=labels, pinned=pinned, pool=() if pinned else pool)
 
-    def _places(self, key: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    def _slots(self, key: str, node: NodeId, numbers: Sequence[int]) -> Slots:
         """Where the core counts these GPUs."""
         try:
-            return tuple(self._numbers.place(number) for number in numbers)
+            places = tuple(self._site.numbers.place(node, number) for number in numbers)
         except InputError as error:
             raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+        return ((node, places),) if places else ()
 
-    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId) -> Job:
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
         gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        places, pool_places = self._places("gpu_ids", spec.gpu_ids), self._places("gpu_pool", spec.gpu_pool)
+        if spec.per_gpu and not gpus:
+            raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
+        where = self._where(spec)
         if spec.gpu_ids and len(spec.gpu_ids) != gpus:
             raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
-        pinned = ((self._node.id, places),) if places else ()
-        pool = ((self._node.id, pool_places),) if pool_places and not pinned else ()
         env = (
             tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
             if spec.env
@@ -111,18 +108,20 @@ class Intake:
             requeue_exits=tuple(spec.requeue_exits),
             comment=spec.comment,
             group=spec.group,
+            per_gpu=spec.per_gpu,
+            snapshot=spec.snapshot,
             key=request.key,
         )
         return Job(
             job_id,
             gpus,
             name=name(spec.name) if spec.name else _default_name(spec),
-            user=self._user,
+            user=user,
             memory_mb=self._memory_mb(spec, gpus),
             cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
             ram_mb=spec.ram_mb,
             share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
-            where=Where(gpu_model=spec.gpu_model, pinned=pinned, pool=pool),
+            where=where,
             priority=spec.priority,
             retries=spec.retries,
             declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,
@@ -136,26 +135,8 @@ class Intake:
             return spec.memory_mb[0] if gpus else 0
         if spec.memory_mb:
             return tuple(spec.memory_mb)
-        largest = max((gpu.memory_mb for gpu in self._node.gpus), default=0)
-        return min(DEFAULT_MEMORY_MB, largest) if gpus else 0
-
-    def _check_program(self, job: Job) -> None:
-        task = job.task or Task()
-        if not job.command:
-            raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
-        if task.chdir and not os.path.isdir(task.chdir):
-            raise InputError(f"chdir: {task.chdir!r} is not a directory")
-        program, path = job.command[0], dict(task.env).get("PATH", os.defpath)
-        if (program, path, task.chdir) in self._found:
-            return
-        self._found.add((program, path, task.chdir))
-        if os.sep in program:
-            program = os.path.join(task.chdir, program)
-        if shutil.which(program, path=path) is None:
-            raise InputError(
-                f"there is no program {job.command[0][:200]!r} to run",
-                hint="check its spelling, that it is executable, and PATH",
-            )
+        largest = self._site.largest_mb()
+        return (DEFAULT_MEMORY_MB if largest is None else min(DEFAULT_MEMORY_MB, largest)) if gpus else 0
 
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
         """Puts in whom each comes after; a circle is refused."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
@@ -44,6 +45,8 @@ class Loop:
         """Told whenever facts have been journalled."""
         self.broken: Callable[[Exception], None] = lambda _: None
         """Called when memory is not what the disk says, and must be given up."""
+        self.stepped: Callable[[float, float], None] = lambda _deciding_s, _committing_s: None
+        """Told what each turn took in which something happened."""
 
     # ---- in
 
@@ -56,6 +59,11 @@ class Loop:
     def tell(self, make: Callable[[Seconds], Sequence[Event]]) -> None:
         """News that nobody waits for an answer to."""
         self._enter(lambda now: (make(now), None), None)
+
+    @property
+    def lag(self) -> int:
+        """How much was brought and is not on disk yet."""
+        return len(self._waiting)
 
     def _enter(self, make: Make, answer: asyncio.Future[Any] | None) -> None:
         self._waiting.append((make, answer))
@@ -96,6 +104,7 @@ class Loop:
 
     def _step(self, events: list[Event], answers: Sequence[tuple[asyncio.Future[Any], Any]]) -> bool:
         failed: Exception | None = None
+        began = decided = time.perf_counter()
         try:
             try:
                 decisions = self.scheduler.step(*events)
@@ -103,12 +112,14 @@ class Loop:
                 log.exception("the policy failed")
                 failed, decisions = error, []
                 events = [*events, Paused(events[-1].at, POLICY_FAILED, blame(error))]
+            decided = time.perf_counter()
             self._journal.append(*events, *decisions)
         except JournalError as error:
             for answer, _ in answers:
                 _fail(answer, Refused(f"{error}\n  nothing was changed; free some space and try again"))
             self.broken(error)
             return False
+        self.stepped(decided - began, time.perf_counter() - decided)
         if failed is not None:
             self.broken(failed)
         for decision in decisions:

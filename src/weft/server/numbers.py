@@ -11,49 +11,62 @@ from weft.model import NodeId
 
 SAID: Final = frozenset({"place", "text", "lines", "jobs", "reasons", "unblock", "nodes"})
 """Fields of an answer, or of what they hold, in which places are written out."""
+_PLACE: Final = re.compile(r"(?<![\w.-])([\w.-]+)\[(\d+(?:,\d+)*)\]")
 
 
 class GpuNumbers:
-    def __init__(self, node: NodeId, numbers: Sequence[int]) -> None:
-        self._numbers = tuple(numbers)
-        self._same = self._numbers == tuple(range(len(self._numbers)))
-        self._place = re.compile(rf"(?<![\w.-]){re.escape(node)}\[(\d+(?:,\d+)*)\]")
-        self._node = node
+    def __init__(self) -> None:
+        self._numbers: dict[NodeId, tuple[int, ...]] = {}
+        self._odd: set[NodeId] = set()
+        """Nodes whose GPUs are not numbered as the core counts them."""
 
-    @property
-    def all(self) -> str:
-        """Those that there are, as a person would say it."""
-        if not self._numbers:
+    def know(self, node: NodeId, numbers: Sequence[int]) -> None:
+        """How this node's GPUs are numbered, from now on."""
+        self._numbers[node] = tuple(numbers)
+        same = self._numbers[node] == tuple(range(len(numbers)))
+        (self._odd.discard if same else self._odd.add)(node)
+
+    def all(self, node: NodeId) -> str:
+        """Those that it has, as a person would say it."""
+        numbers = self._numbers.get(node, ())
+        if not numbers:
             return "none"
-        if self._same and len(self._numbers) > 1:
-            return f"0 to {len(self._numbers) - 1}"
-        return ", ".join(map(str, self._numbers))
+        if node not in self._odd and len(numbers) > 1:
+            return f"0 to {len(numbers) - 1}"
+        return ", ".join(map(str, numbers))
 
-    def place(self, number: int) -> int:
+    def place(self, node: NodeId, number: int) -> int:
         """Where the core counts this GPU."""
-        if number not in self._numbers:
-            raise InputError(f"there is no GPU {number}", hint=f"there are: {self.all}; see weft gpus")
-        return self._numbers.index(number)
+        numbers = self._numbers.get(node, ())
+        if number not in numbers:
+            on = f" on {node}" if len(self._numbers) > 1 else ""
+            raise InputError(f"there is no GPU {number}{on}", hint=f"there are: {self.all(node)}; see weft gpus")
+        return numbers.index(number)
 
-    def number(self, place: int) -> int:
-        return self._numbers[place]
+    def number(self, node: NodeId, place: int) -> int:
+        numbers = self._numbers.get(node, ())
+        return numbers[place] if place < len(numbers) else place
 
-    def numbers(self, places: Sequence[int]) -> list[int]:
+    def numbers(self, node: NodeId, places: Sequence[int]) -> list[int]:
         """Of those that are still there."""
-        return [self._numbers[place] for place in places if place < len(self._numbers)]
+        known = self._numbers.get(node, ())
+        return [known[place] for place in places if place < len(known)]
 
     def shown(self, answer: dict[str, Any]) -> dict[str, Any]:
         """An answer with GPUs as they are numbered."""
-        if self._same:
+        if not self._odd:
             return answer
         return {key: self._said(value) if key in SAID else value for key, value in answer.items()}
 
     def _said(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._place.sub(lambda match: f"{self._node}[{self._renumbered(match[1])}]", value)
+            return _PLACE.sub(self._renumbered, value)
         if isinstance(value, list | tuple):
             return [self._said(each) for each in value]
         return self.shown(value) if isinstance(value, dict) else value
 
-    def _renumbered(self, places: str) -> str:
-        return ",".join(str(self._numbers[int(place)]) for place in places.split(","))
+    def _renumbered(self, place: re.Match[str]) -> str:
+        node, places = place[1], place[2]
+        if node not in self._odd:
+            return place[0]
+        return f"{node}[{','.join(str(self.number(node, int(each))) for each in places.split(','))}]"

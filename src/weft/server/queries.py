@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.core.explain import explain
 from weft.core.job import ENDED, JobState
 from weft.errors import UnknownName
-from weft.model import JobId
+from weft.model import JobId, NodeId
+from weft.server.checkpoints import last_checkpoint
 from weft.server.refs import one, resolve
 from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
 
 USUAL_LIMIT: Final = 200
 MOST: Final = 10_000
+MISPLACED: Final = "MisplacedProcess"
+"""A job that runs has a process where it was not meant to have one."""
 
 
 class Queries:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, user: str) -> None:
+        self._user = user
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
+        self._numbers = running.fleet.numbers
 
     def answer(self, request: QueryRequest) -> dict[str, Any]:
         what = {
@@ -36,22 +41,25 @@ class Queries:
             "schema": SCHEMA,
             "now": iso(self._now),
             "position": len(self._running.journal),
-            **self._running.numbers.shown(what[request.what](request)),
+            **self._numbers.shown(what[request.what](request)),
         }
 
     def why(self, ref: str) -> dict[str, Any]:
         """Why a job waits; of one that does not, where it is or how it ended."""
-        job = self._state.jobs[one(self._state, ref)]
+        job = self._state.jobs[one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
+        if job.status == "blocked" and job.begin_at is not None:
+            in_s = max(job.begin_at - self._now, 0.0)
         body = found.as_json()
         if job.active or job.status in ENDED:
             body["reasons"] = [{"code": "None", "text": whereabouts(job, self._now)}]
+            body["reasons"] += [{"code": MISPLACED, "text": text} for text in self._trespasses(job)]
         return {
             "schema": SCHEMA,
             "now": iso(self._now),
             "name": job.job.name,
-            **self._running.numbers.shown(body),
+            **self._numbers.shown(body),
             "at": iso(self._now),
             "expected_start": None if in_s is None else iso(self._now + in_s),
         }
@@ -79,7 +87,7 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
-        named = resolve(state, request.jobs)
+        named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]
@@ -87,9 +95,23 @@ class Queries:
         found = [
             detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
         ]
-        for each in found:
-            each["last_gpus"] = self._running.numbers.numbers(each["last_gpus"])
+        for job, each in zip(jobs, found, strict=True):
+            each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
+            each["misplaced"] = (
+                [self._numbers.number(*where) for where in self._misplaced(job.id)] if job.active else []
+            )
+            reported = (each["progress"] or {}).get("checkpoint")
+            each["checkpoint"] = reported or last_checkpoint(self._running.places.jobs, job.id)
         return {"jobs": found}
+
+    def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
+        """GPUs on which it has a process though it was not given them."""
+        found = self._running.fleet.readings().items()
+        return [where for where, reading in found if job in reading.get("misplaced", ())]
+
+    def _trespasses(self, job: JobState) -> Iterable[str]:
+        for node, gpu in self._misplaced(job.id) if job.active else ():
+            yield f"it has a process on {node}[{gpu}], which it was not given: does it change CUDA_VISIBLE_DEVICES?"
 
     def _history(self, request: QueryRequest) -> dict[str, Any]:
         """Those that have ended, the last first."""
@@ -99,12 +121,11 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        numbers = self._running.numbers
-        rows = gpu_rows(self._state, self._running.readings())
-        return {"gpus": [{**row, "gpu": numbers.number(row["gpu"])} for row in rows]}
+        rows = gpu_rows(self._state, self._running.fleet.readings())
+        return {"gpus": [{**row, "gpu": self._numbers.number(row["node"], row["gpu"])} for row in rows]}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
-        return {"nodes": node_rows(self._state)}
+        return {"nodes": node_rows(self._state, self._running.fleet.nodes())}
 
 
 def _limit(request: QueryRequest) -> int:

@@ -17,29 +17,33 @@ _RANGE: Final = re.compile(r"(\d{1,12})-(\d{1,12})")
 MOST: Final = 100_000
 
 
-def resolve(state: State, refs: Iterable[str]) -> list[JobId]:
-    """The jobs meant, each once, in the order in which they were named."""
+def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
+    """The jobs meant, each once, in the order in which they were named.
+
+    To a user, @ is the last of their own jobs, and a name one of theirs if they have one of that name.
+    """
     found: dict[JobId, None] = {}
     for ref in refs:
-        found.update(dict.fromkeys(_resolve(state, ref)))
+        found.update(dict.fromkeys(_resolve(state, ref, user)))
     return list(found)
 
 
-def one(state: State, ref: str) -> JobId:
+def one(state: State, ref: str, user: str = "") -> JobId:
     """The job meant; several of that name are an error that lists them."""
-    found = _resolve(state, ref)
+    found = _resolve(state, ref, user)
     if len(found) > 1:
         some = ", ".join(found[:10]) + (" ..." if len(found) > 10 else "")
         raise NotFound(f"{ref!r} is {len(found)} jobs: {some}\n  name one of them")
     return found[0]
 
 
-def _resolve(state: State, ref: str) -> list[JobId]:
+def _resolve(state: State, ref: str, user: str) -> list[JobId]:
     if ref in state.jobs:
         return [ref]
     if last := _LAST.fullmatch(ref):
         back = int(last[1] or 0)
-        job = next(islice(reversed(state.jobs), back, None), None)
+        mine = (job for job, each in reversed(state.jobs.items()) if not user or each.job.user == user)
+        job = next(islice(mine, back, None), None)
         if job is None:
             raise NotFound(f"{ref} goes back further than there are jobs; there are {len(state.jobs)}")
         return [job]
@@ -49,7 +53,7 @@ def _resolve(state: State, ref: str) -> list[JobId]:
             raise NotFound(f"{ref} are more than {MOST:,} jobs")
         found = _between(state, first, until)
     else:
-        found = _numbered(state, ref) or _named(state, ref)
+        found = _numbered(state, ref) or _named(state, ref, user)
     if not found:
         raise NotFound(f"there is no job {ref[:80]!r}\n  weft queue -a lists them; an ended one may have been cleaned")
     return found
@@ -72,7 +76,8 @@ def _between(state: State, first: int, until: int) -> list[JobId]:
     return [job for _, job in sorted(found, key=lambda each: each[0])]
 
 
-def _named(state: State, name: str) -> list[JobId]:
+def _named(state: State, name: str, user: str) -> list[JobId]:
     """Jobs of that name: those that have not ended, or else the last."""
-    named = [job for job in state.jobs.values() if job.job.name == name]
+    found = [job for job in state.jobs.values() if job.job.name == name]
+    named = [job for job in found if job.job.user == user] or found
     return [job.id for job in named if job.status not in ENDED] or [job.id for job in named[-1:]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ class Report:
     checkpoint: dict[str, Any] | None = None
     told_at: float = 0.0
 
-    def take(self, body: dict[str, Any], now: float) -> None:
+    def take(self, body: Mapping[str, Any], now: float) -> None:
         """A message of the job; what it does not say stays."""
         if body.get("step") is not None:
             step = _count(body["step"])
@@ -36,7 +37,7 @@ class Report:
         self.metrics |= {str(name)[:100]: _finite(value) for name, value in (body.get("metrics") or {}).items()}
         while len(self.metrics) > MOST_METRICS:
             del self.metrics[next(iter(self.metrics))]
-        self.checkpoint = _checkpoint(body.get("checkpoint")) or self.checkpoint
+        self.checkpoint = checkpoint_of(body.get("checkpoint")) or self.checkpoint
         self.at = now
 
     def rest_s(self, now: float) -> float | None:
@@ -60,7 +61,8 @@ def _finite(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _checkpoint(body: Any) -> dict[str, Any] | None:
+def checkpoint_of(body: Any) -> dict[str, Any] | None:
+    """What a job has said of a checkpoint."""
     if not isinstance(body, dict):
         return None
     step = None if body.get("step") is None else _count(body["step"])

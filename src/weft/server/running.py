@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import getpass
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from weft import registry
@@ -17,19 +15,14 @@ from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
-from weft.local.gpus import Machine
-from weft.local.nvml import NoDriver, Nvml
-from weft.model import Event, NodeJoined, NodeLost, Resumed
+from weft.server.callers import Caller
 from weft.server.clock import Clock
 from weft.server.desk import Desk
-from weft.server.devices import load_devices, save_devices
-from weft.server.hands import Hands
-from weft.server.loop import CLOSING, POLICY_FAILED, RETRY_S, Loop, blame
-from weft.server.numbers import GpuNumbers
+from weft.server.fleet import Fleet
+from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
 from weft.server.operations import operate
 from weft.server.progress import Progress
-from weft.server.sentry import Sentry
-from weft.server.settings import Settings
+from weft.server.settings import Settings, save
 from weft.server.upkeep import Upkeep
 from weft.wire.places import Places
 
@@ -49,22 +42,18 @@ def take_up(scheduler: Scheduler, journal: SqliteJournal) -> None:
 
 
 class Running:
-    def __init__(self, places: Places, settings: Settings, machine: Machine, nvml: Nvml | NoDriver) -> None:
-        self.places, self.settings, self.policy = places, settings, settings.policy
+    def __init__(self, places: Places, settings: Settings, fleet: Fleet) -> None:
+        self.places, self.settings, self.policy, self.fleet = places, settings, settings.policy, fleet
         self.journal = SqliteJournal(places.database)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
         """What the policy raised, while a plain one keeps the books in its place."""
         self.scheduler = self._replayed()
-        machine = self._settle_machine(machine)
-        self.machine, self.node = machine, machine.node
-        self.numbers = GpuNumbers(self.node.id, [device.index for device in machine.devices])
-        self.hands = Hands(self.node.id, machine, places.jobs, places.runtime, places.progress)
-        self.sentry = Sentry(machine, nvml)
-        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self.hands.carry_out)
-        self.desk = self._desk()
-        self.progress = Progress(places)
+        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), fleet.carry_out)
+        self.progress = Progress(self)
+        fleet.settle(self)
+        self.desk = Desk(self.scheduler, fleet.site())
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
@@ -86,70 +75,33 @@ class Running:
         policy = registry.policy(policy_name)
         placement = registry.placement(self.settings.placement or policy.placement)
         protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
-        scheduler = Scheduler(policy, placement, protection=protection)
+        interval_s = self.settings.interval_s or None
+        scheduler = Scheduler(policy, placement, protection=protection, interval_s=interval_s)
         take_up(scheduler, self.journal)
         return scheduler
 
     def try_policy_again(self) -> None:
         """After it failed; raises if it still does."""
         if self.policy_failed:
-            self._rebuild()
+            self._rebuild(same=True)
             if self.policy_failed:
                 raise Refused(f"the policy still fails: {self.policy_failed}")
-
-    def _desk(self) -> Desk:
-        return Desk(self.scheduler, self.node, self.numbers, user=getpass.getuser())
-
-    def _settle_machine(self, machine: Machine) -> Machine:
-        """The machine as the journal knows it, where it has the same GPUs, or where those are in use."""
-        known = next((room.node for room in self.scheduler.state.floor.rooms if room.alive), None)
-        before = load_devices(self.places.state)
-        same = known is not None and known.gpus == machine.node.gpus and before in ((), machine.devices)
-        if known is not None and not same and self.scheduler.state.active and len(before) == len(known.gpus):
-            note = "other GPUs than before, but jobs run on those: they change with the first start after these jobs"
-            log.warning("%s", note)
-            return replace(machine, node=known, devices=before, note=note)
-        save_devices(self.places.state, machine.devices)
-        if known is None or not same:
-            return machine
-        return replace(machine, node=known if self.scheduler.state.active else replace(machine.node, id=known.id))
 
     # ---- opening and closing
 
     async def open(self) -> None:
         """Finds its runs and looks at its GPUs before anything new is decided."""
-        self.hands.serve(self.scheduler.state, self.loop.tell)
         self.loop.broken = self._broken
-        await self.hands.engine.open()
-        await self.progress.open(self)
-        self.loop.tell(self._joining)
-        active = self.scheduler.state.active.values()
-        await self.hands.engine.adopt([(job.id, job.run) for job in active])
-        for job in [job for job in self.scheduler.state.active.values() if job.leaving]:
-            self.hands.engine.stop(job.id, job.run, job.stop_why)
-        await self.sentry.open(self)
-        if self.sentry.awake:
-            self.hands.after_exit = lambda report: self.sentry.look(self, (report.job, report.run))
+        await self.fleet.open()
         self.upkeep.open()
         self.loop.set_alarm_again()
         self.loop.wake()
         self.loop.open()
 
-    def _joining(self, now: float) -> list[Event]:
-        """The node joins, unless it is there as it was."""
-        floor = self.scheduler.state.floor
-        living = [room.node for room in floor.rooms if room.alive]
-        events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in self.scheduler.state.paused else []
-        if living == [self.node]:
-            return events
-        return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
-
     async def close(self) -> None:
         self.loop.close()
-        self.progress.close()
-        await self.sentry.close()
         await self.upkeep.close()
-        await self.hands.engine.close()
+        await self.fleet.close()
         self.journal.close()
 
     # ---- when the disk fails
@@ -160,19 +112,17 @@ class Running:
         self._rebuild()
         asyncio.get_running_loop().call_later(RETRY_S, self._find_again)
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, *, same: bool = False) -> None:
         gc.unfreeze()  # what was is garbage now
-        self.scheduler = self.loop.scheduler = self._replayed()
-        self.desk = self._desk()
-        self.hands.serve(self.scheduler.state, self.loop.tell)
-        self.sentry.start_over(self)
+        self._install(self._replayed(), same=same)
+
+    def _install(self, scheduler: Scheduler, *, same: bool) -> None:
+        self.scheduler = self.loop.scheduler = scheduler
+        self.desk = Desk(self.scheduler, self.fleet.site())
+        self.fleet.start_over(same=same)
 
     def _find_again(self) -> None:
-        engine = self.hands.engine
-        lost = [
-            (job.id, job.run) for job in self.scheduler.state.active.values() if (job.id, job.run) not in engine.runs
-        ]
-        task = asyncio.get_running_loop().create_task(engine.adopt(lost))
+        task = asyncio.get_running_loop().create_task(self.fleet.find_again())
         task.add_done_callback(lambda _: self.loop.wake())
 
     def check_space(self) -> None:
@@ -184,15 +134,29 @@ class Running:
 
     # ---- what others ask of it
 
-    async def operate(self, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
-        return await operate(self, verb, options)
+    async def operate(self, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
+        return await operate(self, verb, options, who)
+
+    def change(self, settings: Settings) -> None:
+        """Works with these from now on; raises, and changes nothing, where it cannot."""
+        self.fleet.check(settings)
+        old, self.settings = self.settings, settings
+        try:
+            scheduler = self._with(settings.policy)
+        except Exception as error:
+            self.settings = old
+            if isinstance(error, InputError):
+                raise
+            log.exception("the policy failed")
+            raise Refused(f"the policy fails: {blame(error)}") from None
+        save(self.places.state, settings)
+        self.policy, self.policy_failed = settings.policy, ""
+        self._install(scheduler, same=True)
+        self.loop.set_alarm_again()
+        self.loop.wake()
 
     def progress_of(self, job: JobState) -> Mapping[str, Any] | None:
         return self.progress.of(job) if job.run else None
-
-    def readings(self) -> Mapping[tuple[str, int], Mapping[str, Any]]:
-        """What the driver says of each GPU, where there is one."""
-        return self.sentry.readings()
 
     def is_idle(self) -> bool:
         state = self.scheduler.state

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from weft.errors import InputError, JournalError, NotFound, Refused, WeftError
+from weft.errors import JournalError, NotPermitted, WeftError
 from weft.journal.codec import encode_line
+from weft.model import Edited, Fact, Recalled, Submitted
+from weft.server.callers import Caller, caller
 from weft.server.logs import read_log
 from weft.server.queries import Queries
 from weft.server.running import Running
+from weft.server.statuses import abort
 from weft.wire import messages as m
 from weft.wire.service import handler
 
 Context = grpc.aio.ServicerContext[Any, Any]
-PAGE: Final = 1000
-CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
-    NotFound: grpc.StatusCode.NOT_FOUND,
-    Refused: grpc.StatusCode.FAILED_PRECONDITION,
-    JournalError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    InputError: grpc.StatusCode.INVALID_ARGUMENT,
-}
+FOR_ALL: Final = ("doctor",)
+"""Operations that change nothing."""
 
 
 class Service:
@@ -48,48 +47,52 @@ class Service:
             try:
                 return await method(request)
             except WeftError as error:
-                await _abort(context, error)
+                await abort(context, error)
 
         return answer
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         running = self._running
+        who = caller()
         running.check_space()
-        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now))
+        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now, who))
         return reply
 
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
-        running = self._running
-        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now))
+        running, who = self._running, caller()
+        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now, who))
         if request.verb == "forget":
             running.upkeep.forgotten(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        return _json(Queries(self._running).answer(request))
+        return _json(Queries(self._running, caller().user).answer(request))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return _json(Queries(self._running).why(request.job))
+        return _json(Queries(self._running, caller().user).why(request.job))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
+        who = caller()
+        if who.role != "admin" and request.verb not in FOR_ALL:
+            raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = {each.name: each.value for each in request.options}
-        return _json(await self._running.operate(request.verb, options))
+        return _json(await self._running.operate(request.verb, options, who))
 
     async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
         try:
-            async for text in read_log(self._running, request):
-                yield m.LogChunk(text=text)
+            async for chunk in read_log(self._running, request, caller()):
+                yield chunk
         except WeftError as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
         try:
-            async for line in self._facts(request.after):
+            async for line in self._facts(request.after, caller()):
                 yield line
         except WeftError as error:
-            await _abort(context, error)
+            await abort(context, error)
 
-    async def _facts(self, position: int) -> AsyncIterator[m.FactLine]:
+    async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
         """From a position on; from 0, those that no snapshot stands for.
 
         It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
@@ -100,7 +103,7 @@ class Service:
             try:
                 for fact in running.journal.read(position):
                     position += 1
-                    yield m.FactLine(position=position, json=encode_line(fact))
+                    yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
             except JournalError:
                 if position >= running.journal.base:
                     raise
@@ -110,14 +113,11 @@ class Service:
                     await running.loop.changed.wait()
 
 
-async def _abort(context: Context, error: WeftError) -> None:
-    """What went wrong goes over whole: its kind, message and hint."""
-    code = next((code for kind, code in CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    hint = error.hint if isinstance(error, InputError) else ""
-    what = f"{error.where}: {error.what}" if isinstance(error, InputError) and error.where else str(error)
-    what = what if not isinstance(error, InputError) or error.where else error.what
-    body = json.dumps({"kind": type(error).__name__, "what": what, "hint": hint})
-    await context.abort(code, body)
+def seen_by(who: Caller, fact: Fact) -> Fact:
+    """The environment of other people's jobs may hold secrets."""
+    if not isinstance(fact, Submitted | Edited | Recalled) or fact.job.task is None or who.owns(fact.job.user):
+        return fact
+    return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))
 
 
 def _json(value: dict[str, Any]) -> m.JsonReply:

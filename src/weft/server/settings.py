@@ -36,6 +36,14 @@ class Settings:
     """A job that was preempted this often is not preempted again."""
     keep_s: float = 30 * 86400.0
     """Ended jobs and their logs are forgotten after this long."""
+    interval_s: float = 0.0
+    """So long nothing new is planned after a plan; 0: whenever something happens, or as the policy has it."""
+    lease_s: float = 600.0
+    """In a cluster: so long a node may be cut off before its jobs run elsewhere."""
+    max_gpus_per_user: int = 0
+    """In a cluster: GPUs that the jobs of one user may hold; 0: all there are."""
+    max_queued_per_user: int = 0
+    """In a cluster: jobs of one user that may wait or run; 0: any number."""
 
 
 def load(state: Path) -> Settings:

@@ -7,9 +7,12 @@ import logging
 import os
 import shutil
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.journal.backup import backup_of
 from weft.model import Event, Forgotten, Paused, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
@@ -25,12 +28,24 @@ FLOOR_MB: Final = 16
 NOT_NOW: Final = 75
 FORGET: Final = 1000
 """At a time."""
-_COMPACT: Final = """
+RUNS_KEPT: Final = 10
+"""Of each job, the last ones: one that is preempted or asks to be run again all day would fill the disk."""
+BACKUP_S: Final = 86400.0
+BACKUP_AFTER_S: Final = 60.0
+"""After its start a scheduler has something better to do."""
+_BESIDE: Final = """
 import ctypes, os, signal, sys
 os.nice(10)
 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
+"""
+_COMPACT: Final = """
 from weft.journal.compaction import compact
 sys.exit(0 if compact(sys.argv[1]) else 75)
+"""
+_BACK_UP: Final = """
+from pathlib import Path
+from weft.journal.backup import back_up
+back_up(Path(sys.argv[1]))
 """
 log = logging.getLogger(__name__)
 
@@ -40,6 +55,7 @@ class Upkeep:
         self._running = running
         self._task: asyncio.Task[None] | None = None
         self._doomed: set[str] = set()
+        self._opened_at = time.monotonic()
         self.compactions = 0
 
     def open(self) -> None:
@@ -60,7 +76,9 @@ class Upkeep:
                 self._forget_old()
                 self._running.progress.prune(self._running.scheduler.state.jobs)
                 await self._remove_folders()
+                await self._remove_old_runs()
                 await self._shorten()
+                await self._back_up()
             except Exception:
                 log.exception("upkeep failed; it is tried again")
 
@@ -104,9 +122,18 @@ class Upkeep:
     async def _remove_folders(self) -> None:
         jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs
         gone = [job for job in self._doomed if job not in known]
+        if gone:
+            self._running.desk.prune()
+            self._running.fleet.forget(gone)
         self._doomed.difference_update(gone)
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)
+
+    async def _remove_old_runs(self) -> None:
+        """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
+        last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
+        for job, run in last.items():
+            await asyncio.to_thread(_remove_runs, self._running.places.jobs / job, run - RUNS_KEPT)
 
     # ---- the journal
 
@@ -115,15 +142,37 @@ class Upkeep:
         facts = len(running.journal) - running.journal.base
         if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
             return
-        command = (sys.executable, "-c", _COMPACT, str(running.places.database))
-        process = await asyncio.create_subprocess_exec(*command)
-        if await process.wait() == NOT_NOW:
+        code = await self._beside(_COMPACT)
+        if code == NOT_NOW:
             log.info("it was not the moment to shorten the journal")
-        elif process.returncode:
-            log.error("could not shorten the journal: exit code %s", process.returncode)
+        elif code:
+            log.error("could not shorten the journal: exit code %s", code)
         else:
             self.compactions += 1
             log.info("shortened the journal by %d facts", facts)
+
+    async def _back_up(self) -> None:
+        """Once a day, or as soon as it can be where no scheduler ran at that time."""
+        if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
+            return
+        with suppress(FileNotFoundError):
+            if time.time() - backup_of(self._running.places.database).stat().st_mtime < BACKUP_S:
+                return
+        code = await self._beside(_BACK_UP)
+        log.log(logging.ERROR if code else logging.INFO, "backed up the journal: exit code %s", code)
+
+    async def _beside(self, program: str) -> int:
+        """In a process of its own, which gives way to others."""
+        command = (sys.executable, "-c", _BESIDE + program, str(self._running.places.database))
+        process = await asyncio.create_subprocess_exec(*command)
+        return await process.wait()
+
+
+def _remove_runs(job: Path, until: int) -> None:
+    with suppress(OSError):
+        for run in os.listdir(job):
+            if run.isdecimal() and int(run) <= until:
+                _remove(job / run)
 
 
 def _remove(folder: Path) -> None:

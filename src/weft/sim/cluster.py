@@ -1,9 +1,10 @@
-"""Clusters to simulate, in three forms: `8x8`, a Muri cluster CSV, or our YAML (docs/reference/cluster-spec.md)."""
+"""Clusters, in four forms: `8x8`, the name of one that ships, a Muri CSV, our YAML (docs/reference/cluster-spec.md)."""
 
 from __future__ import annotations
 
 import os
 import re
+from importlib.resources import files
 from typing import Final
 
 from weft.errors import InputError
@@ -17,8 +18,11 @@ MAX_FILE_BYTES: Final = 4 << 20
 
 _GRID: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 _MURI_COLUMNS: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
+NAMED: Final = ("n1g8", "n2g8", "n4g8", "n8g8")
+"""Clusters that ship: nodes as in Muri's testbed."""
 _FORMS: Final = f"""expected one of
     8x8           nodes x GPUs of each
+    {NAMED[-1]}          one that ships: {", ".join(NAMED)}
     FILE.csv      a Muri cluster: {",".join(_MURI_COLUMNS)}
     FILE.yaml     nodes: [{{count: 4, gpus: 8}}]"""
 
@@ -27,8 +31,11 @@ def read_cluster(spec: str) -> tuple[Node, ...]:
     """The nodes that the spec describes, in order."""
     if grid := _GRID.fullmatch(spec):
         return _grid(int(grid[1]), int(grid[2]), spec)
+    if spec in NAMED:
+        text = files("weft.sim").joinpath("data", f"{spec}.csv").read_text(encoding="utf-8")
+        return _muri(parse_table(text, spec))
     if not os.path.lexists(spec):
-        raise InputError(f"no cluster {shorten(spec)}: neither NODESxGPUS nor a file", hint=_FORMS)
+        raise InputError(f"no cluster {shorten(spec)}: neither NODESxGPUS, nor one that ships, nor a file", hint=_FORMS)
     text = read_text(spec, max_bytes=MAX_FILE_BYTES)
     if _is_csv(text, spec):
         return _muri(parse_table(text, spec))

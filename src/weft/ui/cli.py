@@ -1,7 +1,7 @@
 """The `weft` command. A command's module is imported only when it is called.
 
-Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 6 refused, 130
-interrupted, 143 terminated. `run` and `wait` return what the job returned.
+Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 5 not
+permitted, 6 refused, 130 interrupted, 143 terminated. `run` and `wait` return what the job returned.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from weft.errors import InputError, NotFound, Refused, UnknownName, Unreachable, WeftError
+from weft.errors import InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
 from weft.ui.text import visible_lines
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
-EXITS: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, Refused: 6}
+EXITS: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 
 class Command(NamedTuple):
@@ -48,13 +48,19 @@ COMMANDS: Final = {
     "clean": Command("forget ended jobs and their logs"),
     "gpus": Command("the GPUs and who is on them"),
     "nodes": Command("the machines"),
+    "monitor": Command("workers, GPUs and jobs, again and again"),
     "pause": Command("start nothing new"),
     "resume": Command("start jobs again after pause"),
     "drain": Command("put nothing new on some GPUs"),
     "undrain": Command("use drained GPUs again"),
     "workspace": Command("run the configs of a folder, with tmux sessions", ("ws",)),
+    "operate": Command("tell a running scheduler something: drain, policy, shutdown ..."),
+    "server": Command("run the scheduler of a cluster"),
+    "worker": Command("put this machine's GPUs at a cluster's disposal"),
     "up": Command("start the scheduler, or change how it is set up"),
     "down": Command("end the scheduler; jobs go on"),
+    "auth": Command("who may come to a scheduler of a cluster: certificates and tokens"),
+    "config": Command("what is set for all commands, and what says so"),
     "doctor": Command("what there is and what is wrong; safe to paste"),
     "sim": Command("run a policy on a trace and print its figures", ("simulate",)),
     "compare": Command("run several policies on the same trace, side by side"),

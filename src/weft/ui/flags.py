@@ -22,6 +22,32 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> int:
+    """From 0 on."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """Of TCP."""
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to 65535, found {text[:80]!r}")
+    return int(text)
+
+
+def rank(text: str) -> int:
+    """From 0 on."""
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
+    return int(text)
+
+
+def seconds_or_none(text: str) -> float:
+    """The same as `seconds`, or 0."""
+    return 0.0 if text in ("0", "0.0") else seconds(text)
+
+
 def seconds(text: str) -> float:
     """More than a tenth of a second, less than a day."""
     try:
@@ -40,6 +66,14 @@ def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: b
         parser.add_argument("jobs", metavar="JOB", nargs="+" if needed else "*", help=text)
     else:
         parser.add_argument("job", metavar="JOB", help=text)
+
+
+def add_scheduler(parser: argparse.ArgumentParser) -> None:
+    """Of commands that talk to one."""
+    parser.add_argument(
+        "--scheduler", metavar="HOST:PORT",
+        help="of a cluster; local: this machine's own (WEFT_SCHEDULER, then scheduler: in the config file, then local)",
+    )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

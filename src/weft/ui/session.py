@@ -1,7 +1,7 @@
-"""How commands come to a scheduler.
+"""How commands come to a scheduler: to that of a cluster, if --scheduler, a variable or the config file names one.
 
-`begin` starts one if none is there: to submit, to pause. `reach` does so where there are jobs to speak of. `look`
-never does, unless the last one died and left jobs behind that nobody takes care of.
+Otherwise to this user's own. `begin` starts it if it is not there: to submit, to pause. `reach` does so where there are
+jobs to speak of. `look` never does, unless the last one died and left jobs behind that nobody takes care of.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import Unreachable
+from weft.wire import config
 from weft.wire.places import Places, places
 
 if TYPE_CHECKING:
@@ -17,39 +18,67 @@ if TYPE_CHECKING:
 END_S: Final = 60.0
 """How long a scheduler may take to end."""
 STOPPED: Final = "stopped"
+LOCAL: Final = config.LOCAL
 
 
-def begin() -> Client:
+def load() -> None:
+    """gRPC tells of failures in words of its own, too, unless it is told not to before it is loaded."""
+    import os
+
+    told = "GRPC_VERBOSITY" in os.environ
+    if not told:
+        os.environ["GRPC_VERBOSITY"] = "NONE"
+    try:
+        import weft.client  # noqa: F401
+    finally:
+        if not told:  # jobs are given variables of this process: not this one
+            del os.environ["GRPC_VERBOSITY"]
+
+
+def begin(scheduler: str | None) -> Client:
+    """`scheduler`: what the flag says; None: nothing."""
+    load()
     from weft.client import Client
 
-    return Client()
+    return Client(config.scheduler(scheduler))
 
 
-def reach() -> Client:
+def reach(scheduler: str | None) -> Client:
+    load()
     from weft.client import Client
 
+    if where := config.scheduler(scheduler):
+        return Client(where)
     here = places()
     return Client(here, start=here.database.exists())
 
 
-def look(*, ended: bool = False) -> Client | None:
+def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
+    if where := config.scheduler(scheduler):
+        load()
+        from weft.client import Client
+
+        return Client(where)
     here = places()
-    start = here.database.exists() if ended else here.last_words().isdecimal()
+    start = here.database.exists() if ended else died(here)
     if not start and not here.answers():
         return None
+    load()
     from weft.client import Client
 
     try:
         return Client(here, start=start)
     except Unreachable:
-        if start:
+        if start or here.answers():
             raise
         return None  # it ended just now
 
 
-def absence() -> str:
+def absence(scheduler: str | None) -> str:
     """Why there is nothing to look at."""
+    if where := config.scheduler(scheduler):
+        return f"the scheduler at {where} does not answer"
     if places().last_words() == STOPPED:
         return "the scheduler was stopped before its jobs had ended; weft up goes on with them"
     return "no scheduler is running, and nothing is queued"
@@ -57,13 +86,28 @@ def absence() -> str:
 
 def has_news() -> bool:
     """Whether a scheduler runs, or there is something to tell of an earlier one."""
+    if config.scheduler() is not None:
+        return True
     here = places()
     return here.answers() or here.database.exists()
 
 
 def died(here: Places) -> bool:
-    """Whether the last scheduler ended without a word."""
-    return here.last_words().isdecimal() and not here.answers()
+    """Whether the last scheduler ended without a word. One that is about to end has its lock until it has said it."""
+    return here.last_words().isdecimal() and not here.answers() and not _is_locked(here)
+
+
+def _is_locked(here: Places) -> bool:
+    import fcntl
+
+    try:
+        with open(here.lock) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def end(client: Client, **options: str) -> dict[str, Any]:
@@ -80,6 +124,8 @@ def end(client: Client, **options: str) -> dict[str, Any]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                if here.last_words() != str(told["pid"]) and here.last_words().isdecimal():
+                    return told  # somebody has started the next one already
                 if time.monotonic() > until:
                     raise Unreachable(
                         f"the scheduler, {told['pid']}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"

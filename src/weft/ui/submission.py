@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError
 from weft.ui import figures, render
+from weft.ui.directives import Script, script_of
 from weft.ui.task_flags import flag, given_by
 from weft.ui.text import plural
 from weft.wire.capture import captured
+from weft.wire.config import scheduler
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.specs import Given, spec_of
 from weft.wire.values import array
+from weft.wire.workloads import complete
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.addresses import Address
+    from weft.wire.snapshot import Snapshot
     from weft.wire.taskfile import Written
 
+SHOWN: Final = 5
 _ABOUT: Final = re.compile(r"job #(\d+)(?: \((.*?)\))?: ")
 """How a scheduler says which job of several it is about."""
 
@@ -31,9 +37,13 @@ class Submission:
     request: SubmitRequest
     tasks: Sequence[Written] = ()
     """Where the jobs stand in a file, if they come from one."""
+    snapshots: Sequence[Snapshot] = ()
+    """What they are run in, if not in a folder that is there."""
 
     def send(self, client: Client) -> list[str]:
         """The ids; what the scheduler does not like is told with its file and line."""
+        for snapshot in self.snapshots if not self.request.dry_run else ():
+            client.put(snapshot.packed)
         try:
             return client.submit(self.request)
         except InputError as error:
@@ -61,21 +71,55 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
         _say_limits(specs)
-    env = captured(os.environ, everything=args.env_all)
+    where, here = scheduler(args.scheduler), _here()
+    env = captured(os.environ, everything=args.env_all, elsewhere=where is not None)
     dry_run = getattr(args, "dry_run", False)
-    return Submission(SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=_here(), dry_run=dry_run), tasks)
+    request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
+    return Submission(request, tasks, _snapshots(request, args, where) if args.snapshot else ())
+
+
+def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
+    from weft.wire.snapshot import take_for
+
+    if where is None:
+        raise InputError(
+            "--snapshot is for the scheduler of a cluster", hint="on this machine, the job runs in the folder itself"
+        )
+    found = take_for(request.jobs, request.chdir)
+    for snapshot in found if not args.quiet else ():
+        render.say(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
+        if snapshot.left_out:
+            some = ", ".join(snapshot.left_out[:SHOWN]) + (" ..." if len(snapshot.left_out) > SHOWN else "")
+            render.say(f"left out, as git does not track it or it is a link to elsewhere: {some}")
+    return found
 
 
 def _of_flags(args: argparse.Namespace) -> JobSpec:
-    if not args.command:
+    flags = given_by(args)
+    if not args.command and "params" not in flags:
         raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
-    given = given_by(args)
+    script = script_of(args.command)
+    if script is not None and not args.quiet:
+        _say_of(script, flags)
+    given = {**script.given, **flags} if script is not None else flags
+    command = script.command if script is not None else args.command
     try:
-        return spec_of({**given, "command": args.command})
+        spec = spec_of({**given, "command": command} if command else given)
+        complete(spec)
+        return spec
     except InputError as error:
         key, colon, rest = error.what.partition(":")
         what = f"{flag(key)}:{rest}" if colon and key in given else error.what
-        raise InputError(what, where=error.where, hint=error.hint) from None
+        where = script.where.get(key, "") if script is not None and key not in flags else ""
+        raise InputError(what, where=error.where or where, hint=error.hint) from None
+
+
+def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
+    if script.left_out:
+        render.say(f"left out, as it means nothing here: {', '.join(script.left_out)}")
+    for key, value in script.given.items():
+        if flags.get(key, value) != value:
+            render.say(f"{flag(key)} of the command line wins over {script.where[key]}")
 
 
 def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
@@ -90,13 +134,10 @@ def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
 
 def _of_file(task: Written) -> JobSpec:
     spec = task.spec()
-    if not spec.command:
-        from weft.wire.workloads import command_for
-
-        try:
-            spec.command.extend(command_for({each.name: each.value for each in spec.params}))
-        except InputError as error:
-            raise task.located(error) from None
+    try:
+        complete(spec)
+    except InputError as error:
+        raise task.located(error) from None
     return spec
 
 
@@ -104,7 +145,7 @@ def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
     """A flag wins over the file, and it is said where the two differ."""
     for key, value in flags.items():
         old = task.given.get(key)
-        if key in ("env", "params"):
+        if key in ("env", "params", "labels"):
             mine, theirs = _pairs(value), _pairs(old)
             task.given[key] = {**theirs, **mine}
             for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):

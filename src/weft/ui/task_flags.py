@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = (
     "name", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "array", "chdir", "requeue_exit",
-    "max_jobs_per_gpu", "gpu_ids", "gpu_model", "grace", "duration", "comment",
+    "max_jobs_per_gpu", "gpu_ids", "gpu_model", "grace", "duration", "comment", "node",
 )  # fmt: skip
 
 
@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-jobs-per-gpu", metavar="K", help="it shares each GPU with up to K-1 others of its kind")
     add("--gpu-ids", metavar="0,1", help="on these GPUs and no others")
     add("--gpu-model", metavar="MODEL", help="on GPUs of this model")
+    add("--node", metavar="NAME", help="on this node of a cluster and no other")
+    add("--label", metavar="NAME=VALUE", action="append", help="on nodes with this label; repeat it: with all of them")
+    add("--per-gpu", action="store_true", help="one process for each GPU, told its rank, instead of one for each node")
+    add("--snapshot", action="store_true", help="run it in a copy of the files that git tracks here, as they are now")
     add("--grace", metavar="T", help="between being told to stop and being killed (30s; 60s to make room for others)")
     add("--comment", metavar="TEXT", help="for yourself; show prints it")
     add("--hold", action="store_true", help="do not start it before weft release")
@@ -45,11 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
     """What the flags say, as the keys of a task."""
+    from weft.ui.directives import gres
     from weft.wire.capture import completed
 
     given: dict[str, Given] = {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
-    if args.gpus is not None and args.gpus.startswith("gpu:"):
-        given |= _gres(args.gpus)
+    if args.gpus is not None and ":" in args.gpus:
+        given |= gres(args.gpus)
     after = [*(args.after or ()), *(args.dependency or ())]
     if after:
         given["after"] = [part.strip() for text in after for part in text.split(",")]
@@ -57,20 +62,18 @@ def given_by(args: argparse.Namespace) -> dict[str, Given]:
         given["env"] = completed(args.env, os.environ)
     if args.param:
         given["params"] = args.param
+    if args.label:
+        given["labels"] = args.label
     if args.hold:
         given["hold"] = "true"
+    if args.per_gpu:
+        given["per_gpu"] = "true"
     return given
-
-
-def _gres(text: str) -> dict[str, Given]:
-    """As Slurm has it: gpu:2, gpu:RTX3090:2."""
-    *model, count = text.split(":")[1:]
-    return {"gpus": count, "gpu_model": ":".join(model)} if model else {"gpus": count}
 
 
 def flag(key: str) -> str:
     """--requeue-exit for requeue_exit."""
-    return "--" + {"params": "param"}.get(key, key.replace("_", "-"))
+    return "--" + {"params": "param", "labels": "label"}.get(key, key.replace("_", "-"))
 
 
 def without_dashes(words: list[str]) -> list[str]:

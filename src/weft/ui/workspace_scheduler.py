@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import Refused
 from weft.ui import session
+from weft.ui.text import plural
 from weft.wire.places import places
 
 if TYPE_CHECKING:
@@ -21,23 +23,32 @@ DYING_S: Final = 5.0
 
 def begin(config: Config) -> Client:
     """A scheduler that has GPUs: where nobody declared any and there is no driver, the first `gpu_count` are."""
-    from weft.server.machine import this_machine
     from weft.server.settings import load
+    from weft.wire.machine import this_machine
+    from weft.workspace.places import alone_with_gpus
 
     here = places()
     here.make()
-    if not here.answers():
-        settings = load(here.state)
-        if not this_machine(settings)[0].node.gpus:
-            _declare(config, settings)
-        return session.begin()
-    client = session.begin()
-    if client.query("gpus")["gpus"]:
-        return client
-    _declare(config, load(here.state))
-    with client:
-        session.end(client)
-    return session.begin()
+    with alone_with_gpus(here.runtime):
+        if not here.answers():
+            settings = load(here.state)
+            if not this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
+                _declare(config, settings)
+            return session.begin(session.LOCAL)
+        client = session.begin(session.LOCAL)
+        if client.query("gpus")["gpus"]:
+            return client
+        _declare(config, load(here.state))
+        with client:
+            session.end(client)
+        client = session.begin(session.LOCAL)
+        if client.query("gpus")["gpus"]:
+            return client
+    client.close()
+    raise Refused(
+        f"{plural(config.whole('gpu_count'), 'GPU')} are declared, but jobs run that came before them\n"
+        "  start again when these have ended; weft queue shows them"
+    )
 
 
 def _declare(config: Config, settings: Settings) -> None:
@@ -49,7 +60,7 @@ def _declare(config: Config, settings: Settings) -> None:
 
 def look() -> Client | None:
     """The scheduler, if there is one or there are jobs to speak of."""
-    return session.look(ended=True)
+    return session.look(session.LOCAL, ended=True)
 
 
 # ---- sessions
@@ -58,10 +69,10 @@ def look() -> Client | None:
 def show(config: Config, client: Client, since: int) -> tuple[str, str]:
     """Sees to it that the scheduler's session is there; its name, and a warning where it cannot be."""
     from weft.workspace.places import is_held
-    from weft.workspace.sessions import backend
+    from weft.workspace.sessions import sessions_of
     from weft.workspace.show import Shower
 
-    sessions = backend(config.text("session_backend"), config.origins["session_backend"])
+    sessions = sessions_of(config)
     why_not = sessions.why_not()
     if why_not:
         return "", "" if config.text("session_backend") == "none" else why_not
@@ -73,7 +84,16 @@ def show(config: Config, client: Client, since: int) -> tuple[str, str]:
             return name, ""
         time.sleep(0.05)
     name = shower.open_own(since)
-    return name, "" if name else "tmux cannot open a session: tasks run all the same"
+    return name, "" if name else "no session can be opened: tasks run all the same"
+
+
+def attach_line(config: Config, name: str) -> str:
+    """What a person types to see a session."""
+    if config.text("session_backend") == "tmux":
+        return f"tmux attach -t {name}"
+    from weft.workspace.sessions import sessions_of
+
+    return shlex.join(sessions_of(config).attach_command(name))
 
 
 def show_again(config: Config, client: Client) -> str:
@@ -88,10 +108,10 @@ def show_again(config: Config, client: Client) -> str:
 
 
 def close_sessions(config: Config) -> int:
-    from weft.workspace.sessions import backend
+    from weft.workspace.sessions import sessions_of
     from weft.workspace.show import Shower
 
-    sessions = backend(config.text("session_backend"), config.origins["session_backend"])
+    sessions = sessions_of(config)
     return 0 if sessions.why_not() else Shower(config, places(), sessions).close_all()
 
 
@@ -100,7 +120,7 @@ def close_sessions(config: Config) -> int:
 
 def note(config: Config, text: str) -> None:
     """A line in the scheduler's log."""
-    from weft.workspace.safelog import open_log
+    from weft.workspace.safelog import open_log, stamped
 
     if not config.is_on("enable_logging"):
         return
@@ -108,8 +128,7 @@ def note(config: Config, text: str) -> None:
         handle, _ = open_log(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
     except OSError:
         return
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
     try:
-        os.write(handle, f"{stamp} {text}\n".encode(errors="backslashreplace"))
+        os.write(handle, stamped(text))
     finally:
         os.close(handle)

@@ -87,4 +87,7 @@ def _note(task: dict[str, Any]) -> str:
     if task["state"] == "failed":
         code = task["exit_code"]
         return f"exit code {code}" if code is not None else str(task["reason"])
-    return f"({task['reason']})" if task["state"] == "waiting" and task["reason"] else ""
+    if task["state"] != "waiting":
+        return ""
+    words = ["preempted"] if task["preemptions"] and task["run"] else []
+    return " ".join([*words, *([f"({task['reason']})"] if task["reason"] else [])])

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import queue
 import sys
-import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from weft.client import Client
 from weft.errors import Refused, Unreachable, WeftError
 from weft.ui import listing, render, workspace_table
-from weft.wire.places import Places, places
-
-if TYPE_CHECKING:
-    from weft.client import Client
-    from weft.workspace.config import Config
-    from weft.workspace.show import Shower
+from weft.ui.text import visible
+from weft.ui.workspace_feed import Feed, connect
+from weft.wire.places import places
+from weft.workspace.config import Config
+from weft.workspace.places import alone, take
+from weft.workspace.sessions import sessions_of
+from weft.workspace.show import Shower
+from weft.workspace.status import is_busy, status
 
 REDRAW_S: Final = 5.0
 SOON_S: Final = 0.5
@@ -34,27 +35,23 @@ TAIL: Final = 8192
 class Watch:
     def __init__(self, config: Config, args: argparse.Namespace) -> None:
         self._config, self._args, self._places = config, args, places()
-        self._news: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
-        """Facts with their positions; None: the scheduler is another one, or had to be waited for."""
         self._seen = 0
         """The position of the last fact that was acted on."""
         self._looked = time.monotonic()
+        self._feed: Feed | None = None
         self._shower: Shower | None = None
         self._client: Client | None = None
 
     def run(self) -> int:
-        from weft.workspace import places as own
-        from weft.workspace.status import status
-
         self._places.make()
         if not (self._places.answers() or self._places.database.exists()):
             print(workspace_table.headline(status(self._config, None)))
             return 0
-        lock = own.take(self._places.runtime, self._config, "watch") if self._args.sessions else None
+        lock = take(self._places.runtime, self._config, "watch") if self._args.sessions else None
         try:
-            position = self._begin(keep=lock is not None)
-            self._seen = position
-            threading.Thread(target=self._listen, args=(position,), daemon=True).start()
+            self._seen = self._begin(keep=lock is not None)
+            self._feed = Feed(self._places, self._seen)
+            self._feed.open()
             while not self._is_over(lock):
                 self._wait()
         except KeyboardInterrupt:
@@ -66,35 +63,20 @@ class Watch:
 
     def _begin(self, *, keep: bool) -> int:
         """Knows the jobs as they are; from which position on facts are news."""
-        from weft.client import Client
-        from weft.workspace.sessions import backend
-        from weft.workspace.show import Shower
-
-        self._client = Client(self._places)
+        Client(self._places).close()  # from here on, nobody is started who was told to end
+        self._client = connect(self._places)
         found = self._client.query("job", group=self._config.group)
-        if keep:
-            sessions = backend(self._config.text("session_backend"))
-            if not sessions.why_not():
-                numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
-                self._shower = Shower(self._config, self._places, sessions, numbers)
-                since = self._args.since
-                early = since is not None and since < found["position"]
-                self._shower.know(found["jobs"], quiet=early)
-                if early:
-                    return int(since)
-        return int(found["position"])
+        sessions = sessions_of(self._config)
+        if not keep or sessions.why_not():
+            return int(found["position"])
+        numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
+        self._shower = Shower(self._config, self._places, sessions, numbers)
+        since = self._args.since
+        early = since is not None and since < found["position"]
+        self._shower.know(found["jobs"], quiet=early)
+        return int(since if early else found["position"])
 
-    def _listen(self, position: int) -> None:
-        """In a thread of its own: facts, from whichever scheduler is there."""
-        while True:
-            try:
-                with connect(self._places) as client:
-                    for fact in client.watch(position):
-                        position += 1
-                        self._news.put((position, fact))
-            except WeftError:
-                self._news.put((position, None))
-                time.sleep(0.2)
+    # ---- what happens
 
     def _wait(self) -> None:
         """Until something happened, or it is time to look anyway; what happened is acted on."""
@@ -102,26 +84,28 @@ class Watch:
         while (left := until - time.monotonic()) > 0:
             if self._take(left):
                 until = min(until, time.monotonic() + SOON_S)
-        self._look_anyway()
+        if time.monotonic() >= self._looked + self._config.number("check_interval"):
+            self._look_anew()
 
-    def _look_anyway(self) -> None:
-        """Now and then, as if nothing had ever been heard."""
-        now = time.monotonic()
-        if self._shower is None or self._client is None or now < self._looked + self._config.number("check_interval"):
-            return
-        self._looked = now
-        with suppress(WeftError):
-            self._shower.know(self._client.query("job", group=self._config.group)["jobs"])
+    def _look_anew(self) -> None:
+        """As if nothing had ever been heard."""
+        self._looked = time.monotonic()
+        if self._shower is not None and self._client is not None:
+            with suppress(WeftError):
+                self._shower.know(self._client.query("job", group=self._config.group)["jobs"])
 
     def _take(self, timeout_s: float) -> bool:
         """Acts on the next that happened; whether it matters here."""
-        try:
-            self._seen, fact = self._news.get(timeout=timeout_s)
-        except queue.Empty:
+        news = self._feed.next(timeout_s) if self._feed is not None else None
+        if news is None:
             return False
-        if fact is None:
+        self._seen = news.position
+        if news.fact is None:
+            self._look_anew()
             return True
-        return self._shower.take(fact) if self._shower is not None else fact["fact"] in ("Started", "Exited")
+        if self._shower is None:
+            return news.fact["fact"] in ("Started", "Exited")
+        return self._shower.take(news.fact)
 
     def _catch_up(self) -> None:
         """Acts on all that has happened: the shortest of tasks has a session too."""
@@ -134,32 +118,27 @@ class Watch:
 
     def _is_over(self, lock: int | None) -> bool:
         """Draws; whether nothing is left to run. The lock goes only while nobody can start anything."""
-        from weft.workspace.places import alone
-
         found = self._draw()
-        if found is None or _is_busy(found):
+        if found is None or is_busy(found):
             return False
         if lock is None:
             return True
-        # when it ends, tmux scrolls by a line
         try:
             with alone(self._places.runtime, self._config):
-                found = self._draw("")
-                if found is None or _is_busy(found):
+                found = self._draw("")  # when it ends, tmux scrolls by a line
+                if found is None or is_busy(found):
                     return False
                 self._catch_up()
                 os.close(lock)
-        except Refused:
+        except (Refused, Unreachable):
             return False
         return True
 
     def _draw(self, *head: str) -> dict[str, Any] | None:
-        from weft.workspace.status import status
-
         try:
             if self._client is None:
                 self._client = connect(self._places)
-            found = status(self._config, self._client)
+            found = status(self._config, self._client, strict=False)
         except Unreachable:
             if self._client is not None:
                 self._client.close()
@@ -176,25 +155,7 @@ class Watch:
         return found
 
 
-def connect(here: Places) -> Client:
-    """The scheduler. One that died is started again; one that was told to end is waited for."""
-    from weft.client import Client
-
-    while True:
-        if here.answers() or here.last_words().isdecimal():
-            return Client(here)
-        time.sleep(1.0)
-
-
-def _is_busy(found: dict[str, Any]) -> bool:
-    from weft.workspace.status import is_busy
-
-    return is_busy(found)
-
-
 def _tail(path: str | None) -> list[str]:
-    from weft.ui.text import visible
-
     try:
         with open(path or os.devnull, "rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))

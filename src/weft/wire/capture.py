@@ -19,6 +19,16 @@ PREFIXES: Final = (
     "LC_", "XDG_", "PYTHON", "CONDA_", "MAMBA_", "PYENV_", "UV_", "HF_", "TRANSFORMERS_", "TORCH", "WANDB_", "MLFLOW_",
     "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "NUMBA_", "TF_", "XLA_", "JAX_", "TRITON_", "TOKENIZERS_", "MPL",
 )  # fmt: skip
+OF_A_MACHINE: Final = (NAMES - {"LANG", "LANGUAGE", "TZ"}) | {
+    "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "HF_HOME", "TORCH_HOME",
+}  # fmt: skip
+OF_A_MACHINE_PREFIXES: Final = ("XDG_", "CONDA_", "MAMBA_", "PYENV_", "UV_")
+"""Where things are on one machine: on another they say nothing, or something wrong."""
+OF_A_SESSION: Final = {
+    "PWD", "OLDPWD", "HOSTNAME", "DISPLAY", "MAIL", "TERM", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+}  # fmt: skip
+OF_A_SESSION_PREFIXES: Final = ("SSH_", "DBUS_", "TMUX", "SYSTEMD_")
+"""What means nothing outside of where it was set."""
 _SECRET: Final = re.compile(
     r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:TOKEN|KEY|PWD|PASS|AUTH)(?:_|$)|APIKEY", re.IGNORECASE
 )
@@ -30,13 +40,26 @@ def looks_secret(name: str, value: str = "") -> bool:
     return bool(_SECRET.search(name) or _CREDENTIALS_IN_URL.search(value))
 
 
-def captured(env: Mapping[str, str], *, everything: bool = False) -> list[Variable]:
-    """What a job is given of this environment; what is not text, or has an odd name, stays behind."""
+def belongs_to_machine(name: str) -> bool:
+    """A job on another machine gets that machine's, unless its submitter says it in so many words."""
+    return name in OF_A_MACHINE or name.startswith(OF_A_MACHINE_PREFIXES)
+
+
+def captured(env: Mapping[str, str], *, everything: bool = False, elsewhere: bool = False) -> list[Variable]:
+    """What a job is given of this environment; what is not text, or has an odd name, stays behind.
+
+    With `elsewhere`, it runs on some other machine: what belongs to this one stays behind, even of `everything`.
+    """
     return [
         Variable(name=name, value=value)
         for name, value in env.items()
         if (everything or _is_wanted(name, value)) and _is_plain(name) and _is_text(value)
+        if not (elsewhere and _stays(name))
     ]
+
+
+def _stays(name: str) -> bool:
+    return belongs_to_machine(name) or name in OF_A_SESSION or name.startswith(OF_A_SESSION_PREFIXES)
 
 
 def _is_wanted(name: str, value: str) -> bool:

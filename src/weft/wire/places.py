@@ -22,10 +22,12 @@ LONGEST_SOCKET: Final = 100
 class Places:
     state: Path
     runtime: Path
+    journal: Path | None = None
+    """Where it is kept if not with the state."""
 
     @property
     def database(self) -> Path:
-        return self.state / "state.db"
+        return self.journal or self.state / "state.db"
 
     @property
     def jobs(self) -> Path:
@@ -70,6 +72,15 @@ class Places:
                 return False
         return True
 
+    def stopped(self) -> int | None:
+        """The scheduler's pid, if it is there but stopped: it would never answer."""
+        words = self.last_words()
+        try:
+            state = Path(f"/proc/{int(words)}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, ValueError, IndexError):
+            return None
+        return int(words) if state in ("T", "t") else None
+
     def last_words(self) -> str:
         """What a scheduler left in its lock: its pid while it lives or where it died; `stopped` where it was told to
         end before its jobs had; nothing where all was done."""
@@ -80,12 +91,12 @@ class Places:
 
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
-            _make_private(folder)
+            make_private(folder)
 
 
 def places(env: Mapping[str, str] = os.environ) -> Places:
     """Of this user, as the environment says."""
-    state = Path(env.get("XDG_STATE_HOME") or Path(_home(env), ".local", "state"), "weft").absolute()
+    state = Path(env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state"), "weft").absolute()
     mark = hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")
     fallback = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
@@ -99,17 +110,17 @@ def places(env: Mapping[str, str] = os.environ) -> Places:
     return Places(state, runtime)
 
 
-def _home(env: Mapping[str, str]) -> str:
+def home(env: Mapping[str, str]) -> str:
     home = env.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
         raise InputError("no home directory to keep the state in", hint="set HOME or XDG_STATE_HOME")
     return home
 
 
-def _make_private(folder: Path) -> None:
-    """The directory is the lock: whoever cannot enter it cannot talk to the scheduler."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+def make_private(folder: Path) -> None:
+    """A folder that only its owner can enter. The directory is the lock of what is in it."""
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise WeftError(f"{folder} is not a directory of yours\n  remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR")

@@ -1,4 +1,4 @@
-"""The service of `weft.proto`, as a table: its methods, and how both ends take them up."""
+"""The services of `weft.proto`, as tables: their methods, and how both ends take them up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import grpc
 
 from weft.wire import messages as m
 
-SERVICE: Final = "weft.v1.Scheduler"
 MOST_BYTES: Final = 64 << 20
 """The largest message either end takes."""
 OPTIONS: Final = (
@@ -20,13 +19,24 @@ OPTIONS: Final = (
 )
 
 
+CHANNEL: Final = (
+    *OPTIONS,
+    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""For clients."""
+Kind = Literal["unary", "stream", "upload", "both"]
+"""Which side sends one message, and which a stream of them."""
+
+
 class Method(NamedTuple):
     request: Any
     reply: Any
-    kind: Literal["unary", "stream"] = "unary"
+    kind: Kind = "unary"
 
 
-METHODS: Final = {
+SCHEDULER: Final = {
     "Submit": Method(m.SubmitRequest, m.SubmitReply),
     "Change": Method(m.ChangeRequest, m.ChangeReply),
     "Query": Method(m.QueryRequest, m.JsonReply),
@@ -35,23 +45,34 @@ METHODS: Final = {
     "Watch": Method(m.WatchRequest, m.FactLine, "stream"),
     "Operate": Method(m.OperateRequest, m.JsonReply),
 }
+AGENTS: Final = {"Attach": Method(m.AgentMessage, m.SchedulerMessage, "both")}
+BLOBS: Final = {"Put": Method(m.BlobPart, m.BlobName, "upload"), "Get": Method(m.BlobName, m.BlobPart, "stream")}
+DOORS: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
+SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Doors": DOORS}
+PREFIX: Final = "weft.v1."
+_HANDLERS: Final = {
+    "unary": grpc.unary_unary_rpc_method_handler,
+    "stream": grpc.unary_stream_rpc_method_handler,
+    "upload": grpc.stream_unary_rpc_method_handler,
+    "both": grpc.stream_stream_rpc_method_handler,
+}
+_CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}
 
 
-def handler(of: Callable[[str], Callable[..., Any]]) -> grpc.GenericRpcHandler:
+def handler(of: Callable[[str], Callable[..., Any]], service: str = "Scheduler") -> grpc.GenericRpcHandler:
     """What a server takes up; `of` gives the function of each method."""
-    made = {}
-    for name, method in METHODS.items():
-        make = grpc.unary_unary_rpc_method_handler if method.kind == "unary" else grpc.unary_stream_rpc_method_handler
-        made[name] = make(of(name), method.request.FromString, method.reply.SerializeToString)
-    return grpc.method_handlers_generic_handler(SERVICE, made)
+    made = {
+        name: _HANDLERS[method.kind](of(name), method.request.FromString, method.reply.SerializeToString)
+        for name, method in SERVICES[service].items()
+    }
+    return grpc.method_handlers_generic_handler(PREFIX + service, made)
 
 
-def call(channel: grpc.Channel, name: str) -> Callable[..., Any]:
-    """A method as a client calls it."""
-    method = METHODS[name]
-    make = channel.unary_unary if method.kind == "unary" else channel.unary_stream
-    called: Callable[..., Any] = make(
-        f"/{SERVICE}/{name}", request_serializer=method.request.SerializeToString,
+def call(channel: Any, name: str, service: str = "Scheduler") -> Callable[..., Any]:
+    """A method as a client calls it, on a channel of grpc or of grpc.aio."""
+    method = SERVICES[service][name]
+    called: Callable[..., Any] = getattr(channel, _CALLS[method.kind])(
+        f"/{PREFIX}{service}/{name}", request_serializer=method.request.SerializeToString,
         response_deserializer=method.reply.FromString,
     )  # fmt: skip
     return called

@@ -15,7 +15,7 @@ Given = str | list[str] | dict[str, str]
 """A value as it was written: text, a list, or names with values."""
 
 MOST_GPUS: Final = 1_000_000
-ALIASES: Final = {"required_gpus": "gpus", "min_gpu_memory": "memory"}
+ALIASES: Final = {"required_gpus": "gpus", "min_gpu_memory": "memory", "label": "labels"}
 FIELDS: Final = {
     "memory": "memory_mb", "mem": "ram_mb", "time": "time_limit_s", "grace": "grace_s", "duration": "declared_s",
     "requeue_exit": "requeue_exits",
@@ -165,11 +165,24 @@ def _line(text: str) -> str:
     return text
 
 
-def _hold(spec: JobSpec, value: Given) -> None:
-    text = _text(value).lower()
-    if text not in ("true", "false", "yes", "no", "on", "off"):
-        raise InputError(f"{text[:80]!r} is neither true nor false")
-    spec.hold = text in ("true", "yes", "on")
+def _yes(field: str) -> Callable[[JobSpec, Given], None]:
+    def take(spec: JobSpec, value: Given) -> None:
+        text = _text(value).lower()
+        if text not in ("true", "false", "yes", "no", "on", "off"):
+            raise InputError(f"{text[:80]!r} is neither true nor false")
+        setattr(spec, field, text in ("true", "yes", "on"))
+
+    return take
+
+
+def _labels(spec: JobSpec, value: Given) -> None:
+    spec.labels.extend(_variables(value, _PARAM, "a label"))
+
+
+def _node(text: str) -> str:
+    if not _PARAM.fullmatch(text):
+        raise InputError(f"{text[:80]!r} is not the name of a node", hint="weft nodes lists them")
+    return text
 
 
 SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
@@ -196,5 +209,8 @@ SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
     "comment": _said("comment", _line),
     "group": _said("group", _line),
     "params": _params,
-    "hold": _hold,
+    "hold": _yes("hold"),
+    "per_gpu": _yes("per_gpu"),
+    "labels": _labels,
+    "node": _said("node", _node),
 }

@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -15,7 +16,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_pool")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_pool", "per_gpu", "labels", "node", "snapshot")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +41,10 @@ class JobSpec(_message.Message):
     DECLARED_S_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     GPU_POOL_FIELD_NUMBER: _ClassVar[int]
+    PER_GPU_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     name: str
     command: _containers.RepeatedScalarFieldContainer[str]
     chdir: str
@@ -64,7 +69,11 @@ class JobSpec(_message.Message):
     declared_s: float
     group: str
     gpu_pool: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_pool: _Optional[_Iterable[int]] = ...) -> None: ...
+    per_gpu: bool
+    labels: _containers.RepeatedCompositeFieldContainer[Variable]
+    node: str
+    snapshot: str
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_pool: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("jobs", "key", "env", "chdir", "dry_run")
@@ -135,22 +144,26 @@ class JsonReply(_message.Message):
     def __init__(self, json: _Optional[str] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
-    __slots__ = ("job", "run", "follow", "lines")
+    __slots__ = ("job", "run", "follow", "lines", "rank")
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     follow: bool
     lines: int
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ...) -> None: ...
+    rank: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "note")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     text: bytes
-    def __init__(self, text: _Optional[bytes] = ...) -> None: ...
+    note: str
+    def __init__(self, text: _Optional[bytes] = ..., note: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("after",)
@@ -173,3 +186,389 @@ class OperateRequest(_message.Message):
     verb: str
     options: _containers.RepeatedCompositeFieldContainer[Variable]
     def __init__(self, verb: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
+
+class AgentMessage(_message.Message):
+    __slots__ = ("hello", "beat", "news", "gpus", "progress", "log", "tail")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    NEWS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    beat: Beat
+    news: RunNews
+    gpus: GpuNews
+    progress: Progress
+    log: LogPart
+    tail: LogTail
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ...) -> None: ...
+
+class SchedulerMessage(_message.Message):
+    __slots__ = ("welcome", "start", "stop", "confirm", "beat", "read", "forget")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    start: StartRun
+    stop: StopRun
+    confirm: Confirm
+    beat: BeatReply
+    read: ReadLog
+    forget: Forget
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., beat: _Optional[_Union[BeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ...) -> None: ...
+
+class GpuSpec(_message.Message):
+    __slots__ = ("index", "uuid", "model", "memory_mb")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    uuid: str
+    model: str
+    memory_mb: int
+    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_mb: _Optional[int] = ...) -> None: ...
+
+class NodeSpec(_message.Message):
+    __slots__ = ("id", "gpus", "cpus", "ram_mb", "switch", "labels", "address", "port")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    RAM_MB_FIELD_NUMBER: _ClassVar[int]
+    SWITCH_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuSpec]
+    cpus: int
+    ram_mb: int
+    switch: str
+    labels: _containers.RepeatedCompositeFieldContainer[Variable]
+    address: str
+    port: int
+    def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "home", "cluster")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    version: str
+    node: NodeSpec
+    instance: str
+    runs: _containers.RepeatedCompositeFieldContainer[RunNews]
+    blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
+    at: float
+    home: str
+    cluster: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., home: _Optional[str] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("protocol", "version", "epoch", "lease_s", "beat_s", "at", "cluster")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    BEAT_S_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    version: str
+    epoch: int
+    lease_s: float
+    beat_s: float
+    at: float
+    cluster: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., beat_s: _Optional[float] = ..., at: _Optional[float] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class Beat(_message.Message):
+    __slots__ = ("epoch", "at", "runs", "load", "ram_used_mb", "readings", "blocks")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
+    READINGS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    at: float
+    runs: _containers.RepeatedCompositeFieldContainer[RunNews]
+    load: float
+    ram_used_mb: int
+    readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
+    blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
+    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
+
+class BeatReply(_message.Message):
+    __slots__ = ("epoch", "at")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    at: float
+    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
+
+class GpuReading(_message.Message):
+    __slots__ = ("gpu", "used_mb", "utilisation", "processes")
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    USED_MB_FIELD_NUMBER: _ClassVar[int]
+    UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    gpu: int
+    used_mb: int
+    utilisation: float
+    processes: int
+    def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ...) -> None: ...
+
+class RunNews(_message.Message):
+    __slots__ = ("job", "run", "phase", "end")
+    class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ORDERED: _ClassVar[RunNews.Phase]
+        STARTED: _ClassVar[RunNews.Phase]
+        ENDED: _ClassVar[RunNews.Phase]
+    ORDERED: RunNews.Phase
+    STARTED: RunNews.Phase
+    ENDED: RunNews.Phase
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    phase: RunNews.Phase
+    end: RunEnd
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., phase: _Optional[_Union[RunNews.Phase, str]] = ..., end: _Optional[_Union[RunEnd, _Mapping]] = ...) -> None: ...
+
+class RunEnd(_message.Message):
+    __slots__ = ("code", "signal", "why", "detail", "done", "started_at", "ran_s", "cpu_s", "max_rss_mb")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    RAN_S_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    MAX_RSS_MB_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    signal: int
+    why: str
+    detail: str
+    done: bool
+    started_at: float
+    ran_s: float
+    cpu_s: float
+    max_rss_mb: int
+    def __init__(self, code: _Optional[int] = ..., signal: _Optional[int] = ..., why: _Optional[str] = ..., detail: _Optional[str] = ..., done: _Optional[bool] = ..., started_at: _Optional[float] = ..., ran_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., max_rss_mb: _Optional[int] = ...) -> None: ...
+
+class GpuBlock(_message.Message):
+    __slots__ = ("gpu", "why", "memory_mb", "detail")
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    gpu: int
+    why: str
+    memory_mb: int
+    detail: str
+    def __init__(self, gpu: _Optional[int] = ..., why: _Optional[str] = ..., memory_mb: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class GpuMemory(_message.Message):
+    __slots__ = ("job", "run", "memory_mb")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    memory_mb: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., memory_mb: _Optional[int] = ...) -> None: ...
+
+class GpuNews(_message.Message):
+    __slots__ = ("blocks", "measured")
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
+    measured: _containers.RepeatedCompositeFieldContainer[GpuMemory]
+    def __init__(self, blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., measured: _Optional[_Iterable[_Union[GpuMemory, _Mapping]]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("job", "run", "json")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    json: str
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., json: _Optional[str] = ...) -> None: ...
+
+class GangMember(_message.Message):
+    __slots__ = ("node", "address", "port", "gpus")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    address: str
+    port: int
+    gpus: int
+    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
+
+class StartRun(_message.Message):
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    CHDIR_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_FIELD_NUMBER: _ClassVar[int]
+    GANG_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PER_GPU_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    job: str
+    run: int
+    name: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    chdir: str
+    env: _containers.RepeatedCompositeFieldContainer[Variable]
+    params: _containers.RepeatedCompositeFieldContainer[Variable]
+    gpus: _containers.RepeatedScalarFieldContainer[int]
+    memory_mb: int
+    gang: _containers.RepeatedCompositeFieldContainer[GangMember]
+    rank: int
+    per_gpu: bool
+    array_index: int
+    array_size: int
+    time_limit_s: float
+    grace_s: float
+    snapshot: str
+    user: str
+    checkpoint: str
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ...) -> None: ...
+
+class StopRun(_message.Message):
+    __slots__ = ("epoch", "job", "run", "why", "grace_s")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    job: str
+    run: int
+    why: str
+    grace_s: float
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., why: _Optional[str] = ..., grace_s: _Optional[float] = ...) -> None: ...
+
+class Confirm(_message.Message):
+    __slots__ = ("job", "run")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
+
+class ReadLog(_message.Message):
+    __slots__ = ("id", "job", "run", "offset", "lines")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    job: str
+    run: int
+    offset: int
+    lines: int
+    def __init__(self, id: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., lines: _Optional[int] = ...) -> None: ...
+
+class LogPart(_message.Message):
+    __slots__ = ("id", "offset", "text", "end", "missing", "size")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    offset: int
+    text: bytes
+    end: bool
+    missing: bool
+    size: int
+    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ..., size: _Optional[int] = ...) -> None: ...
+
+class LogTail(_message.Message):
+    __slots__ = ("job", "run", "offset", "text")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    run: int
+    offset: int
+    text: bytes
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ...) -> None: ...
+
+class Forget(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BlobPart(_message.Message):
+    __slots__ = ("bytes", "sha256")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    bytes: bytes
+    sha256: str
+    def __init__(self, bytes: _Optional[bytes] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class BlobName(_message.Message):
+    __slots__ = ("sha256",)
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    def __init__(self, sha256: _Optional[str] = ...) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("token", "node")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    node: str
+    def __init__(self, token: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class JoinReply(_message.Message):
+    __slots__ = ("token", "role", "user")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    role: str
+    user: str
+    def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...

@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.errors import InputError, nearest
+from weft.wire.messages import JobSpec
 
 GROUP: Final = "weft.workloads"
 HINT: Final = "add a command, or install a package that brings the workload"
+
+
+def complete(spec: JobSpec) -> None:
+    """Gives a job without a command that of its workload."""
+    if not spec.command:
+        spec.command.extend(command_for({each.name: each.value for each in spec.params}))
 
 
 def command_for(params: Mapping[str, str]) -> list[str]:

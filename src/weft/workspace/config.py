@@ -10,17 +10,21 @@ from typing import Final
 
 import yaml
 
-from weft.errors import InputError
-from weft.sim.marked import Marked, compose
+from weft.errors import InputError, UnknownName
+from weft.sim.marked import Mapping, Marked, compose
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
 FILE: Final = "scheduler_config.yml"
 MOST_BYTES: Final = 1 << 20
 DEFAULT: Final = "default"
+GROUP: Final = "workspace:"
+"""What the groups of workspaces begin with."""
 _TAG: Final = "tag:yaml.org,2002:"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PLACE: Final = re.compile(r"\$\{([^}]*)\}")
+UNQUOTED: Final = re.compile(r"^([ \t]*[A-Za-z_]+:[ \t]+)(\*[^#\s]*)", re.MULTILINE)
+"""A line that means a pattern, and is an alias to YAML."""
 _BOOLS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -52,8 +56,8 @@ class Config:
 
     @property
     def group(self) -> str:
-        """What its jobs are found by: no two workspaces have the same."""
-        return f"workspace:{self.file}"
+        """What its jobs are found by: no two workspaces have the same, not even where they share a config file."""
+        return f"{GROUP}{self.file}" if self.file.parent == self.home else f"{GROUP}{self.home}:{self.file}"
 
     @property
     def task_name(self) -> str:
@@ -105,9 +109,9 @@ def _text_of(path: Path) -> str:
 
 def parse(text: str, home: Path, path: Path) -> Config:
     shown = str(path)
-    if not text.strip():
-        raise InputError("an empty file", where=f"{shown}:1", hint="weft workspace template config prints a whole one")
-    mapping = compose(text, shown).mapping("the config", tuple(BY_NAME))
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        raise InputError("no key is set", where=f"{shown}:1", hint="weft workspace template config prints a whole one")
+    mapping = _mapping(text, shown)
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for key in KEYS:
@@ -119,15 +123,32 @@ def parse(text: str, home: Path, path: Path) -> Config:
         else:
             values[key.name], origins[key.name] = value_of(key, marked), marked.where
     for name in EXPANDED:
-        where = mapping.entries.get(name)
-        values[name] = _expanded(str(values[name]), str(values["task_name"]), where)
+        values[name] = str(values[name]).replace("${task_name}", str(values["task_name"]))
     return Config(home, path, values, origins)
+
+
+def _mapping(text: str, shown: str) -> Mapping:
+    """The keys as they are written; what is usually wrong has a hint of its own."""
+    try:
+        return compose(text, shown).mapping("the config", tuple(BY_NAME))
+    except UnknownName as error:
+        more = "weft workspace template config shows all"
+        raise UnknownName(error.kind, error.name, error.known, where=error.where, more=more) from None
+    except InputError as error:
+        line = int(error.where.rpartition(":")[2])
+        star = UNQUOTED.match(text.splitlines()[line - 1])
+        if star is None:
+            raise
+        hint = f'a value that begins with a star goes into quotes: {star[1].strip()} "{star[2]}"'
+        raise InputError(error.what, where=error.where, hint=hint) from None
 
 
 def value_of(key: Key, marked: Marked) -> Value:
     """The value of a key as it is written; InputError where it is not of the key's kind."""
     if key.may_be_empty and isinstance(marked.node, yaml.ScalarNode) and marked.node.tag == f"{_TAG}null":
         return ""
+    if key.kind in ("whole", "seconds", "switch") and getattr(marked.node, "style", None):
+        raise marked.wrong(f"bad {key.name}: text", f"write it without quotes: {key.name}: {marked.text()[:80]}")
     if key.kind == "whole":
         return marked.whole(low=int(key.least), high=int(key.most))
     if key.kind == "seconds":
@@ -143,6 +164,9 @@ def value_of(key: Key, marked: Marked) -> Value:
         raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "the name of a variable: letters, digits, underscores")
     if key.name in ("scheduler_session_suffix", "worker_prefix") and "/" in text:
         raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "it is part of a file's name: no slashes")
+    unknown = next((found[0] for found in _PLACE.finditer(text) if found[1] != "task_name"), "")
+    if unknown and key.name in EXPANDED and key.name != "pre_command":  # a shell's variables are its own
+        raise marked.wrong(f"{unknown[:80]} is not known", "only ${task_name} is filled in")
     return text
 
 
@@ -160,10 +184,3 @@ def _switch(marked: Marked) -> bool:
     if marked.node.tag != f"{_TAG}bool":
         raise marked.expected("true or false")
     return _BOOLS[str(marked.node.value).lower()]
-
-
-def _expanded(text: str, task_name: str, marked: Marked | None) -> str:
-    for found in _PLACE.finditer(text):
-        if found[1] != "task_name" and marked is not None and not marked.key.startswith("pre_command"):
-            raise marked.wrong(f"{found[0][:80]} is not known", "only ${task_name} is filled in")
-    return text.replace("${task_name}", task_name)

@@ -23,7 +23,7 @@ KEYS: Final = (
     Key("task_name", "name", None, "what the sessions and logs of this workspace are called by"),
     Key("work_dir", "path", ".", "where tasks run"),
     Key("config_dir", "path", "configs", "where the configs are"),
-    Key("script_path", "text", "train.py", "what runs each config, seen from work_dir"),
+    Key("script_path", "text", "train.py", "what runs each config: sought in work_dir, then here"),
     Key("python_env", "text", "", "interpreter; empty: the one that runs weft", may_be_empty=True),
     Key("output_dir", "path", "out", "where the markers of completed configs are"),
     Key("scheduler_session_suffix", "text", "_scheduler", "session and log of the scheduler: task_name and this"),
@@ -36,7 +36,11 @@ KEYS: Final = (
     Key("log_dir", "path", "/tmp", "where the logs are"),
     Key("enable_logging", "switch", True, "whether there are any logs in log_dir"),
     Key(
-        "conda_env", "text", "base", "environment for `conda run`, where there is conda; empty: none", may_be_empty=True
+        "conda_env",
+        "text",
+        "base",
+        "name or path of the environment for `conda run`, where there is conda; empty: none",
+        may_be_empty=True,
     ),
     Key("cuda_visible_devices_var", "name", "CUDA_VISIBLE_DEVICES", "variable that tells a task its GPU"),
     Key("config_pattern", "text", "*.yml", "which files of config_dir are configs"),
@@ -48,6 +52,6 @@ KEYS: Final = (
 )
 BY_NAME: Final = {key.name: key for key in KEYS}
 EXPANDED: Final = frozenset(
-    {"work_dir", "config_dir", "script_path", "python_env", "output_dir", "log_dir", "pre_command"}
+    {"work_dir", "config_dir", "script_path", "python_env", "output_dir", "log_dir", "conda_env", "pre_command"}
 )
 """Where `${task_name}` is filled in: the paths, and what may hold one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +13,14 @@ import yaml
 from weft.errors import InputError
 from weft.sim.marked import Marked, compose
 from weft.workspace import templates
-from weft.workspace.config import FILE, value_of
+from weft.workspace.config import FILE, UNQUOTED, read, value_of
 from weft.workspace.keys import BY_NAME, KEYS, Value
 
 WRAPPER_FILE: Final = "scheduler.sh"
 DEPTH: Final = 3
 """Old configs may have sections."""
+TEXTUAL: Final = ("text", "name", "path")
+_RESOLVER: Final = yaml.resolver.Resolver()
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Made:
 
 
 def make(folder: str, *, force: bool = False) -> Made:
-    home = Path(os.path.abspath(folder))
+    home = Path(os.path.realpath(folder))
     found = [name for name in (WRAPPER_FILE, FILE) if os.path.lexists(home / name)]
     if found and not force:
         raise InputError(
@@ -50,14 +52,29 @@ def make(folder: str, *, force: bool = False) -> Made:
     home.mkdir(parents=True, exist_ok=True)
     _put(home / WRAPPER_FILE, templates.wrapper(), done, mode=0o755)
     _put(home / FILE, templates.config(name, given), done)
-    configs, out = home / str(given.get("config_dir", "configs")), home / str(given.get("output_dir", "out"))
-    for made in (configs, out):
-        if "${" not in str(made) and not made.exists():
-            made.mkdir(parents=True)
-            done.made.append(os.path.relpath(made, home) + "/")
+    config = read(home)
+    configs = config.path("config_dir")
+    for each in (configs, config.path("output_dir")):
+        _make_folder(each, done)
     if configs.is_dir() and not any(configs.iterdir()):
         _put(configs / templates.EXAMPLE_FILE, templates.EXAMPLE, done)
     return done
+
+
+def _make_folder(folder: Path, done: Made) -> None:
+    if folder.exists():
+        return
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        done.dropped.append(f"{folder} cannot be made: {error.strerror}")
+    else:
+        done.made.append(f"{near(folder, done.home)}/")
+
+
+def near(path: Path, home: Path) -> str:
+    """As it is seen from the workspace; in full where it lies elsewhere."""
+    return str(path.relative_to(home)) if path.is_relative_to(home) else str(path)
 
 
 def _task_name(home: Path) -> str:
@@ -75,7 +92,7 @@ def _put(path: Path, text: str, done: Made, mode: int = 0o644) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with open(handle, "w", encoding="utf-8") as file:
         file.write(text)
-    done.made.append(os.path.relpath(path, done.home))
+    done.made.append(near(path, done.home))
 
 
 def _free_name(path: Path) -> Path:
@@ -92,7 +109,8 @@ def _free_name(path: Path) -> Path:
 def _old_values(path: Path, done: Made) -> dict[str, Value]:
     """The keys of an old config that still mean something; the others are told of."""
     try:
-        root = compose(path.read_text(encoding="utf-8", errors="replace"), str(path))
+        text = path.read_text(encoding="utf-8", errors="replace")
+        root = compose(UNQUOTED.sub(r'\1"\2"', text), str(path))
     except InputError as error:
         done.dropped.append(f"all of {path.name}: {error.what}")
         return {}
@@ -105,11 +123,20 @@ def _old_values(path: Path, done: Made) -> dict[str, Value]:
             elif name in found:
                 done.dropped.append(f"{name}: given twice")
             else:
-                found[name] = value_of(key, marked)
+                found[name] = value_of(key, marked if key.kind in TEXTUAL else _unquoted(marked))
         except InputError as error:
             done.dropped.append(f"{name}: {error.hint or error.what}")
     done.taken += [key.name for key in KEYS if key.name in found]
     return found
+
+
+def _unquoted(marked: Marked) -> Marked:
+    """As if it had no quotes: scripts that read YAML with grep do not mind them."""
+    node = marked.node
+    if not isinstance(node, yaml.ScalarNode):
+        return marked
+    tag = _RESOLVER.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
+    return replace(marked, node=yaml.ScalarNode(tag, node.value, node.start_mark, node.end_mark))
 
 
 def _leaves(marked: Marked, depth: int) -> list[tuple[str, Marked]]:

@@ -29,7 +29,20 @@ def lock_path(runtime: Path, config: Config, what: str) -> Path:
 @contextlib.contextmanager
 def alone(runtime: Path, config: Config) -> Iterator[None]:
     """One command at a time starts or stops the tasks of a workspace."""
-    handle = os.open(lock_path(runtime, config, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with _locked(lock_path(runtime, config, "lock"), "another command works on this workspace"):
+        yield
+
+
+@contextlib.contextmanager
+def alone_with_gpus(runtime: Path) -> Iterator[None]:
+    """One command at a time sees to it that there are GPUs."""
+    with _locked(runtime / "gpus.lock", "another command declares GPUs"):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path, why_not: str) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + LOCK_S
     try:
         while True:
@@ -38,7 +51,7 @@ def alone(runtime: Path, config: Config) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise Refused("another command works on this workspace\n  try again when it is done") from None
+                    raise Refused(f"{why_not}\n  try again when it is done") from None
                 time.sleep(0.05)
         yield
     finally:

@@ -5,19 +5,24 @@ Another backend is a class with the methods of `Sessions`; `session_backend: mod
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from weft.errors import InputError
+from weft.workspace.config import Config
 
 TAG: Final = "@weft"
 """The option of a session that says whose it is."""
 PATIENCE_S: Final = 10.0
 LONGEST: Final = 200
+"""Signs that a name may have here; tmux itself takes a few more."""
 SIZE: Final = ("200", "50")
 _PLAIN: Final = frozenset("-_+=@%,")
 
@@ -25,8 +30,6 @@ _PLAIN: Final = frozenset("-_+=@%,")
 class Session(NamedTuple):
     name: str
     tag: str
-    dead: bool
-    """What ran in it has ended."""
 
 
 class Sessions(Protocol):
@@ -51,7 +54,8 @@ class Tmux:
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = {key: value for key, value in env.items() if key != "TMUX"}
-        socket = os.path.join(env.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}", "default")
+        parent = os.path.realpath(env.get("TMUX_TMPDIR") or "/tmp")
+        socket = os.path.join(parent, f"tmux-{os.getuid()}", "default")
         self._inside = env.get("TMUX", "").partition(",")[0] == socket
         self._program = shutil.which("tmux", path=env.get("PATH")) or ""
 
@@ -61,12 +65,9 @@ class Tmux:
         )
 
     def all(self) -> list[Session]:
-        form = f"#{{session_name}}\t#{{{TAG}}}\t#{{pane_dead}}"
-        found = []
-        for line in self._tmux("list-sessions", "-F", form).splitlines():
-            name, tag, dead = [*line.split("\t"), "", ""][:3]
-            found.append(Session(name, tag, dead == "1"))
-        return found
+        form = f"#{{session_name}}\t#{{{TAG}}}"
+        lines = self._tmux("list-sessions", "-F", form).splitlines()
+        return [Session(name, tag) for name, _, tag in (line.partition("\t") for line in lines)]
 
     def open(self, name: str, tag: str, command: Sequence[str]) -> bool:
         width, height = SIZE
@@ -120,13 +121,20 @@ class NoSessions:
         return []
 
 
-def backend(name: str, where: str = "") -> Sessions:
-    """The backend of that name."""
+def sessions_of(config: Config) -> Sessions:
+    """Where the tasks of a workspace are shown."""
+    return backend(config.text("session_backend"), config.home, where=config.origins["session_backend"])
+
+
+def backend(name: str, home: Path | None = None, *, where: str = "") -> Sessions:
+    """The backend of that name. One of the user's own may lie in the workspace, or wherever Python finds it."""
     if name == "tmux":
         return Tmux()
     if name == "none":
         return NoSessions()
     module, colon, attribute = name.partition(":")
+    if home is not None and str(home) not in sys.path:
+        sys.path.append(str(home))
     try:
         if not colon:
             raise ValueError("it is neither tmux nor none")
@@ -143,7 +151,13 @@ def _whole(word: str) -> str:
     return f"{word[:-1]}\\;" if word.endswith(";") else word
 
 
-def plain(name: str) -> str:
-    """A name that tmux takes as it is: it splits targets at colons and dots, and reads some other signs."""
+def plain(name: str, end: str = "") -> str:
+    """A name that tmux takes as it is: it splits targets at colons and dots, and reads some other signs.
+
+    Of one that is too long the middle is replaced by a mark that no other has; `end` stays.
+    """
     kept = "".join(c if c.isalnum() or c in _PLAIN else "_" for c in name)
-    return kept[:LONGEST] or "_"
+    if len(kept) + len(end) > LONGEST:
+        mark = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+        kept = f"{kept[: LONGEST - len(end) - len(mark) - 1]}_{mark}"
+    return f"{kept}{end}" or "_"

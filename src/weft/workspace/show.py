@@ -55,10 +55,13 @@ class Shower:
                 self._gpus[job["id"]] = job["last_gpus"][0]
         if quiet:
             return
+        self._look()  # people close sessions
         shown = {(tag.job, tag.run) for tag in self._known.values() if tag and tag[:2] == self._own[:2]}
         for job in jobs:
             if job["status"] == "running" and (job["id"], str(job["run"])) not in shown:
                 self._open(job["id"], job["run"])
+            elif job["status"] == "done" and self._config.is_on("cleanup_on_complete"):
+                self.close(job["id"])
 
     def take(self, fact: Mapping[str, Any]) -> bool:
         """Something happened; whether it concerns this workspace."""
@@ -85,8 +88,7 @@ class Shower:
 
     def close(self, job: str) -> None:
         for name in [name for name, tag in self._known.items() if tag and tag[:3] == (*self._own[:2], job)]:
-            self._sessions.close(name)
-            del self._known[name]
+            self._close(name)
 
     def close_all(self) -> int:
         """All sessions of this workspace; how many they were."""
@@ -103,26 +105,34 @@ class Shower:
     # ---- one task
 
     def _open(self, job: str, run: int) -> None:
+        """Shows a run, in the place of what an earlier one of the same config left, on whichever GPU that was."""
         tag = self._own._replace(job=job, run=str(run))
-        folder = files.run_dir(str(self._places.jobs), job, run)
+        if tag in self._known.values():
+            return
+        command = viewer(files.run_dir(str(self._places.jobs), job, run), f"{self._names[job]}: job {job}, run {run}")
+        for name in [name for name, known in self._known.items() if self._is_earlier(known, job)]:
+            self._close(name)
         for name in self._candidates(job):
             if name in self._known:
-                self._sessions.close(name)
-            title = f"{self._names[job]}: job {job}, run {run}"
-            if self._sessions.open(name, str(tag), viewer(folder, title)):
+                continue  # somebody else's
+            if self._sessions.open(name, str(tag), command):
                 self._known[name] = tag
                 return
             self._look()  # somebody took the name meanwhile, or tmux has gone
+            if tag in self._known.values():
+                return  # it was to show the same
 
-    def _candidates(self, job: str) -> list[str]:
+    def _close(self, name: str) -> None:
+        self._sessions.close(name)
+        self._known.pop(name, None)
+
+    def _candidates(self, job: str) -> tuple[str, str]:
         """The name it should have, and another where that is somebody else's."""
-        gpu = self._gpus.get(job, 0)
-        name = plain(f"{self._config.prefix}_{self._names[job]}_gpu{gpu}")
-        names = [name, plain(f"{name}_job{job}")]
-        return [each for each in names if each not in self._known or self._may_replace(self._known[each], job)]
+        name, gpu = f"{self._config.prefix}_{self._names[job]}", f"_gpu{self._gpus.get(job, 0)}"
+        return plain(name, gpu), plain(name, f"{gpu}_job{job}")
 
-    def _may_replace(self, tag: Tag | None, job: str) -> bool:
-        """Its own of an earlier run, or that of an earlier job with the same config."""
+    def _is_earlier(self, tag: Tag | None, job: str) -> bool:
+        """Of an earlier run, or of an earlier job with the same config."""
         return tag is not None and tag[:2] == self._own[:2] and self._names.get(tag.job) == self._names[job]
 
     # ---- the workspace's own
@@ -149,8 +159,8 @@ class Shower:
         return next((name for name in self._own_names() if self._known.get(name) == self._own), "")
 
     def _own_names(self) -> list[str]:
-        base = plain(self._config.scheduler_session)
-        return [base, plain(f"{base}_{self._own.workspace[:6]}")]
+        base = self._config.scheduler_session
+        return [plain(base), plain(base, f"_{self._own.workspace[:6]}")]
 
 
 def viewer(folder: str, title: str) -> list[str]:

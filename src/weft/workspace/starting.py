@@ -15,7 +15,7 @@ from weft.wire.capture import captured
 from weft.wire.messages import SubmitRequest
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.status import STATES, UNFINISHED, latest
-from weft.workspace.tasks import Launch, Task, find_conda, interpreter, marker_of
+from weft.workspace.tasks import Launch, Task, find_conda, interpreter, marker_of, script
 
 ACTIVE: Final = ("starting", "running", "stopping")
 WAITING: Final = ("blocked", "waiting", "held")
@@ -73,10 +73,10 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
                 f"there is no GPU {task.gpu} for {task.name}",
                 hint=f"there are {', '.join(map(str, numbers))}: gpu_count is {config.whole('gpu_count')}",
             )
-    if len(gpus) < config.whole("gpu_count"):
-        begun.warnings.append(
-            f"gpu_count is {config.whole('gpu_count')}, but there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
-        )
+    wanted = config.whole("gpu_count")
+    if len(gpus) < wanted:
+        there = f"there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
+        begun.warnings.append(f"gpu_count is {wanted}, but {there}; weft up --gpus declares others")
     conda, warning = find_conda(config, os.environ)
     begun.warnings += [warning] if warning else []
     _check_program(config, conda)
@@ -89,10 +89,10 @@ def _check_program(config: Config, conda: str) -> None:
     folder = config.path("work_dir")
     if not folder.is_dir():
         raise InputError(f"work_dir {folder} is not a folder", where=_origin(config, "work_dir"))
-    if not (folder / os.path.expanduser(config.text("script_path"))).is_file():
+    if not (folder / script(config)).is_file():
         raise InputError(
             f"script_path: there is no {config.text('script_path')} in {folder}", where=_origin(config, "script_path"),
-            hint="it is sought in work_dir",
+            hint="it is sought in work_dir, then in the workspace",
         )  # fmt: skip
     program = interpreter(config, conda=conda)
     if not conda and not config.text("pre_command") and shutil.which(program) is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.client import Client
+from weft.errors import InputError
 from weft.local import files
 from weft.workspace.config import Config
 from weft.workspace.safelog import path_of, tasks_folder
@@ -31,11 +32,16 @@ def latest(jobs: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def status(config: Config, client: Client | None) -> Row:
-    """What `weft workspace status --json` prints."""
+def status(config: Config, client: Client | None, *, strict: bool = True) -> Row:
+    """What `weft workspace status --json` prints. Without `strict`, configs that cannot be told are left out."""
     jobs = latest(client.query("job", group=config.group)["jobs"] if client else ())
     folder = client.places.jobs if client else None
-    names = [task.name for task in all_tasks(config)]
+    try:
+        names = [task.name for task in all_tasks(config)]
+    except InputError:
+        if strict:
+            raise
+        names = []
     names += [name for name in jobs if name not in set(names)]
     tasks = [_task(config, name, jobs.get(name), folder) for name in names]
     gpus = _gpus(config, client.query("gpus")["gpus"]) if client else []
@@ -74,8 +80,8 @@ def _task(config: Config, name: str, job: Mapping[str, Any] | None, folder: Path
     marker = marker_of(config, name)
     row: Row = {
         "name": name, "state": "done" if marker.exists() else "new", "job": None, "run": 0, "gpu": None, "time_s": None,
-        "retries": 0, "max_retries": 0, "eta_s": None, "progress": None, "exit_code": None, "reason": "",
-        "warning": "", "marker": str(marker) if marker.exists() else None, "log": None,
+        "retries": 0, "max_retries": 0, "preemptions": 0, "eta_s": None, "progress": None, "exit_code": None,
+        "reason": "", "warning": "", "marker": str(marker) if marker.exists() else None, "log": None,
     }  # fmt: skip
     if job is None:
         _from_marker(row, marker)
@@ -83,9 +89,10 @@ def _task(config: Config, name: str, job: Mapping[str, Any] | None, folder: Path
         return row
     row |= {
         "state": STATES[job["status"]], "job": job["id"], "run": job["run"], "retries": job["failures"],
-        "max_retries": job["retries"], "exit_code": job["exit_code"], "reason": job["reason"],
-        "progress": job["progress"], "gpu": job["last_gpus"][0] if job["last_gpus"] and job["run"] else None,
-        "time_s": job["time_s"] if row_has_run(job) else None,
+        "max_retries": job["retries"], "preemptions": job["preemptions"], "exit_code": job["exit_code"],
+        "reason": job["reason"], "progress": job["progress"],
+        "gpu": job["last_gpus"][0] if job["last_gpus"] and has_run(job) else None,
+        "time_s": job["time_s"] if has_run(job) else None,
     }  # fmt: skip
     run = files.run_dir(str(folder), job["id"], job["run"]) if folder else ""
     row["warning"] = _warning(run)
@@ -96,7 +103,8 @@ def _task(config: Config, name: str, job: Mapping[str, Any] | None, folder: Path
     return row
 
 
-def row_has_run(job: Mapping[str, Any]) -> bool:
+def has_run(job: Mapping[str, Any]) -> bool:
+    """Whether it runs or ran to an end: one that waits to be run again is on no GPU."""
     return bool(job["run"]) and job["status"] not in ("waiting", "held", "blocked")
 
 
@@ -129,9 +137,12 @@ def _warning(run: str) -> str:
 
 
 def _log(config: Config, name: str, run: str) -> str | None:
-    if config.is_on("enable_logging"):
-        return path_of(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
-    return os.path.join(run, files.LOG) if run else None
+    """Where its log is or will be; what the run itself keeps, where there is to be none or none could be made."""
+    kept = os.path.join(run, files.LOG) if run else None
+    if not config.is_on("enable_logging"):
+        return kept
+    path = path_of(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
+    return kept if kept and os.path.exists(kept) and not os.path.exists(path) else path
 
 
 # ---- GPUs
@@ -160,8 +171,7 @@ def estimate(tasks: Sequence[Row], slots: int) -> None:
     for task in tasks:
         if task["state"] != "running":
             continue
-        own = (task["progress"] or {}).get("eta_s")
-        task["eta_s"] = own if own is not None else None if usual is None else max(usual - (task["time_s"] or 0.0), 0.0)
+        task["eta_s"] = _left_s(task, usual)
         free.append(task["eta_s"] if task["eta_s"] is not None else usual or 0.0)
     if usual is None:
         return
@@ -172,3 +182,14 @@ def estimate(tasks: Sequence[Row], slots: int) -> None:
             ends = heapq.heappop(free) + usual
             task["eta_s"] = ends
             heapq.heappush(free, ends)
+
+
+def _left_s(task: Row, usual: float | None) -> float | None:
+    """What a running task has left: as it says, else as fast as it went so far, else as long as others took."""
+    progress, time_s = task["progress"] or {}, task["time_s"] or 0.0
+    if progress.get("eta_s") is not None:
+        return float(progress["eta_s"])
+    step, total = progress.get("step"), progress.get("total")
+    if step and total and step <= total:
+        return float(time_s * (total - step) / step)
+    return None if usual is None else max(usual - time_s, 0.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.errors import InputError
+from weft.errors import InputError, nearest
 from weft.wire.messages import JobSpec, Variable
 from weft.wire.values import LONGEST_NAME, NOT_IN_NAMES
 from weft.workspace.config import Config
@@ -22,6 +22,9 @@ LONGEST_FILE: Final = 255
 TURNS: Final = "turn"
 NAME: Final = "config_name"
 """The param of a job that says which config it is."""
+HOME: Final = "workspace"
+BACKEND: Final = "session_backend"
+"""Those that say where its session is to be looked for."""
 AGAIN: Final = "rerun"
 SHELLS: Final = ("bash", "sh")
 
@@ -71,24 +74,32 @@ def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
             f"{len(pins)} GPUs for {len(words)} config{'s' if len(words) > 1 else ''}",
             hint="give a GPU for each config, or fewer: the rest is balanced",
         )
-    paths, missing = [], []
-    for word in words:
-        candidates = [config.path("config_dir") / word, config.home / word]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            missing.append(word)
-        else:
-            paths.append(found)
+    found = [_found(config, word) for word in words]
+    missing = [word for word, path in zip(words, found, strict=True) if path is None]
     if missing:
+        folder = config.path("config_dir")
+        known = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+        near = f"; the nearest to {missing[0]} is {nearest(missing[0], known)[0]}" if known else ""
         raise InputError(
-            f"there is no config {', '.join(missing)}",
-            hint=f"looked in {config.path('config_dir')}; nothing was started",
+            f"there is no config {', '.join(missing)}", hint=f"looked in {folder}{near}; nothing was started"
         )
+    paths = [path for path in found if path is not None]
     return _named(config, paths, pins + [None] * (len(words) - len(pins)))
 
 
+def _found(config: Config, word: str) -> Path | None:
+    candidates = (config.path("config_dir") / word, config.home / word)
+    return next((path for path in candidates if path.is_file()), None)
+
+
 def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
+    """The words of a list; it may end with a comma, but have no gap: what follows would move by a place."""
+    words = [part.strip() for part in text.strip().removesuffix(",").split(",")]
+    if words == [""]:
+        return []
+    if "" in words:
+        raise InputError(f"nothing stands at place {words.index('') + 1} of {text!r}", hint="such as a.yml,b.yml")
+    return words
 
 
 def _gpus(text: str) -> list[int]:
@@ -159,9 +170,11 @@ class Launch:
 
     def spec(self, task: Task, *, again: bool = False) -> JobSpec:
         config = self.config
-        params = [Variable(name=NAME, value=task.name)]
+        params = {NAME: task.name, HOME: str(config.home)}
+        if config.text("session_backend") != "tmux":
+            params[BACKEND] = config.text("session_backend")
         if again:
-            params.append(Variable(name=AGAIN, value="1"))
+            params[AGAIN] = "1"
         return JobSpec(
             name=job_name(task.name),
             command=self._command(task, again=again),
@@ -174,7 +187,7 @@ class Launch:
             retries=config.whole("max_retries") if config.is_on("auto_restart_failed") else 0,
             comment=f"workspace {config.task_name}",
             group=config.group,
-            params=params,
+            params=[Variable(name=name, value=value) for name, value in params.items()],
         )
 
     def _command(self, task: Task, *, again: bool) -> list[str]:
@@ -197,9 +210,11 @@ class Launch:
     def program(self, task: Task) -> list[str]:
         """The task's own command."""
         config = self.config
-        words = [interpreter(config, conda=self.conda), config.text("script_path"), "--config_path", str(task.path)]
+        words = [interpreter(config, conda=self.conda), script(config), "--config_path", str(task.path)]
         if self.conda:
-            words = [self.conda, "run", "--no-capture-output", "-n", config.text("conda_env"), *words]
+            name = config.text("conda_env")
+            by = ["-p", str(config.path("conda_env"))] if os.sep in name else ["-n", name]
+            words = [self.conda, "run", "--no-capture-output", *by, *words]
         before = config.text("pre_command")
         if before:
             shell = next(found for name in SHELLS if (found := shutil.which(name)))
@@ -213,6 +228,13 @@ def interpreter(config: Config, *, conda: str) -> str:
     if not given:
         return "python" if conda else sys.executable
     return str(config.path("python_env")) if os.sep in given else given
+
+
+def script(config: Config) -> str:
+    """As it is seen from `work_dir`; one that is not there, but in the workspace, is meant as well."""
+    given = os.path.expanduser(config.text("script_path"))
+    is_elsewhere = not (config.path("work_dir") / given).is_file() and (config.home / given).is_file()
+    return str(config.home / given) if is_elsewhere else given
 
 
 def find_conda(config: Config, env: Mapping[str, str]) -> tuple[str, str]:

@@ -28,10 +28,10 @@ LINGER_S = 60.0
 MARKER = "_completed.txt"
 
 
-def verdict(*, marked: bool, marked_for_s: float = 0.0, code: int | None = None) -> Verdict:
+def verdict(*, marked: bool, marked_for_s: float = 0.0, code: int | None = None, linger_s: float = LINGER_S) -> Verdict:
     """`code`: how the process ended; None while it lives. `unmarked` is complete once the marker is written."""
     if code is None:
-        return "overdue" if marked and marked_for_s >= LINGER_S else "running"
+        return "overdue" if marked and marked_for_s >= linger_s else "running"
     if marked:
         return "complete" if code == 0 else "warned"
     return "unmarked" if code == 0 else "failed"

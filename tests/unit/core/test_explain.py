@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
+from weft.core.order import Protection
+from weft.core.ports import Ask, Replanner, View
 from weft.errors import UnknownName
 from weft.model import Gpu, Job, Node, NodeLost, Where
+
+
+class EachAlone(Replanner):
+    """Has no key: nobody starts between two plans."""
+
+    preempts = True
+
+    def rank(self, view: View) -> Iterable[Ask]:
+        return [Ask((job.id,), job.gpus) for job in (*view.active, *view.waiting)]
 
 
 def why(rig: Rig, job: str) -> Explanation:
@@ -31,6 +44,20 @@ def test_too_few_gpus_and_whose_end_would_help() -> None:
     assert found.unblock is not None
     assert (found.unblock.jobs, found.unblock.nodes, found.unblock.in_s) == (("a",), ("n0",), 10.0)
     assert found.lines()[-1] == "  would fit on n0 once a has ended, in about 10 s"
+
+
+def test_a_run_that_may_be_preempted_soon_is_not_waited_for_to_end() -> None:
+    rig = Rig("priority:preempts=on", grid(1, 2), protection=Protection(min_run_s=60.0))
+    rig.submit(Job("a", 2))
+    rig.settle()
+    rig.later(10.0)
+    rig.submit(Job("b", 2, priority=1), Job("c", 2))
+    urgent, other = why(rig, "b").unblock, why(rig, "c").unblock
+    assert urgent is not None
+    assert other is not None
+    assert (urgent.jobs, urgent.preempted, urgent.in_s) == (("a",), ("a",), 50.0)
+    assert (other.jobs, other.preempted, other.in_s) == (("a",), (), None)
+    assert why(rig, "b").lines()[-1] == "  would fit on n0 once a may be preempted, in about 50 s"
 
 
 def test_strictly_behind_others() -> None:
@@ -88,6 +115,17 @@ def test_a_replanner_that_waits_for_its_next_plan() -> None:
     rig.submit(Job("b", declared_s=1.0))
     assert codes(why(rig, "b")) == ["Resources"]
     assert rig.scheduler.next_plan_at() == 360.0
+
+
+def test_when_the_next_plan_is_due_is_said_as_seconds_from_now() -> None:
+    rig = Rig(EachAlone(), grid(1, 2), interval_s=360.0)
+    rig.now = 1_700_000_000.0
+    rig.submit(Job("a", declared_s=100.0))
+    rig.settle()
+    rig.later(60.0)
+    rig.submit(Job("b", declared_s=1.0))
+    found = explain(rig.scheduler, "b", at=rig.now + 20.0)
+    assert [(each.code, each.text) for each in found.reasons] == [("PolicyHold", "the policy plans next in 280 s")]
 
 
 def test_an_unknown_job() -> None:

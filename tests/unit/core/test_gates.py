@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from builders import Rig, grid
 from weft.core.explain import explain
-from weft.model import Edited, Forgotten, Job, Outcome
+from weft.core.folds.snapshots import snapshot
+from weft.model import Alarm, Edited, Exited, Forgotten, Job, Outcome, Wake
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -63,6 +66,43 @@ def test_so_many_of_a_batch_go_at_once() -> None:
     assert set(rig.active) == {"t2", "other"}
 
 
+def test_a_held_task_takes_no_place_of_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(5)))
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "waiting", "blocked", "blocked", "blocked"]
+    rig.hold("t1")
+    rig.hold("t3")
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "held", "waiting", "held", "blocked"]
+    assert reasons(rig, "t3") == ["JobHeldUser"]
+    rig.release("t1")
+    assert (rig.job("t1").status, reasons(rig, "t1")) == ("blocked", ["JobArrayTaskLimit"])
+    rig.exit("t0")
+    assert [rig.job(f"t{at}").status for at in range(1, 5)] == ["starting", "waiting", "held", "blocked"]
+
+
+def test_a_run_of_a_batch_that_is_held_and_put_back_lets_the_next_go() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(2)))
+    rig.hold("t0")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("starting", "blocked")
+    rig.exit("t0", "requeued")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("held", "starting")
+    rig.release("t0")
+    rig.exit("t1")
+    assert rig.job("t0").status == "starting"
+
+
+def test_a_large_batch_is_gone_through_quickly() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(20_000)))
+    began = process_time()
+    for at in range(2_000):
+        rig.cancel(f"t{19_999 - at}")
+        rig.exit(f"t{at}")
+    assert set(rig.active) == {"t2000"}
+    assert process_time() - began < 10.0, "looking through all of it each time would take longer"
+
+
 def test_an_edit_can_open_and_shut_a_gate() -> None:
     rig = Rig("fifo", grid(1, 1))
     rig.submit(Job("a"), Job("b"), Job("c", after=("b",)))
@@ -113,3 +153,75 @@ def test_a_job_does_not_come_after_its_own_batch() -> None:
     rig = Rig("fifo", grid(1, 8))
     rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t", after=("t",)))
     assert rig.job("t_1").status == "starting"
+
+
+def try_later(rig: Rig, job: str, delay_s: float) -> None:
+    rig.tell(Exited(rig.now, job, rig.job(job).run, "requeued", code=75, delay_s=delay_s))
+
+
+def test_a_job_that_asks_to_be_tried_later_waits_for_its_time() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"), Job("b"))
+    try_later(rig, "a", 30.0)
+    assert (rig.job("a").status, rig.alarm) == ("blocked", 30.0)
+    assert set(rig.active) == {"b"}, "others have its GPU meanwhile"
+    (why,) = explain(rig.scheduler, "a", at=10.0).reasons
+    assert (why.code, why.text) == ("BeginTime", "run 1 ended with code 75, to be tried again later: in 20 s")
+    rig.exit("b")
+    assert not rig.active
+    rig.now = 30.0
+    rig.tell(Wake(30.0))
+    assert (rig.job("a").status, rig.job("a").run, rig.alarm) == ("starting", 2, None)
+
+
+def test_the_next_of_several_delays_sets_the_alarm() -> None:
+    rig = Rig("fifo", grid(1, 3))
+    rig.submit(Job("a"), Job("b"), Job("c"))
+    for job, delay_s in (("a", 60.0), ("b", 20.0), ("c", 40.0)):
+        try_later(rig, job, delay_s)
+    assert rig.alarm == 20.0
+    rig.cancel("b")
+    assert rig.alarm == 40.0
+    rig.now = 50.0
+    rig.tell(Wake(50.0))
+    assert (set(rig.active), rig.alarm) == ({"c"}, 60.0)
+    rig.cancel("a")
+    assert rig.alarm is None
+
+
+def test_delays_are_counted_until_a_run_needs_none() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    for at in range(2):
+        try_later(rig, "a", 1.0)
+        rig.now += 1.0
+        rig.tell(Wake(rig.now))
+        assert rig.job("a").delays == at + 1
+    rig.exit("a", "requeued")
+    assert (rig.job("a").delays, rig.job("a").requeues, rig.job("a").active) == (0, 3, True)
+
+
+def test_a_delayed_job_may_be_held_edited_and_keeps_its_place_in_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 4))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(2)))
+    try_later(rig, "t0", 5.0)
+    assert rig.job("t1").status == "blocked", "what the first lacks the next would lack too"
+    rig.hold("t0")
+    rig.now = 5.0
+    rig.tell(Wake(5.0))
+    assert (rig.job("t0").status, rig.job("t1").status) == ("held", "starting")
+    try_later(rig, "t1", 5.0)
+    rig.tell(Edited(5.0, Job("t1", batch="t", batch_limit=1, priority=1)))
+    assert rig.job("t1").active, "who changes a job wants it looked at"
+
+
+def test_a_restart_keeps_the_delay() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    try_later(rig, "a", 30.0)
+    for facts in (rig.facts, [*snapshot(rig.state), Alarm(rig.now, rig.alarm)]):
+        again = rig.fresh()
+        again.replay(facts)
+        assert (again.state.jobs["a"].status, again.alarm) == ("blocked", 30.0)
+        assert [type(each).__name__ for each in again.step(Wake(29.0))] == []
+        assert [type(each).__name__ for each in again.step(Wake(30.0))] == ["Start", "Alarm"]

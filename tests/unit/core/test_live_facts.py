@@ -7,7 +7,21 @@ import pytest
 from builders import Rig, grid, node, part
 from weft.core.explain import explain
 from weft.core.order import Protection
-from weft.model import Blocked, Exited, Forgotten, Job, Measured, Paused, Resumed, Unblocked, Where
+from weft.model import (
+    Blocked,
+    Closed,
+    Exited,
+    Forgotten,
+    Job,
+    Measured,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Paused,
+    Resumed,
+    Unblocked,
+    Where,
+)
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -127,3 +141,71 @@ def test_pinned_gpus_that_are_blocked_are_waited_for() -> None:
     assert not rig.active
     rig.tell(Unblocked(0.0, "n0", 1, "Drained"))
     assert rig.active == {"a": (("n0", (1,)),)}
+
+
+def test_nobody_new_comes_to_a_closed_node_with_or_without_gpus_and_whoever_is_there_stays() -> None:
+    rig = Rig("fifo", [node("n0", 2, cpus=8)])
+    rig.submit(Job("a"))
+    rig.tell(Closed(0.0, "n0", "Drained", "drained by root"), Closed(0.0, "n0", "ReqNodeNotAvail", "silent"))
+    rig.submit(Job("b"), Job("c", 0, cpus=1))
+    assert (set(rig.active), reasons(rig, "b")) == ({"a"}, ["Resources", "Drained", "ReqNodeNotAvail"])
+    rig.tell(Opened(0.0, "n0", "Drained"))
+    assert set(rig.active) == {"a"}
+    rig.tell(Opened(0.0, "n0", "ReqNodeNotAvail"))
+    assert set(rig.active) == {"a", "b", "c"}
+
+
+def test_a_node_that_comes_back_is_as_closed_as_it_was() -> None:
+    rig = Rig("fifo", grid(2, 2))
+    rig.tell(Closed(0.0, "n1", "Drained"), NodeLost(0.0, "n1"), NodeJoined(0.0, grid(2, 2)[1]))
+    rig.submit(Job("a", 2), Job("b", 2))
+    assert rig.active == {"a": (("n0", (0, 1)),)}
+    rig.tell(Opened(0.0, "n1", "Drained"))
+    assert rig.active["b"] == (("n1", (0, 1)),)
+
+
+def test_preemption_makes_no_room_on_a_closed_node() -> None:
+    rig = Rig("priority:preempts=on", grid(1, 1))
+    rig.submit(Job("low"))
+    rig.begin("low")
+    rig.tell(Closed(0.0, "n0", "Drained"))
+    rig.submit(Job("high", priority=5))
+    assert (rig.job("low").status, rig.job("high").status) == ("running", "waiting")
+
+
+@pytest.mark.parametrize("policy", ["fifo", "simple", "balanced"])
+def test_a_job_that_nothing_there_could_ever_hold_keeps_nobody_waiting(policy: str) -> None:
+    rig = Rig(policy, [node("n0", 2)])
+    rig.submit(Job("huge", 1, where=Where(gpu_model="none")), Job("a", 2), Job("b", 2), Job("c"))
+    assert (set(rig.active), reasons(rig, "huge")) == ({"a"}, ["ReqNodeNotAvail"])
+    rig.exit("a")
+    assert set(rig.active) == {"b"}
+    rig.tell(NodeJoined(0.0, node("n1", 1, model="none")))
+    assert rig.active["huge"] == (("n1", (0,)),)
+
+
+def test_with_an_interval_jobs_start_in_rounds_also_for_a_policy_with_a_key() -> None:
+    rig = Rig("fifo", grid(1, 4), interval_s=60.0)
+    rig.later(70.0)
+    rig.submit(Job("a"))
+    rig.later(10.0)
+    rig.submit(Job("b"), Job("c"))
+    rig.later(49.0)
+    assert set(rig.active) == {"a"}
+    rig.later(2.0)
+    assert set(rig.active) == {"a", "b", "c"}
+    rig.submit(Job("d"))
+    assert reasons(rig, "d") == ["PolicyHold"]
+    rig.scheduler.plan_at_once()
+    rig.tell()
+    assert set(rig.active) == {"a", "b", "c", "d"}
+
+
+def test_no_alarm_is_set_for_a_round_while_nothing_may_start() -> None:
+    rig = Rig("fifo", interval_s=60.0)
+    rig.tell(Paused(0.0))
+    rig.join(*grid(1, 1))
+    rig.submit(Job("a"))
+    assert rig.alarm is None
+    rig.tell(Resumed(0.0))
+    assert set(rig.active) == {"a"}

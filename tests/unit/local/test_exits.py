@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.local.exits import MOST_TRIES, exited
+from weft.local.exits import MOST_QUICK, MOST_TRIES, exited
 from weft.local.reports import RunExited
 
 
@@ -39,6 +39,10 @@ from weft.local.reports import RunExited
         (None, None, "lost", False, "failed", None, "lost"),
         (None, None, "reboot", False, "lost", None, "reboot"),
         (None, None, "never-started", False, "lost", None, "never-started"),
+        (None, None, "port-taken", False, "lost", None, "port-taken"),
+        (None, 15, "lease-ended", False, "lost", 143, "lease-ended"),
+        (85, None, "lease-ended", False, "lost", 85, "lease-ended"),
+        (0, None, "lease-ended", True, "done", 0, ""),
     ],
 )
 def test_table(
@@ -55,3 +59,23 @@ def test_trying_later_has_an_end() -> None:
     last = exited(report, tries=MOST_TRIES)
     assert (last.how, last.why) == ("failed", "try-later")
     assert exited(report, tries=MOST_TRIES, requeue_exits=(75,)).how == "requeued"
+
+
+@pytest.mark.parametrize(
+    ("code", "ran_s", "delays"),
+    [(75, 3600.0, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 300.0]), (85, 0.5, [1.0, 2.0, 4.0]),
+     (42, 0.5, [1.0, 2.0, 4.0]), (85, 5.0, [0.0, 0.0, 0.0]), (42, 5.0, [0.0, 0.0, 0.0]), (1, 0.5, [0.0, 0.0, 0.0])],
+)  # fmt: skip
+def test_the_next_try_waits_longer_each_time(code: int, ran_s: float, delays: list[float]) -> None:
+    report = RunExited(0.0, "a", 1, code=code, ran_s=ran_s)
+    found = [exited(report, requeue_exits=(42,), tries=tries).delay_s for tries in range(len(delays))]
+    assert found == delays
+
+
+@pytest.mark.parametrize("code", [42, 75, 85])
+def test_being_run_again_at_once_has_an_end(code: int) -> None:
+    report = RunExited(0.0, "a", 1, code=code, ran_s=0.1)
+    assert exited(report, tries=MOST_QUICK - 1, requeue_exits=(42, 75)).how == "requeued"
+    last = exited(report, tries=MOST_QUICK, requeue_exits=(42, 75))
+    assert (last.how, last.why, last.delay_s) == ("failed", "requeue-loop", 0.0)
+    assert exited(RunExited(0.0, "a", 1, code=85, ran_s=60.0), tries=MOST_QUICK).how == "requeued"

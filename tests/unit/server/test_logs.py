@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from weft.core.job import JobState
-from weft.local import files
+from weft.local.logs import CHUNK, LogPart, log_path, read_part
 from weft.model import Job
-from weft.server.logs import CHUNK, _one_run
+from weft.server.logs import Asked, _one_run
 
 
 @pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (CHUNK, 2)])
@@ -22,15 +22,20 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     job = JobState(Job("1"), 0, 0.0)
     job.run, job.status = 1, "running"
     state = SimpleNamespace(jobs={"1": job})
-    running: Any = SimpleNamespace(places=SimpleNamespace(jobs=tmp_path), scheduler=SimpleNamespace(state=state))
-    path = Path(files.run_dir(str(tmp_path), "1", 1), files.LOG)
+    path = Path(log_path(str(tmp_path), "1", 1))
+
+    async def read_log(job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart:
+        return read_part(log_path(str(tmp_path), job.id, run), offset, lines=lines)
+
+    fleet = SimpleNamespace(read_log=read_log)
+    running: Any = SimpleNamespace(fleet=fleet, scheduler=SimpleNamespace(state=state))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"y\n" * (CHUNK * 3 // 2))
 
     async def read() -> list[bytes]:
         found = []
-        async for text in _one_run(running, "1", 1, False, tail):
-            found.append(text)
+        async for chunk in _one_run(running, Asked(job, 0, False, tail), 1):
+            found.append(chunk.text)
             assert len(found) < 10, "it never ends"
             with path.open("ab") as log:
                 log.write(b"y\n" * CHUNK)

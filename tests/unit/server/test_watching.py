@@ -15,8 +15,9 @@ from builders import grid
 from weft.errors import JournalError
 from weft.journal.compaction import compact
 from weft.journal.sqlite import SqliteJournal
-from weft.model import Exited, Fact, Job, NodeJoined, Submitted
-from weft.server.service import Service
+from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
+from weft.server.callers import Caller, owner
+from weft.server.service import Service, seen_by
 
 PATIENCE_S = 10.0
 
@@ -30,7 +31,7 @@ class Watched:
         self.service = Service(running)
 
     def watch(self, after: int) -> AsyncIterator[Any]:
-        return self.service._facts(after)
+        return self.service._facts(after, owner())
 
     async def append(self, *facts: Fact) -> None:
         async with self.changed:
@@ -86,3 +87,14 @@ def test_a_journal_that_cannot_be_read_is_an_error(journal: SqliteJournal) -> No
             await following(Watched(journal).watch(1))
 
     asyncio.run(run())
+
+
+def test_nobody_sees_the_environment_of_others() -> None:
+    fact = Submitted(0.0, Job("1", user="ann", command=("true",), task=Task(env=(("KEY", "secret"),), key="k")))
+    assert seen_by(Caller("ann", "user"), fact) == fact
+    assert seen_by(Caller("root", "admin"), fact) == fact
+    theirs = seen_by(Caller("bob", "user"), fact)
+    assert isinstance(theirs, Submitted)
+    assert theirs.job.task == Task()
+    assert theirs.job.command == ("true",)
+    assert seen_by(Caller("bob", "user"), Exited(1.0, "1", 1, "done")) == Exited(1.0, "1", 1, "done")

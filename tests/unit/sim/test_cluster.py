@@ -26,6 +26,13 @@ def test_nodes_by_gpus() -> None:
     )
 
 
+@pytest.mark.parametrize(("name", "count"), [("n1g8", 1), ("n2g8", 2), ("n4g8", 4), ("n8g8", 8)])
+def test_the_clusters_that_ship(name: str, count: int) -> None:
+    nodes = read_cluster(name)
+    assert [node.id for node in nodes] == [f"n{at}" for at in range(count)]
+    assert {(len(node.gpus), node.cpus, node.ram_mb, node.switch) for node in nodes} == {(8, 92, 520 * 1024, "s0")}
+
+
 def test_a_muri_cluster(tmp_path: Path) -> None:
     nodes = read_cluster(write(tmp_path, MURI + "2,2,8,92,520", "n4g8.csv"))
     assert [(node.id, node.switch) for node in nodes] == [("n0", "s0"), ("n1", "s0"), ("n2", "s1"), ("n3", "s1")]
@@ -162,7 +169,7 @@ def test_a_mistake_in_a_muri_cluster_is_named_with_its_line(
 
 
 @pytest.mark.parametrize("spec", ["", "8", "8x", "x8", "-1x8", "8x8x8", "absent.yaml", "a\0b"])
-def test_a_spec_that_is_nothing_shows_the_three_forms(spec: str) -> None:
+def test_a_spec_that_is_nothing_shows_the_forms(spec: str) -> None:
     with pytest.raises(InputError) as caught:
         read_cluster(spec)
     assert all(form in caught.value.hint for form in ("8x8", "FILE.csv", "FILE.yaml"))

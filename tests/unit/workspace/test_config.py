@@ -57,7 +57,12 @@ def test_empty_values_where_they_mean_something() -> None:
     ("text", "line", "says"),
     [
         ("work_dir: .", 1, "task_name is missing"),
-        ("task_name: exp\nmax_job_per_gpu: 2", 2, "'max_job_per_gpu'\n  known: max_jobs_per_gpu,"),
+        ("task_name: exp\nmax_job_per_gpu: 2", 2, "'max_job_per_gpu'\n  the nearest is max_jobs_per_gpu;"),
+        ("task_name: exp\nmax_retry:\n  - 3", 2, "the nearest is max_retries"),
+        ("task_name: exp\nconfig_pattern: *.yml", 2, 'goes into quotes: config_pattern: "*.yml"'),
+        ('task_name: exp\nmax_jobs_per_gpu: "2"', 2, "without quotes: max_jobs_per_gpu: 2"),
+        ("task_name: exp\nenable_logging: 'yes'", 2, "without quotes: enable_logging: yes"),
+        ("# task_name: exp\n", 1, "no key is set"),
         ("task_name: exp\nmax_jobs_per_gpu: many", 2, "bad max_jobs_per_gpu: 'many'"),
         ("task_name: exp\nmax_jobs_per_gpu: 0", 2, "expected a whole number from 1 to 1,000"),
         ("task_name: exp\ngpu_count: 1.5", 2, "expected a whole number from 1"),
@@ -72,7 +77,7 @@ def test_empty_values_where_they_mean_something() -> None:
         ("task_name: exp\nworker_prefix: a/b", 2, "no slashes"),
         ("task_name: exp\ntask_name: exp", 2, "occurs twice"),
         ("task_name: [", 1, "not YAML"),
-        ("", 1, "an empty file"),
+        ("", 1, "no key is set"),
         ("- a", 1, "a mapping"),
     ],
 )  # fmt: skip
@@ -81,6 +86,18 @@ def test_what_is_wrong_is_told_with_its_line(text: str, line: int, says: str) ->
         config(text)
     assert says in str(told.value)
     assert told.value.where == f"/ws/scheduler_config.yml:{line}"
+
+
+def test_workspaces_that_share_a_config_file_are_two(tmp_path: Path) -> None:
+    shared = tmp_path / "shared.yml"
+    shared.write_text("task_name: exp\n")
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scheduler_config.yml").symlink_to(shared)
+    linked = [read(tmp_path / name).group for name in ("x", "y")]
+    assert linked == [read(tmp_path / name, str(shared)).group for name in ("x", "y")]
+    assert linked[0] != linked[1]
+    assert read(tmp_path, "shared.yml").group == f"workspace:{tmp_path}/shared.yml"
 
 
 def test_the_template_has_every_key_and_means_the_defaults() -> None:

@@ -58,6 +58,35 @@ def test_force_converts_and_keeps_what_it_replaces(tmp_path: Path) -> None:
     assert not (tmp_path / "configs").exists()
 
 
+def test_a_config_that_was_read_with_grep_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quotes where they do not matter to a shell, none where they do to YAML."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    old = """task_name: "exp"
+max_jobs_per_gpu: "4"
+enable_logging: 'no'
+startup_delay: "2.5"
+config_pattern: *.json   # all of them
+python_env: "3.11"
+output_dir: ~/results/${task_name}
+log_dir: /logs/${user}
+"""
+    home = tmp_path / "ws"
+    home.mkdir()
+    (home / "scheduler_config.yml").write_text(old)
+    done = make(str(home), force=True)
+    assert done.dropped == ["log_dir: only ${task_name} is filled in"]
+    config = read(home)
+    assert (config.task_name, config.whole("max_jobs_per_gpu"), config.is_on("enable_logging")) == ("exp", 4, False)
+    assert (config.number("startup_delay"), config.text("config_pattern")) == (2.5, "*.json")
+    assert config.text("python_env") == "3.11"
+    assert config.path("output_dir") == tmp_path / "home" / "results" / "exp"
+    assert config.path("output_dir").is_dir()
+    assert sorted(path.name for path in home.iterdir()) == [
+        "configs", "scheduler.sh", "scheduler_config.yml", "scheduler_config.yml.bak",
+    ]  # fmt: skip
+    assert f"{config.path('output_dir')}/" in done.made
+
+
 def test_converting_again_changes_nothing_and_loses_nothing(tmp_path: Path) -> None:
     make(str(tmp_path))
     assert make(str(tmp_path), force=True).kept == []

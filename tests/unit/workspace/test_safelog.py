@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from weft.workspace.safelog import head_of, open_log, path_of, tasks_folder
+from weft.workspace.safelog import head_of, open_log, open_task_log, path_of, tasks_folder
 
 
 def write(folder: Path, owner: str, text: str) -> Path:
@@ -59,6 +61,28 @@ def test_what_is_somebody_elses_is_left_alone(tmp_path: Path, kind: str) -> None
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_many_at_once_write_one_head(tmp_path: Path) -> None:
+    code = "import sys; from weft.workspace.safelog import open_log; input(); print(open_log(*sys.argv[1:])[1])"
+    command = [sys.executable, "-c", code, str(tmp_path), "exp.log", "me"]
+    them = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
+        for _ in range(8)
+    ]
+    for each in them:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    assert {each.communicate(timeout=60)[0] for each in them} == {f"{tmp_path}/exp.log\n"}
+    assert (tmp_path / "exp.log").read_text() == "# log of me\n"
+
+
+def test_an_empty_file_of_ones_own_is_taken(tmp_path: Path) -> None:
+    """Left by one that died between making it and writing its head."""
+    (tmp_path / "exp.log").touch()
+    assert write(tmp_path, "me", "mine\n") == tmp_path / "exp.log"
+    assert (tmp_path / "exp.log").read_text() == "# log of me\nmine\n"
+
+
 def test_where_there_is_no_place_at_all(tmp_path: Path) -> None:
     (tmp_path / "exp.log").mkdir()
     Path(path_of(str(tmp_path), "exp.log", "me")).mkdir()
@@ -77,3 +101,23 @@ def test_a_folder_that_another_user_made_first(tmp_path: Path) -> None:
     (tmp_path / "train_logs").symlink_to(tmp_path / "elsewhere")
     os.lchown(tmp_path / "train_logs", 12345, 12345)
     assert tasks_folder(str(tmp_path)) == f"{tmp_path}/train_logs-0"
+    handle, path = open_task_log(str(tmp_path), "a.log", "me")
+    os.close(handle)
+    assert path == f"{tmp_path}/train_logs-0/a.log"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a link away")
+def test_another_users_link_in_the_place_of_both_folders_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    for name in ("train_logs", "train_logs-0"):
+        (tmp_path / name).symlink_to(tmp_path / "precious")
+        os.lchown(tmp_path / name, 12345, 12345)
+    with pytest.raises(PermissionError, match="somebody else's"):
+        open_task_log(str(tmp_path), "a.log", "me")
+    assert list((tmp_path / "precious").iterdir()) == []
+    (tmp_path / "train_logs").unlink()
+    (tmp_path / "train_logs").symlink_to(tmp_path / "precious")  # one's own link is one's own wish
+    handle, path = open_task_log(str(tmp_path), "a.log", "me")
+    os.close(handle)
+    assert path == f"{tmp_path}/train_logs/a.log"
+    assert (tmp_path / "precious" / "a.log").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ class Remembered(NoSessions):
         self.open_ones: dict[str, str] = {}
 
     def all(self) -> list[Session]:
-        return [Session(name, tag, dead=False) for name, tag in self.open_ones.items()]
+        return [Session(name, tag) for name, tag in self.open_ones.items()]
 
     def open(self, name: str, tag: str, command: Sequence[str]) -> bool:
         fits = name not in self.open_ones
@@ -107,13 +108,56 @@ def test_the_next_run_takes_the_place_of_the_last_and_names_alike_do_not() -> No
     }  # fmt: skip
 
 
+def test_a_run_on_another_gpu_leaves_nothing_behind_on_the_first() -> None:
+    sessions = Remembered()
+    show = shower(sessions)
+    for fact in [submitted("1", "a"), submitted("2", "b"), *runs("1", 0), *runs("2", 0), *runs("1", 1, run=2)]:
+        show.take(fact)
+    assert list(sessions.open_ones) == ["exp_b_gpu0", "exp_a_gpu1"]
+    for fact in [submitted("3", "b"), *runs("3", 1)]:  # the same config once more
+        show.take(fact)
+    assert list(sessions.open_ones) == ["exp_a_gpu1", "exp_b_gpu1"]
+
+
+RUNS = {"id": "1", "name": "a", "params": {}, "last_gpus": [1], "status": "running", "run": 3}
+
+
 def test_those_that_run_already() -> None:
     sessions = Remembered()
     show = shower(sessions)
-    job = {"id": "1", "name": "a", "params": {}, "last_gpus": [1], "status": "running", "run": 3}
-    show.know([job])
-    show.know([job])
+    show.know([RUNS])
+    show.know([RUNS])
     assert list(sessions.open_ones) == ["exp_a_gpu1"]
+    sessions.close("exp_a_gpu1")  # by hand
+    show.know([RUNS])
+    assert list(sessions.open_ones) == ["exp_a_gpu1"]
+
+
+def test_two_that_show_the_same_open_one_session() -> None:
+    sessions = Remembered()
+    show, other = shower(sessions), shower(sessions)
+    other.know([RUNS], quiet=True)
+    show.know([RUNS])
+    other.take({"fact": "Started", "job": "1", "run": 3})
+    assert list(sessions.open_ones) == ["exp_a_gpu1"]
+
+
+def test_cleanup_closes_what_completed_while_nobody_looked() -> None:
+    sessions = Remembered()
+    show = shower(sessions, more="cleanup_on_complete: true")
+    show.know([RUNS])
+    shower(sessions, more="cleanup_on_complete: true").know([{**RUNS, "status": "done"}])
+    assert list(sessions.open_ones) == []
+
+
+def test_names_that_are_too_long_keep_their_gpu_and_differ() -> None:
+    sessions = Remembered()
+    show = shower(sessions)
+    for job, name in (("1", "x" * 230 + "1"), ("2", "x" * 230 + "2")):
+        for fact in [submitted(job, name), *runs(job, 0)]:
+            show.take(fact)
+    assert len(sessions.open_ones) == 2
+    assert all(name.endswith("_gpu0") and len(name) == 200 for name in sessions.open_ones)
 
 
 def test_names_that_tmux_takes() -> None:
@@ -122,10 +166,14 @@ def test_names_that_tmux_takes() -> None:
     assert plain("") == "_"
 
 
-def test_backends() -> None:
+def test_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    screens = tmp_path / "shown_elsewhere.py"
+    screens.write_text("from weft.workspace.sessions import NoSessions as Screens\n")
     assert isinstance(backend("tmux"), Tmux)
     assert backend("none").why_not()
     assert isinstance(backend("weft.workspace.sessions:NoSessions"), NoSessions)
+    assert isinstance(backend("shown_elsewhere:Screens", screens.parent), NoSessions)
     for name in ("screen", "nowhere:Nothing", "os:nothing"):
         with pytest.raises(InputError, match="bad session_backend"):
             backend(name)

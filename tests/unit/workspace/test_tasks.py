@@ -10,7 +10,7 @@ import pytest
 from weft.errors import InputError
 from weft.workspace.config import Config, read
 from weft.workspace.status import estimate
-from weft.workspace.tasks import Launch, all_tasks, chosen_tasks, find_conda, job_name
+from weft.workspace.tasks import Launch, all_tasks, chosen_tasks, find_conda, job_name, script
 
 
 @pytest.fixture
@@ -44,10 +44,12 @@ def test_chosen_ones_with_gpus(config: Config) -> None:
     assert [(task.name, task.gpu) for task in chosen_tasks(config, " b.yml, a.yml ,configs/deep/c.yml", "1")] == [
         ("b", 1), ("a", None), ("deep_c", None),
     ]  # fmt: skip
+    assert [task.gpu for task in chosen_tasks(config, "a.yml,b.yml,", "0,1,")] == [0, 1]
     for names, gpus, says in [
         ("a.yml,a.yml", "", "named twice"), (" , ", "", "no config is named"), ("a.yml", "0,1", "2 GPUs for 1 config"),
         ("a.yml", "x", "'x' is not the number of a GPU"), ("a.yml", "-1", "'-1' is not"),
-        ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"),
+        ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"), ("a", "", r"the nearest to a is a\.yml"),
+        ("a.yml,b.yml", "0,,1", "nothing stands at place 2 of '0,,1'"), ("a.yml,,b.yml", "", "at place 2"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=says):
             chosen_tasks(config, names, gpus)
@@ -87,6 +89,25 @@ def test_conda_and_a_line_before(config: Config) -> None:
     assert "no conda" in find_conda(config, {"PATH": ""})[1]
 
 
+def test_where_a_script_is_meant(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = config.home
+    monkeypatch.setenv("HOME", str(home))
+    (home / "deep").mkdir()
+    (home / "train.py").touch()
+    assert script(configured(home)) == "train.py"
+    assert script(configured(home, work_dir="deep")) == f"{home}/train.py"
+    (home / "deep" / "train.py").touch()
+    assert script(configured(home, work_dir="deep")) == "train.py"
+    assert script(configured(home, script_path="~/train.py")) == f"{home}/train.py"
+    assert script(configured(home, script_path="nowhere.py")) == "nowhere.py"
+
+
+def test_a_conda_environment_by_its_path(config: Config) -> None:
+    config = configured(config.home, conda_env="envs/${task_name}")
+    words = Launch(config, Path("/r"), 1, (0,), "/opt/conda").program(all_tasks(config)[0])
+    assert words[:6] == ["/opt/conda", "run", "--no-capture-output", "-p", f"{config.home}/envs/exp", "python"]
+
+
 def test_names_that_a_job_may_have() -> None:
     assert job_name("a b.c") == "a b.c"
     assert job_name("a/'b'$\n") == "a__b___"
@@ -101,13 +122,13 @@ def test_too_long_a_name(config: Config) -> None:
 
 
 def test_when_each_may_be_done() -> None:
-    def task(state: str, time_s: float | None = None, eta_s: float | None = None) -> dict[str, object]:
-        progress = None if eta_s is None else {"eta_s": eta_s}
+    def task(state: str, time_s: float | None = None, eta_s: float | None = None, **steps: int) -> dict[str, object]:
+        progress = {"eta_s": eta_s, **steps} if steps or eta_s is not None else None
         return {"state": state, "time_s": time_s, "eta_s": None, "progress": progress}
 
     tasks = [task("done", 10.0), task("running", 4.0), task("running", 4.0, 20.0), *(task("waiting") for _ in range(3))]
     estimate(tasks, slots=2)
     assert [each["eta_s"] for each in tasks] == [None, 6.0, 20.0, 16.0, 26.0, 30.0]
-    unknown = [task("running", 4.0), task("waiting")]
+    unknown = [task("running", 4.0), task("waiting"), task("running", 4.0, step=2, total=8), task("running", 1, step=0)]
     estimate(unknown, slots=2)
-    assert [each["eta_s"] for each in unknown] == [None, None]
+    assert [each["eta_s"] for each in unknown] == [None, None, 12.0, None]

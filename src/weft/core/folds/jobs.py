@@ -42,7 +42,7 @@ def edited(state: State, fact: Edited) -> bool:
     for follower in state.gates.leave(job):
         state.open(follower)
     job.become(fact.job)
-    job.seat = job.shape
+    job.seat, job.begin_at = job.shape, None
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
@@ -73,10 +73,12 @@ def held(state: State, fact: Held) -> bool:
         return False
     job.holding = True
     if job.status == "waiting":
-        job.status = "held"
         del state.waiting[job.id]
-        state.touched[job.id] = job
+        state.open(job)
         state.news = True
+    elif job.status == "blocked" and not job.behind and job.begin_at is None:
+        job.status = "held"
+        state.touched[job.id] = job
     return True
 
 
@@ -86,8 +88,11 @@ def released(state: State, fact: Released) -> bool:
         return False
     job.holding = False
     if job.status == "held":
-        state.open(job)
-        state.news = True
+        job.status = "blocked"
+        state.touched[job.id] = job
+        if state.gates.join_batch(job):
+            state.open(job)
+            state.news = True
     return True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.room import Occupant
-from weft.model import Blocked, NodeId, NodeJoined, NodeLost, Unblocked
+from weft.core.room import Closure, Occupant
+from weft.model import Blocked, Closed, NodeId, NodeJoined, NodeLost, Opened, Unblocked
 
 if TYPE_CHECKING:
     from weft.core.state import State
@@ -15,7 +15,10 @@ def joined(state: State, fact: NodeJoined) -> bool:
     known = state.floor.by_id.get(fact.node.id)
     if known is not None and known.alive:
         return False
-    state.floor.join(fact.node)
+    room = state.floor.join(fact.node)
+    for (node, why), closure in state.closed.items():
+        if node == fact.node.id:
+            state.floor.close(room, closure, why)
     state.gpus += len(fact.node.gpus)
     state.news = True
     return True
@@ -39,6 +42,9 @@ def lost(state: State, fact: NodeLost) -> bool:
     _unreserve(state, fact.node)
     for key in [key for key in state.occupants if key[0] == fact.node]:
         state.floor.free(state.occupants.pop(key))
+    for (node, _), closure in state.closed.items():
+        if node == fact.node:
+            state.floor.open(room, closure)
     state.floor.lose(room)
     state.gpus -= len(room.node.gpus)
     state.news = True
@@ -70,5 +76,31 @@ def unblocked(state: State, fact: Unblocked) -> bool:
     if occupant is None:
         return False
     state.floor.free(occupant)
+    state.news = True
+    return True
+
+
+def closed(state: State, fact: Closed) -> bool:
+    room = state.floor.by_id.get(fact.node)
+    if room is None:
+        return False
+    known = state.closed.get((fact.node, fact.why))
+    if known is not None:
+        known.detail = fact.detail
+        return True
+    closure = state.closed[fact.node, fact.why] = Closure(fact.detail)
+    if room.alive:
+        state.floor.close(room, closure, fact.why)
+    state.news = True
+    return True
+
+
+def opened(state: State, fact: Opened) -> bool:
+    closure = state.closed.pop((fact.node, fact.why), None)
+    if closure is None:
+        return False
+    room = state.floor.by_id[fact.node]
+    if room.alive:
+        state.floor.open(room, closure)
     state.news = True
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.job import ENDED
-from weft.model import Alarm, Planned, Reserve, Stepped, Wake
+from weft.model import Alarm, Operated, Planned, Reserve, Stepped, Wake
 
 if TYPE_CHECKING:
     from weft.core.state import State
@@ -17,6 +17,10 @@ def wake(state: State, _fact: Wake) -> bool:
 
 
 def alarm(_state: State, _fact: Alarm) -> bool:
+    return True
+
+
+def operated(_state: State, _fact: Operated) -> bool:
     return True
 
 

@@ -108,7 +108,9 @@ def exited(state: State, fact: Exited) -> bool:
     elif how == "requeued" and not job.leaving:
         job.requeues += 1
         job.stamp = state.next_tail_stamp()
+    job.delays = job.delays + 1 if fact.delay_s else 0
     if status == "waiting":
+        job.begin_at = fact.at + fact.delay_s if fact.delay_s else None
         state.put_back(job, fact.how, fact.at)
     else:
         state.end(job, status, fact.at, fact.why)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.shapes import alone, shape_of_weave, with_memory
-from weft.model import Blocked, Fact, NodeJoined, NodeLost, Past, Recalled, Restored
+from weft.model import Blocked, Closed, Fact, NodeJoined, NodeLost, Past, Recalled, Restored
 
 if TYPE_CHECKING:
     from weft.core.state import State
@@ -28,6 +28,8 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield Recalled(now, job.job, _past(job))
     for (node, gpu, why), occupant in state.occupants.items():
         yield Blocked(now, node, gpu, why, occupant.memory_mb, occupant.detail)
+    for (node, why), closure in state.closed.items():
+        yield Closed(now, node, why, closure.detail)
     planned_at = None if state.planned_at == float("-inf") else state.planned_at
     yield Restored(
         now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, tuple(state.paused.items()),

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.ui import flags, render, session
 
@@ -20,38 +21,50 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
+    flags.add_scheduler(parser)
     render.add_arguments(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:
     command: list[str] = []
-    with session.reach() as client:
-        job = client.query("job", [args.job])["jobs"]
-        if len(job) > 1:
+    with session.reach(args.scheduler) as client:
+        jobs = client.query("job", [args.job])["jobs"]
+        if len(jobs) > 1:
             from weft.errors import NotFound
 
-            raise NotFound(f"{args.job!r} is {len(job)} jobs\n  name one of them by its id")
+            raise NotFound(f"{args.job!r} is {len(jobs)} jobs\n  name one of them by its id")
+        (job,) = jobs
         if render.can_ask() and render.is_terminal():
-            command = _command(client, job[0]["id"])
+            command = _command(client, job)
         if not command:
-            _follow(client, job[0]["id"])
+            _follow(client, job["id"])
     if command:
         os.execvp(command[0], command)
     return 0
 
 
-def _command(client: Client, job: str) -> list[str]:
-    """What opens its session; empty where it has none."""
-    from weft.workspace.sessions import Tmux
-    from weft.workspace.tags import Tag, state_mark
+def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
+    """What opens its session; empty where it has none, or runs elsewhere."""
+    from pathlib import Path
 
-    tmux, state = Tmux(), state_mark(client.places.state)
+    from weft.wire.places import Places
+
+    if not isinstance(client.where, Places):
+        return []
+    from weft.workspace.config import GROUP
+    from weft.workspace.sessions import backend
+    from weft.workspace.tags import Tag, state_mark
+    from weft.workspace.tasks import BACKEND, HOME
+
+    params = job["params"] if job["group"].startswith(GROUP) else {}
+    sessions = backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
+    state = state_mark(client.where.state)
     found: list[tuple[int, str]] = []
-    for each in tmux.all():
+    for each in [] if sessions.why_not() else sessions.all():
         tag = Tag.read(each.tag)
-        if tag is not None and (tag.state, tag.job) == (state, job) and tag.run.isdecimal():
+        if tag is not None and (tag.state, tag.job) == (state, job["id"]) and tag.run.isdecimal():
             found.append((int(tag.run), each.name))
-    return tmux.attach_command(max(found)[1]) if found else []
+    return sessions.attach_command(max(found)[1]) if found else []
 
 
 def _follow(client: Client, job: str) -> None:

@@ -23,13 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
     parser.add_argument("--all", action="store_true", help="every job that has not ended")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if bool(args.jobs) == args.all:
         raise InputError("which jobs?", hint="name some, or give --all, not both")
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         if not args.yes and render.can_ask():
             found = client.query("queue" if args.all else "job", args.jobs)["jobs"]
             running = [job for job in found if job["status"] in ACTIVE]

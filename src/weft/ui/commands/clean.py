@@ -18,12 +18,13 @@ ENDED: Final = ("done", "failed", "cancelled")
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
     parser.add_argument("--all", action="store_true", help="every job that has ended")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if bool(args.jobs) == args.all:
         raise InputError("which jobs?", hint="name some, or give --all, not both")
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         reply = client.change("forget", args.jobs, statuses=ENDED if args.all else ())
     return outcome.report(args, "forgot", reply)

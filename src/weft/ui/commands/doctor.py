@@ -11,9 +11,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import WeftError
-from weft.ui import listing, render, session
+from weft.ui import flags, listing, render, session
 
 if TYPE_CHECKING:
+    from weft.server.settings import Settings
     from weft.wire.places import Places
 
 EXAMPLE: Final = """example:
@@ -23,26 +24,31 @@ LOW_MB: Final = 512
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.wire.config import setting
     from weft.wire.places import places
 
     here = places()
+    where = setting("scheduler", args.scheduler)
     found: dict[str, Any] = {
         "schema": 1, "version": version("weft"), "python": platform.python_version(), "platform": platform.platform(),
         "pid": None, "state_dir": str(here.state), "runtime_dir": str(here.runtime), "free_mb": _free_mb(here),
     }  # fmt: skip
+    found["scheduler_at"] = f"{where.value} ({where.origin})"
     problems = []
-    if here.answers():
+    if where.value != session.LOCAL or here.answers():
         try:
-            with session.reach() as client:
+            with session.reach(args.scheduler) as client:
                 found |= client.operate("doctor")
         except WeftError as error:
             problems.append(str(error).replace("\n", ":"))
     else:
         problems += _settings(here, found)
+    problems += _journal(here, found)
     problems += _problems(here, found)
     found = _without_home({**found, "problems": problems})
     if args.json:
@@ -71,8 +77,47 @@ def _settings(here: Places, found: dict[str, Any]) -> list[str]:
         settings = load(here.state)
     except WeftError as error:
         return [str(error).replace("\n", ":")]
-    found |= {"policy": settings.policy, "declared_gpus": settings.gpus or None}
+    found |= {"policy": settings.policy, "idle_s": settings.idle_s}
+    try:
+        found |= _machine(settings)
+    except WeftError as error:
+        return [str(error).replace("\n", ":")]
     return []
+
+
+def _machine(settings: Settings) -> dict[str, Any]:
+    """As a scheduler would find it."""
+    from weft.local.nvml import NoDriver
+    from weft.server.promises import ADVISORY, ENFORCED
+    from weft.wire.machine import this_machine
+
+    machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
+    if not isinstance(nvml, NoDriver):
+        nvml.close()
+    node = machine.node
+    return {
+        "node": node.id, "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in node.gpus],
+        "gpus_from": machine.source, "driver": machine.note or "ok", "cpus": node.cpus, "ram_mb": node.ram_mb,
+        "enforced": list(ENFORCED), "advisory": list(ADVISORY),
+    }  # fmt: skip
+
+
+def _journal(here: Places, found: dict[str, Any]) -> list[str]:
+    """Looked at from outside: a scheduler that is asked goes on meanwhile, and none need be there."""
+    if not here.database.exists():
+        return []
+    from datetime import UTC, datetime
+
+    from weft.journal.backup import backup_of
+    from weft.journal.health import UNFINISHED, health
+
+    known = found["journal"] = {**found.get("journal", {}), **health(here.database)}
+    if (backup := backup_of(here.database)).exists():
+        known["backup"] = datetime.fromtimestamp(backup.stat().st_mtime, UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    if known["check"] in ("ok", UNFINISHED):
+        return []
+    remedy = f"; weft up --restore goes back to the backup of {known['backup']}" if "backup" in known else ""
+    return [f"{here.database} is damaged: {known['check']}{remedy}"]
 
 
 def _problems(here: Places, found: dict[str, Any]) -> list[str]:

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             render.say("no scheduler is running")
         return 0
-    with session.reach() as client:
+    with session.reach(session.LOCAL) as client:
         running = [job for job in client.query("queue")["jobs"] if job["place"]]
         if args.kill and running and not args.yes and render.can_ask() and not outcome.is_sure("kill", running):
             render.say("it goes on")

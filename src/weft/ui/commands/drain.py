@@ -1,19 +1,23 @@
-"""Puts nothing new on some GPUs, or on any. Whoever is there stays; `weft undrain` undoes it."""
+"""Puts nothing new on some GPUs, on a node, or on any. Whoever is there stays; `weft undrain` undoes it."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from weft.ui import render, session
+from weft.ui import flags, render, session
 
 EXAMPLE: Final = """examples:
   weft drain 0,1
+  weft drain n3 n4[0,1]
   weft drain"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("gpus", metavar="GPU", nargs="*", help="their numbers (default: all)")
+    parser.add_argument(
+        "gpus", metavar="GPU", nargs="*", help="numbers, a node, or n1[0,1] (default: all of this machine)"
+    )
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
@@ -22,10 +26,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def operate(args: argparse.Namespace, text: str, **options: str) -> int:
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         found = client.operate("drain", gpus=" ".join(args.gpus), **options)
     if args.json:
         render.print_json(found)
     else:
-        render.say(f"{text} {found['node']}[{','.join(map(str, found['gpus']))}]")
+        render.say(f"{text} {', '.join(found['places'])}")
     return 0

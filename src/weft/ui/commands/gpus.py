@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from weft.errors import Unreachable
-from weft.ui import listing, render, session
+from weft.ui import flags, listing, render, session
 from weft.ui.listing import Cell, Column
 
 EXAMPLE: Final = """example:
@@ -20,13 +20,14 @@ COLUMNS: Final = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    client = session.look()
+    client = session.look(args.scheduler)
     if client is None:
-        raise Unreachable(f"{session.absence()}\n  weft up starts one")
+        raise Unreachable(f"{session.absence(args.scheduler)}\n  weft up starts one")
     with client:
         found = client.query("gpus")
     if args.json:
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(gpu: dict[str, Any]) -> list[Cell]:
     reasons = [f"({each['reason']}{': ' if each['detail'] else ''}{each['detail']})" for each in gpu["blocked"]]
-    state, colour = ("BLOCKED", "red") if reasons else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
+    reasons += [f"({each} is on it, but was not given it)" for each in gpu.get("misplaced", ())]
+    state, colour = ("BLOCKED", "red") if gpu["blocked"] else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
     return [
         Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{gpu['memory_mb']} MB"),
         Cell(f"{gpu['reserved_mb']} MB"), Cell(_figure(gpu, "used_mb", " MB")), Cell(_figure(gpu, "utilisation", "%")),

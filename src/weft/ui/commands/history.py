@@ -20,13 +20,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else job_table.HISTORY
     since = 0.0 if args.since is None else time.time() - _ago_s(args.since)
-    client = session.look(ended=True)
+    client = session.look(args.scheduler, ended=True)
     if client is None:
         found: dict[str, Any] = {"schema": 1, "jobs": [], "more": 0}
     else:

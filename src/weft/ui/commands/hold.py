@@ -14,9 +14,10 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         return outcome.report(args, "held", client.change("hold", args.jobs))

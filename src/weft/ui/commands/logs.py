@@ -23,16 +23,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
     parser.add_argument("-n", "--lines", metavar="N", type=flags.whole, default=0, help="only the last N lines")
     parser.add_argument("--run", metavar="N", type=flags.whole, default=0, help="of this run (default: the latest)")
+    parser.add_argument("--rank", metavar="N", type=flags.rank, default=0, help="of this node of a gang (default: 0)")
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    flags.add_scheduler(parser)
     render.add_arguments(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
+        client.note = render.say
         if args.follow and not args.run:
-            pieces = client.follow(args.job, lines=args.lines)
+            pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
         else:
-            pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines)
+            pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines, rank=args.rank)
         write(pieces, follow=args.follow, raw=args.raw)
     return 0
 

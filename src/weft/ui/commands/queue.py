@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
     parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else None
     if args.watch is not None:
         return _watch(names, args)
-    client = session.look(ended=args.all)
+    client = session.look(args.scheduler, ended=args.all)
     if client is None:
         _show(EMPTY, names, args)
         return 0
@@ -59,7 +60,8 @@ def _found(client: Client, args: argparse.Namespace) -> dict[str, Any]:
     found = client.query("queue", limit=args.limit)
     if args.all:
         ended = client.query("history", limit=args.limit)
-        found["jobs"] += ended["jobs"]
+        gone = {job["id"] for job in ended["jobs"]}  # some perhaps since the first look
+        found["jobs"] = [*(job for job in found["jobs"] if job["id"] not in gone), *ended["jobs"]]
         found["more"] += ended["more"]
     return found
 
@@ -70,7 +72,7 @@ def _show(found: dict[str, Any], names: list[str] | None, args: argparse.Namespa
         return
     for line in _lines(found, names, args):
         print(line)
-    for remark in _remarks(found):
+    for remark in _remarks(found, args):
         render.say(remark)
 
 
@@ -80,9 +82,9 @@ def _lines(found: dict[str, Any], names: list[str] | None, args: argparse.Namesp
     return list(listing.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 
 
-def _remarks(found: dict[str, Any]) -> list[str]:
+def _remarks(found: dict[str, Any], args: argparse.Namespace) -> list[str]:
     """What the table does not say."""
-    remarks = [session.absence()] if found["policy"] is None else []
+    remarks = [session.absence(args.scheduler)] if found["policy"] is None else []
     for why, detail in found["paused_for"].items():
         what = "paused" if why == "Paused" else f"paused ({why})"
         remarks.append(f"{what}: {detail or 'nothing new is started before weft resume'}")
@@ -97,7 +99,7 @@ def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
     try:
         while True:
             try:
-                client = client or session.look(ended=args.all)
+                client = client or session.look(args.scheduler, ended=args.all)
                 found = _found(client, args) if client else EMPTY
             except Unreachable:
                 client, found = None, EMPTY
@@ -105,7 +107,7 @@ def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
                 render.print_json(found)
             else:
                 head = f"{plural(found['running'], 'job')} running, {found['waiting']:,} waiting"
-                listing.redraw([head, *_remarks(found), "", *_lines(found, names, args)])
+                listing.redraw([head, *_remarks(found, args), "", *_lines(found, names, args)])
             sys.stdout.flush()
             time.sleep(args.watch)
     except KeyboardInterrupt:

@@ -17,13 +17,14 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
     parser.add_argument("--failed", action="store_true", help="only those that failed; without JOB, all that did")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.jobs and not args.failed:
         raise InputError("which jobs?", hint="name some, or give --failed")
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         jobs = args.jobs
         if jobs and args.failed:
             jobs = [job["id"] for job in client.query("job", jobs)["jobs"] if job["status"] == "failed"]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.ui import render, session
+from weft.ui import flags, render, session
 
 EXAMPLE: Final = """example:
   weft resume"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         found = client.operate("resume")
     if args.json:
         render.print_json(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.ui import render, session, task_flags
+from weft.ui import flags, render, session, task_flags
 from weft.ui.outcome import ending
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     task_flags.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show only what the job writes")
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    flags.add_scheduler(parser)
     render.add_arguments(parser, json=False)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.array:
         raise InputError("--array: only one job can be run", hint="weft submit takes arrays")
     prepared = submission.prepare(args)
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         (job,) = prepared.send(client)
         if not args.quiet:
             render.say(f"job {job}")

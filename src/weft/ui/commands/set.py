@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from weft.errors import InputError
-from weft.ui import outcome, render, session
+from weft.ui import flags, outcome, render, session
 
 EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, gpu_ids,
 grace, max_jobs_per_gpu, requeue_exit
@@ -19,6 +19,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="id, 7_3 of an array, name, @ (the last), @~1, 3-7")
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="as the flags of submit")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
@@ -31,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
         if key in settings:
             raise InputError(f"{key} is set twice", hint="set each once")
         settings[key] = value
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         return outcome.report(args, "changed", client.change("set", [args.job], settings=settings))

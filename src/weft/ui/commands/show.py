@@ -16,11 +16,12 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         found = client.query("job", args.jobs)
     if args.json:
         render.print_json(found)
@@ -49,6 +50,7 @@ def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPUs", _gpus(job)),
         ("CPUs, RAM", ", ".join(_hosts(job))),
         ("on", job["place"]),
+        ("also on", _misplaced(job)),
         ("priority", str(job["priority"])),
         ("time limit", _duration(job["time_limit_s"])),
         ("after", ", ".join(job["after"])),
@@ -84,6 +86,11 @@ def _gpus(job: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
+def _misplaced(job: dict[str, Any]) -> str:
+    gpus = job["misplaced"]
+    return f"GPU {', '.join(map(str, gpus))}, which it was not given" if gpus else ""
+
+
 def _hosts(job: dict[str, Any]) -> list[str]:
     return [plural(job["cpus"], "CPU")] * bool(job["cpus"]) + [f"{job['ram_mb']} MB"] * bool(job["ram_mb"])
 
@@ -102,5 +109,5 @@ def _metrics(job: dict[str, Any]) -> str:
 
 
 def _checkpoint(job: dict[str, Any]) -> str:
-    found = (job["progress"] or {}).get("checkpoint")
+    found = job["checkpoint"]
     return f"{found['path']} at {moment(found['at'])}" if found else ""

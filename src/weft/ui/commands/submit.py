@@ -1,14 +1,14 @@
 """Puts jobs into the queue. The first one starts this user's scheduler.
 
-A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Flags win
-over the file; where they differ it is said."""
+A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Of a batch
+script, #SBATCH lines are read. Flags win over files; where they differ it is said."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from weft.ui import render, session, task_flags
+from weft.ui import flags, render, session, task_flags
 from weft.ui.text import plural, visible
 
 EXAMPLE: Final = """examples:
@@ -16,6 +16,7 @@ EXAMPLE: Final = """examples:
   weft submit --array 0-9%4 -t 2h -- sh -c 'python sweep.py --seed $WEFT_ARRAY_TASK_ID'
   weft submit --after 7,8 --param lr=0.1 -- python eval.py --lr {params.lr}
   weft submit --config task.json
+  weft submit train.sbatch
   id=$(weft submit --quiet -- python train.py)"""
 
 
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the id and nothing else")
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
 
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     args.command = task_flags.without_dashes(args.command)
     prepared = submission.prepare(args, args.config)
     specs = prepared.request.jobs
-    with session.begin() as client:
+    with session.begin(args.scheduler) as client:
         ids = prepared.send(client)
     jobs = submission.submitted(specs, ids)
     if args.json:

@@ -15,6 +15,7 @@ from weft.ui.text import plural
 
 if TYPE_CHECKING:
     from weft.server.settings import Settings
+    from weft.wire.places import Places
 
 EXAMPLE: Final = """GPUs need not be declared where there is a driver. Where there is none, or to use some only:
 
@@ -39,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs on which others have processes (avoid)")
     add("--idle", metavar="T", help="end after so long without work: 90 (minutes), 30s, 2h; 0: never (10m)")
     add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
+    add("--max-preemptions", metavar="N", help="a job that was preempted so often is left alone (10)")
+    add("--keep", metavar="T", help="ended jobs and their logs are forgotten after so long: 12h, 30d (30d)")
+    add("--restore", action="store_true", help="go back to the last backup of a journal that is damaged")
     add("--defaults", action="store_true", help="forget what it was told before")
     render.add_arguments(parser)
 
@@ -56,13 +60,15 @@ def run(args: argparse.Namespace) -> int:
         render.say(f"{error.where}: {error.what}; it is written anew")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
+    if args.restore:
+        _restore(here)
     again = here.answers() and new != old
     save(here.state, new)
     if again:
-        with session.begin() as client:
+        with session.begin(session.LOCAL) as client:
             session.end(client)
         render.say("started again, set up anew; running jobs go on")
-    with session.begin() as client:
+    with session.begin(session.LOCAL) as client:
         found = client.operate("doctor")
     if args.json:
         render.print_json(found)
@@ -72,8 +78,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _restore(here: Places) -> None:
+    from weft.errors import Refused
+    from weft.server.restoring import DAMAGED, restore
+
+    if here.answers():
+        raise Refused("a scheduler is running\n  weft down ends it; jobs go on")
+    facts = restore(here)
+    render.say(f"went back to the last backup, and found {plural(facts, 'fact')} since in the records of runs")
+    render.say(f"what was submitted since and never ran is gone; the damaged journal is kept as *{DAMAGED}")
+
+
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags say; new GPUs have nothing of the old ones'."""
+    from weft.wire.values import duration_s, whole
+
     given: dict[str, Any] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
         given |= {"gpus": "" if args.gpus == "driver" else _gpus(args.gpus), "models": "", "memories": ""}
@@ -85,6 +104,10 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
         given["idle_s"] = _duration("--idle", args.idle)
     if args.min_run is not None:
         given["min_run_s"] = _duration("--min-run", args.min_run)
+    if args.max_preemptions is not None:
+        given["max_preemptions"] = _flagged("--max-preemptions", partial(whole, args.max_preemptions, 0, 1_000_000))
+    if args.keep is not None:
+        given["keep_s"] = _flagged("--keep", partial(duration_s, args.keep))
     return given
 
 

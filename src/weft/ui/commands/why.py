@@ -15,11 +15,12 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
+    flags.add_scheduler(parser)
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with session.reach() as client:
+    with session.reach(args.scheduler) as client:
         found = client.explain(args.job)
     if args.json:
         render.print_json(found)
@@ -50,7 +51,8 @@ def _expected(found: dict[str, Any]) -> list[str]:
         return []
     if not unblock["jobs"]:
         return ["  expected start: soon"]
-    ended = f"when {', '.join(unblock['jobs'])} {'has' if len(unblock['jobs']) == 1 else 'have'} ended"
+    done = "may be preempted" if unblock["preempted"] else "has ended" if len(unblock["jobs"]) == 1 else "have ended"
+    ended = f"when {', '.join(unblock['jobs'])} {done}"
     if unblock["in_s"] is None:
         return [f"  expected start: {ended}; nobody knows when that is (--time or --duration would tell)"]
     at = moment(found["expected_start"])

@@ -32,17 +32,28 @@ def run(args: argparse.Namespace) -> int:
     from weft.ui import workspace_scheduler
     from weft.workspace import places, starting
     from weft.workspace.config import read
+    from weft.workspace.sessions import sessions_of
 
     config = read(args.dir, args.config)
     tasks = _tasks(config, args)
-    with workspace_scheduler.begin(config) as client, places.alone(client.places.runtime, config):
-        begun = starting.start(config, client, tasks, again=args.rerun)
-        session = warning = ""
-        if begun.started or begun.there or begun.released:
-            session, warning = workspace_scheduler.show(config, client, begun.position)
-    begun.warnings += [warning] if warning else []
+    sessions_of(config)  # what is wrong with them is said before anything is started
+    client = workspace_scheduler.begin(config) if tasks else workspace_scheduler.look()
+    begun, session = starting.Begun(), ""
+    if client is not None:
+        with client, places.alone(client.places.runtime, config):
+            begun = starting.start(config, client, tasks, again=args.rerun)
+            if begun.started or begun.there or begun.released:
+                session, warning = workspace_scheduler.show(config, client, begun.position)
+                begun.warnings += [warning] if warning else []
+                workspace_scheduler.note(config, f"start: {_summary(begun)}")
     _report(args, config, begun, session)
     return 0
+
+
+def _summary(begun: Begun) -> str:
+    counts = {"started": begun.started, "already there": begun.there, "complete": begun.skipped}
+    words = [f"{len(names):,} {what}" for what, names in counts.items() if names]
+    return ", ".join([*words, *([f"{len(begun.released):,} going on"] if begun.released else [])])
 
 
 def _tasks(config: Config, args: argparse.Namespace) -> list[Task]:
@@ -69,9 +80,11 @@ def _report(args: argparse.Namespace, config: Config, begun: Begun, session: str
     if begun.skipped:
         print(f"complete, skipped: {_list(begun.skipped)}; --rerun runs them again")
     if not (begun.started or begun.there or begun.skipped):
-        print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}")
+        print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
-        print(f"watch it: tmux attach -t {session}")
+        from weft.ui.workspace_scheduler import attach_line
+
+        print(f"watch it: {attach_line(config, session)}")
 
 
 def _list(names: list[str] | dict[str, str]) -> str:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from weft.server.bars import Bar, last_bar
+from weft.local.bars import Bar, last_bar
 
 RICH = "━" * 20 + "╸" + "━" * 10
 

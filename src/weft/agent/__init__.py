@@ -1,0 +1,1 @@
+"""`weft worker`: the process engine of one node behind the wire."""

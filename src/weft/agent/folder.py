@@ -1,0 +1,178 @@
+"""The folder of an agent: its runs, and what the next agent here must know."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.errors import InputError, Refused
+from weft.local import files, recovery
+from weft.local.order import is_plain
+from weft.model import JobId, NodeId
+from weft.wire.places import Places, places
+from weft.wire.runs import RunKey
+
+TOLD: Final = "told"
+"""In the folder of a run: the scheduler has its end on disk."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Folder:
+    state: Path
+    runtime: Path
+
+    @property
+    def jobs(self) -> Path:
+        return self.state / "jobs"
+
+    @property
+    def lease(self) -> str:
+        return str(self.state / "lease")
+
+    @property
+    def progress(self) -> Path:
+        """Where jobs report their progress."""
+        return self.runtime / "progress.sock"
+
+    def run(self, job: JobId, run: int) -> str:
+        return files.run_dir(str(self.jobs), job, run)
+
+    def make(self) -> None:
+        Places(self.state, self.runtime).make()
+
+    def lock(self) -> int:
+        """Two agents with one folder would both start its runs."""
+        handle = os.open(self.state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(handle, 20).decode(errors="replace").strip()
+            os.close(handle)
+            raise Refused(
+                f"a worker called {self.state.name} runs here already (pid {pid or 'unknown'})\n"
+                "  stop it, or give this one another --id"
+            ) from None
+        os.truncate(handle, os.pwrite(handle, str(os.getpid()).encode(), 0))
+        return handle
+
+    def holder(self) -> int | None:
+        """The pid of the agent that has this folder now. While it has the lock, nobody else gets that pid."""
+        try:
+            handle = os.open(self.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(handle, 20, 0).decode(errors="replace").strip()
+            return int(text) if text.isdecimal() else None
+        finally:
+            os.close(handle)
+        return None
+
+    # ---- who it is
+
+    def home(self) -> str:
+        """Names this disk on this machine: made once."""
+        path = self.state / "home"
+        token = _read(path)
+        if not token:
+            token = secrets.token_hex(8)
+            files.write_whole(str(path), token.encode())
+        return f"{token}@{_machine()}"
+
+    def cluster(self) -> str:
+        """Whose runs are here; empty: nobody's yet."""
+        return _read(self.state / "cluster")
+
+    def join(self, cluster: str) -> None:
+        """Numbers of jobs mean something only within one cluster: the runs of another are put aside."""
+        before = self.cluster()
+        if before and before != cluster:
+            self.jobs.rename(self._aside(before))
+            with suppress(FileNotFoundError):
+                self._aside(cluster).rename(self.jobs)
+            self.jobs.mkdir(mode=0o700, exist_ok=True)
+        files.write_whole(str(self.state / "cluster"), cluster.encode())
+
+    def _aside(self, cluster: str) -> Path:
+        return self.state / f"jobs-of-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
+
+    # ---- its runs
+
+    def unsettled(self) -> list[RunKey]:
+        """Runs that somebody has claimed, and whose end the scheduler may not know."""
+        return [
+            (job, int(run))
+            for job in _names(self.jobs)
+            if is_plain(job)
+            for run in _names(self.jobs / job)
+            if run.isdecimal() and int(run) > 0 and self._is_unsettled(self.jobs / job / run)
+        ]
+
+    def _is_unsettled(self, run: Path) -> bool:
+        found = set(_names(run))
+        return TOLD not in found and not found.isdisjoint((files.CLAIM, files.STARTED, files.EXIT))
+
+    def living(self, runs: Iterable[RunKey]) -> list[RunKey]:
+        """Those of which no end is written."""
+        return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{files.EXIT}")]
+
+    def is_claimed(self, job: JobId, run: int) -> bool:
+        folder = self.run(job, run)
+        return any(os.path.exists(f"{folder}/{name}") for name in (files.CLAIM, files.STARTED, files.EXIT))
+
+    def fence(self, job: JobId, run: int) -> bool:
+        """Nobody starts this run any more; False: somebody has."""
+        return recovery.fence(self.run(job, run))
+
+    def tell(self, job: JobId, run: int) -> None:
+        """Its end need not be said again. If that cannot be written it is said once more, which does no harm."""
+        with suppress(OSError):
+            files.write_new(f"{self.run(job, run)}/{TOLD}", b"")
+
+    def forget(self, jobs: Iterable[JobId]) -> None:
+        for job in jobs:
+            if is_plain(job):
+                shutil.rmtree(self.jobs / job, ignore_errors=True)
+
+
+def folder_of(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> Folder:
+    """Of the worker of this name, of this user; `at`: where it is to be, if not among those of other workers."""
+    if not _NAME.fullmatch(node):
+        raise InputError(
+            f"{node[:80]!r} cannot be the name of a worker",
+            hint="up to 63 letters, digits and . _ -, beginning with a letter or digit",
+        )
+    here = places(env)
+    state = at.absolute() if at is not None else here.state / "workers" / node
+    return Folder(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
+
+
+def _machine() -> str:
+    return _read(Path("/etc/machine-id")) or platform.node()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []

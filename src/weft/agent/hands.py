@@ -1,0 +1,174 @@
+"""Does on this node what the agent's state machine wants done, and reports what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from weft.agent.folder import Folder
+from weft.agent.machine import Settle, Stop
+from weft.agent.orders import run_order
+from weft.agent.ports import Engine
+from weft.agent.snapshots import BadSnapshot, unpack
+from weft.errors import InputError
+from weft.local import files, ports
+from weft.local.gang import meets
+from weft.local.gpus import Machine
+from weft.local.order import RunOrder
+from weft.local.reports import Report, RunExited
+from weft.local.sentry import Holding
+from weft.wire.messages import StartRun
+from weft.wire.runs import RunKey
+
+RETRY_S: Final = 1.0
+Fetch = Callable[[str], AsyncIterator[bytes]]
+"""The parts of a blob, by its name."""
+log = logging.getLogger(__name__)
+
+
+class Hands:
+    def __init__(
+        self, machine: Machine, folder: Folder, engine: Engine, report: Callable[[Report], None], fetch: Fetch
+    ) -> None:
+        self._machine, self._folder, self._engine, self._report, self._fetch = machine, folder, engine, report, fetch
+        self._coming: dict[RunKey, asyncio.Task[None]] = {}
+        """Runs whose files are on their way."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.holdings: dict[RunKey, Holding] = {}
+        """Which GPUs each run was given."""
+
+    async def close(self) -> None:
+        tasks = [*self._coming.values(), *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def adopt(self, runs: list[RunKey]) -> None:
+        """Runs of an agent before this one."""
+        for key in runs:
+            self.holdings[key] = _held(self._folder.run(*key), self._machine)
+        await self._engine.adopt(runs)
+
+    def ended(self, key: RunKey) -> None:
+        self.holdings.pop(key, None)
+
+    # ---- starting
+
+    def start(self, order: StartRun) -> None:
+        key = order.job, order.run
+        self.holdings[key] = Holding(tuple(order.gpus), time.monotonic(), order.memory_mb)
+        if self._folder.is_claimed(*key):
+            self.settle(Settle(*key))
+        elif order.snapshot:
+            self._coming[key] = task = asyncio.get_running_loop().create_task(self._start_with_files(order))
+            task.add_done_callback(lambda _: self._coming.pop(key, None))
+        else:
+            self._start(order, "")
+
+    async def _start_with_files(self, order: StartRun) -> None:
+        folder = self._folder.run(order.job, order.run)
+        try:
+            while True:
+                try:
+                    files.make_dirs(folder)
+                    tree = await unpack(order.snapshot, self._fetch(order.snapshot), folder)
+                    break
+                except grpc.aio.AioRpcError as error:
+                    if error.code() != grpc.StatusCode.UNAVAILABLE:
+                        raise BadSnapshot(f"the snapshot cannot be had: {error.details()}") from None
+                    await asyncio.sleep(RETRY_S)  # a connection that was cut comes back, or the lease ends
+        except (BadSnapshot, OSError) as error:
+            self._refuse(order, "snapshot", str(error))
+            return
+        self._start(order, tree)
+
+    def _start(self, order: StartRun, tree: str) -> None:
+        try:
+            wanted = run_order(
+                order, self._machine, env=os.environ, tree=tree, socket=str(self._folder.progress),
+                lease=self._folder.lease,
+            )  # fmt: skip
+            wanted.check()
+            if self._is_port_taken(wanted):
+                self._refuse(order, "port-taken", f"somebody listens at port {wanted.gang.port if wanted.gang else 0}")
+                return
+            self._leave_checkpoint(order)
+            self._engine.start(wanted)
+        except InputError as error:
+            self._refuse(order, "start-failed", str(error))
+
+    def _is_port_taken(self, wanted: RunOrder) -> bool:
+        """Asked where the gang is to meet, just before it does."""
+        gang = wanted.gang
+        if gang is None or gang.rank != 0 or not meets(wanted.argv, gang, wanted.per_gpu):
+            return False
+        try:
+            return not ports.is_free(gang.head.address, gang.port)
+        except OSError:  # a name that is not known here: let the gang find out
+            return False
+
+    def _leave_checkpoint(self, order: StartRun) -> None:
+        """What an earlier run recorded on another node, where the job looks for it: unless it knows of a later one."""
+        if not order.checkpoint:
+            return
+        path = f"{self._folder.jobs}/{order.job}/{files.CHECKPOINTS}/latest.json"
+        with suppress(ValueError, TypeError, KeyError, OSError):
+            known = files.read_object(path) or {"time": 0.0}
+            if float(json.loads(order.checkpoint)["time"]) > float(known["time"]):
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                files.write_whole(path, order.checkpoint.encode())
+
+    def _refuse(self, order: StartRun, why: str, detail: str) -> None:
+        """It never starts: neither this order nor a late one of the same run."""
+        log.warning("job %s, run %d: %s: %s", order.job, order.run, why, detail)
+        try:
+            fenced = self._folder.fence(order.job, order.run)
+        except OSError:
+            fenced = True  # nothing can be written, so nothing can be claimed either
+        if fenced:
+            self._report(RunExited(time.time(), order.job, order.run, why=why, detail=detail[:500]))
+        else:
+            self.settle(Settle(order.job, order.run))
+
+    # ---- ending
+
+    def stop(self, wanted: Stop) -> None:
+        key = wanted.job, wanted.run
+        coming = self._coming.get(key)
+        if coming is not None:
+            coming.cancel()
+            self.settle(Settle(*key))
+            return
+        try:
+            known = self._engine.stop(wanted.job, wanted.run, wanted.why, wanted.grace_s)
+        except OSError:
+            log.exception("could not stop job %s", wanted.job)
+            asyncio.get_running_loop().call_later(RETRY_S, self.stop, wanted)
+            return
+        if not known:
+            self.settle(Settle(*key))
+
+    def settle(self, wanted: Settle) -> None:
+        """Finds out what became of it; whoever asked hears of it as of any run."""
+        task = asyncio.get_running_loop().create_task(self._engine.adopt([(wanted.job, wanted.run)]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _held(folder: str, machine: Machine) -> Holding:
+    """What an earlier agent gave a run, as its order says."""
+    order: Mapping[str, Any] = files.read_object(f"{folder}/{files.SPEC}") or {}
+    env = order.get("env") or {}
+    places = {str(device.index): gpu for gpu, device in enumerate(machine.devices)}
+    gpus = tuple(places[index] for index in str(env.get("WEFT_GPU_IDS", "")).split(",") if index in places)
+    memory = str(env.get("WEFT_GPU_MEM_LIMIT_MB", "0"))
+    return Holding(gpus, time.monotonic(), int(memory) if memory.isdecimal() else 0)

@@ -1,0 +1,67 @@
+"""From what the scheduler orders to what the process engine is given: this node's GPUs, its environment, the gang."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from weft.errors import InputError
+from weft.local.gang import Gang, Member, meeting_port
+from weft.local.gpus import Machine
+from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
+from weft.wire.capture import belongs_to_machine, captured
+from weft.wire.messages import GangMember, StartRun
+
+
+def run_order(
+    order: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str
+) -> RunOrder:
+    """`env`: the worker's own; `tree`: where the snapshot is, if it has one."""
+    if any(gpu >= len(machine.devices) for gpu in order.gpus):
+        raise InputError(f"it is given GPU {max(order.gpus)} of {machine.node.id}, which has {len(machine.devices)}")
+    return RunOrder(
+        job=order.job,
+        run=order.run,
+        argv=tuple(order.command),
+        env=tuple(filled({each.name: each.value for each in order.env}, env).items()),
+        chdir=directory(order.chdir, tree),
+        name=order.name,
+        gpus=machine.indices(order.gpus),
+        gpu_uuids=machine.uuids(order.gpus),
+        memory_mb=order.memory_mb,
+        params=tuple((each.name, each.value) for each in order.params),
+        restarts=order.run - 1,
+        array_index=order.array_index if order.HasField("array_index") else None,
+        array_size=order.array_size if order.HasField("array_size") else None,
+        time_limit_s=order.time_limit_s if order.HasField("time_limit_s") else None,
+        grace_s=order.grace_s if order.HasField("grace_s") else GRACE_S,
+        preempt_grace_s=order.grace_s if order.HasField("grace_s") else PREEMPT_GRACE_S,
+        socket=socket,
+        lease=lease,
+        gang=gang_of(order, order.gang),
+        per_gpu=order.per_gpu,
+    )
+
+
+def gang_of(order: StartRun, members: Sequence[GangMember]) -> Gang | None:
+    """None: this node alone."""
+    if len(members) < 2:
+        return None
+    if order.rank >= len(members):
+        raise InputError(f"rank {order.rank} of a gang of {len(members)} nodes")
+    port = meeting_port(order.job, order.run, members[0].port)
+    return Gang(tuple(Member(each.node, each.address, each.gpus) for each in members), order.rank, port)
+
+
+def filled(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The submitter's variables, and of what belongs to a machine the worker's."""
+    missing = {each.name: each.value for each in captured(own) if belongs_to_machine(each.name)}
+    return {**missing, **given}
+
+
+def directory(chdir: str, tree: str) -> str:
+    """Where it works: within its snapshot if it has one."""
+    if not tree:
+        return chdir
+    inside = os.path.normpath(os.path.join("/", chdir)).lstrip("/")
+    return os.path.join(tree, inside) if inside else tree

@@ -1,0 +1,27 @@
+"""What an agent needs of the node it is on: the seam at which a test or a benchmark puts something else in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from weft.local.order import RunOrder
+from weft.model import JobId
+
+
+class Engine(Protocol):
+    """Runs things, and reports what becomes of them: `weft.local.engine.LocalEngine`."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None:
+        """Leaves the runs alone."""
+
+    def start(self, order: RunOrder) -> None:
+        """Raises InputError for an order that makes no sense."""
+
+    def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
+        """False: it is not known here, or has ended."""
+
+    async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
+        """Finds out what became of runs, and reports it; one that nobody has claimed never starts."""

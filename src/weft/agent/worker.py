@@ -1,0 +1,305 @@
+"""An agent at work: its state machine, the stream to the scheduler, and the node it is on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final, Literal
+
+from weft.agent.folder import Folder
+from weft.agent.hands import Hands
+from weft.agent.logs import Tails, answer
+from weft.agent.machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.agent.ports import Engine
+from weft.agent.progress import Reports
+from weft.agent.stream import Backoff, Cut, Dial, Stream, cut_by
+from weft.agent.watching import Watching
+from weft.errors import NotPermitted, Refused, WeftError
+from weft.local import lease
+from weft.local.engine import LocalEngine
+from weft.local.gpus import Machine
+from weft.local.nvml import NoDriver, Nvml
+from weft.local.progress import ProgressSocket
+from weft.local.reports import Report, RunExited
+from weft.local.sentry import Sentry
+from weft.local.watch import Foreign
+from weft.wire.messages import BlobName, GpuBlock, GpuMemory, NodeSpec, ReadLog, SchedulerMessage
+from weft.wire.runs import RunKey
+from weft.wire.service import call
+
+TICK_S: Final = 1.0
+TAIL_S: Final = 5.0
+PATIENT: Final = frozenset({"ALREADY_EXISTS"})
+"""Refusals that may pass: one that was killed may still seem to be connected for a moment."""
+PATIENCE_S: Final = 30.0
+NO_ENTRY: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
+log = logging.getLogger(__name__)
+
+What = Literal["connected", "cut", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """For whoever looks on."""
+
+    what: What
+    words: str = ""
+    runs: int = 0
+
+
+class Worker:
+    """`dial` gives the way to the scheduler, anew for each connection. `engine` is made with where it reports to."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        spec: NodeSpec,
+        folder: Folder,
+        dial: Dial,
+        *,
+        engine: Callable[[Callable[[Report], None]], Engine],
+        sentry: Callable[[Engine], Sentry | None] = lambda _: None,
+        note: Callable[[Note], None] = lambda _: None,
+    ) -> None:
+        self._folder, self._dial, self._note = folder, dial, note
+        self._found = folder.unsettled()
+        self.agent = Agent(
+            node=spec,
+            instance=secrets.token_hex(8),
+            home=folder.home(),
+            version=version("weft"),
+            cluster=folder.cluster(),
+            lease_until=lease.read(folder.lease),
+            runs=self._found,
+        )
+        self._engine = engine(self._heard)
+        self._hands = Hands(machine, folder, self._engine, self._heard, self._fetch)
+        watcher = sentry(self._engine)
+        if watcher is not None:
+            watcher.holdings = lambda: self._hands.holdings
+        self._watching = Watching(watcher, self._seen)
+        self._reports = Reports(lambda key: key in self.agent.known)
+        self._progress = ProgressSocket(folder.progress, self._reports.take)
+        self._tails = Tails(folder)
+        self._stream: Stream | None = None
+        self._was_registered = False
+        self._stopping = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Finds its runs and looks at its GPUs before the scheduler hears of it."""
+        await self._engine.open()
+        self._progress.open()
+        await self._hands.adopt(self._found)
+        await self._watching.open()
+
+    async def close(self) -> None:
+        """Its runs go on: for as long as their lease says, the next agent finds them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._hands.close()
+        self._progress.close()
+        await self._watching.close()
+        await self._engine.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    # ---- the connection
+
+    async def serve(self) -> None:
+        """Until it is told to stop. Raises where the scheduler will not have it, and no run would be left alone."""
+        backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
+        refused_at: float | None = None
+        try:
+            while not self._stopping.is_set():
+                connection = asyncio.ensure_future(self._connect())
+                await asyncio.wait({connection, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                if not connection.done():
+                    connection.cancel()
+                    await asyncio.gather(connection, return_exceptions=True)
+                    return
+                cut, registered = connection.result()
+                if registered:
+                    backoff.reset()
+                    refused_at = None
+                elif cut.refusal and refused_at is None:
+                    refused_at = lease.now()
+                self._note(Note("refused" if cut.refusal else "cut", cut.words))
+                if cut.refusal and not registered:
+                    self._give_up(cut, refused_at or lease.now())
+                await asyncio.wait({stopped}, timeout=backoff.take())
+        finally:
+            stopped.cancel()
+
+    def _give_up(self, cut: Cut, since: float) -> None:
+        """With runs it goes on asking: their lease ends them if nobody takes it."""
+        if self.agent.known or (cut.refusal in PATIENT and lease.now() - since < PATIENCE_S):
+            return
+        raise (NotPermitted if cut.refusal in NO_ENTRY else Refused)(cut.words)
+
+    async def _connect(self) -> tuple[Cut, bool]:
+        """One connection from beginning to end: why it ended, and whether it had ever come about."""
+        self._was_registered = False
+        try:
+            self._stream = Stream(self._dial())
+            self._do(self.agent.connected(lease.now()))
+            await self._stream.run(self._take, self._tick(), self._send_now_and_then())
+        except Cut as cut:
+            return cut, self._was_registered
+        except WeftError as error:
+            return cut_by(error), False
+        finally:
+            self._stream = None
+            self._tails.start_over()
+            self.agent.disconnected(lease.now())
+        raise AssertionError("a stream does not end without a word")
+
+    async def _tick(self) -> None:
+        while True:
+            due, now = self.agent.next_at(), lease.now()
+            if due is not None and now >= due:
+                self.agent.vitals = self._watching.vitals()
+                self._do(self.agent.tick(now))
+                due = self.agent.next_at()
+            await asyncio.sleep(TICK_S if due is None else min(max(due - lease.now(), 0.01), TICK_S))
+
+    async def _send_now_and_then(self) -> None:
+        """What is not urgent: only while nothing else waits."""
+        tails_at = 0.0
+        while True:
+            await asyncio.sleep(TICK_S / 4)
+            now = lease.now()
+            if self._stream is None or not self.agent.registered or not self._stream.is_free:
+                continue
+            for message in self._reports.due(now):
+                self._stream.send(message)
+            if now >= tails_at:
+                tails_at = now + TAIL_S
+                for key in self.agent.known:
+                    self._send_tail(key)
+
+    def _send_tail(self, key: RunKey) -> None:
+        if self._stream is not None and self.agent.registered and (tail := self._tails.of(key)):
+            self._stream.send(tail)
+
+    # ---- what comes in
+
+    def _take(self, message: SchedulerMessage) -> None:
+        match message.WhichOneof("is"):
+            case "read":
+                self._spawn(self._answer(message.read))
+            case "forget":
+                known = {job for job, _ in self.agent.known}
+                jobs = [job for job in message.forget.jobs if job not in known]
+                self._spawn(asyncio.to_thread(self._folder.forget, jobs))
+            case _:
+                self._do(self.agent.take(message, lease.now()))
+                if self.agent.registered and not self._was_registered:
+                    self._was_registered = True
+                    self._note(Note("connected", runs=len(self.agent.known)))
+
+    async def _answer(self, asked: ReadLog) -> None:
+        message = await answer(self._folder, asked)
+        if self._stream is not None:
+            self._stream.send(message)
+
+    def _heard(self, report: Report) -> None:
+        """From the engine. The GPUs that a run has left are looked at before its end is told."""
+        if isinstance(report, RunExited):
+            self._spawn(self._end(report))
+        else:
+            self._do(self.agent.report(report, lease.now()))
+
+    async def _end(self, report: RunExited) -> None:
+        key = report.job, report.run
+        try:
+            await self._watching.look_after(key)
+        except Exception:
+            log.exception("could not look at the GPUs of job %s", report.job)
+        self._hands.ended(key)
+        self._send_tail(key)
+        last = self._reports.last(key, lease.now())
+        if last is not None and self._stream is not None and self.agent.registered:
+            self._stream.send(last)
+        self._do(self.agent.report(report, lease.now()))
+
+    def _seen(self, blocks: Sequence[GpuBlock], measured: Sequence[GpuMemory]) -> None:
+        self._do(self.agent.seen(blocks, measured))
+
+    # ---- what is to be done
+
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send():
+                    if self._stream is not None:
+                        self._stream.send(action.message)
+                case Start():
+                    self._hands.start(action.order)
+                case Stop():
+                    self._hands.stop(action)
+                case Settle():
+                    self._hands.settle(action)
+                case Lease():
+                    self._lend(action.until)
+                case Told():
+                    self._folder.tell(action.job, action.run)
+                    self._tails.forget((action.job, action.run))
+                    self._reports.forget((action.job, action.run))
+                case Joined():
+                    self._folder.join(action.cluster)
+                case Leave():
+                    if self._stream is not None:
+                        self._stream.close(action.words)
+
+    def _lend(self, until: float) -> None:
+        try:
+            lease.write(self._folder.lease, until)
+        except OSError as error:
+            log.error("the lease cannot be written, runs will end: %s", error)
+
+    async def _fetch(self, name: str) -> AsyncIterator[bytes]:
+        """By a connection of its own: a large file does not keep beats waiting."""
+        way = self._dial()
+        try:
+            async for part in call(way.channel, "Get", "Blobs")(BlobName(sha256=name), metadata=tuple(way.metadata)):
+                yield part.bytes
+        finally:
+            await way.channel.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def worker_on(
+    machine: Machine,
+    nvml: Nvml | NoDriver,
+    spec: NodeSpec,
+    folder: Folder,
+    dial: Dial,
+    *,
+    foreign: Foreign = "avoid",
+    note: Callable[[Note], None] = lambda _: None,
+) -> Worker:
+    """One with real processes and this machine's GPUs."""
+
+    def watch(engine: Engine) -> Sentry | None:
+        return Sentry(machine, nvml, engine, foreign=foreign) if isinstance(engine, LocalEngine) else None
+
+    return Worker(
+        machine,
+        spec,
+        folder,
+        dial,
+        engine=lambda report: LocalEngine(machine.node.id, folder.jobs, folder.runtime, report),
+        sentry=watch,
+        note=note,
+    )

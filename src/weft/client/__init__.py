@@ -1,0 +1,251 @@
+"""Talks to a scheduler: this user's own, which the first call starts, or that of a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Self
+
+from weft.client.own import OUTLIVE_S, OwnRoute
+from weft.client.routes import Route, explained
+from weft.errors import Refused, Unreachable, WeftError
+from weft.wire import messages as m
+from weft.wire.addresses import Address, address
+from weft.wire.places import Places, places
+from weft.wire.service import SERVICES, call
+
+TERMINATED: Final = 143
+PART: Final = 256 << 10
+PUT_S: Final = 600.0
+"""For a blob over a slow line."""
+CALL_S: Final = 60.0
+"""For what changes something, or is waited for."""
+READ_S: Final = 10.0
+"""For whoever only looks: a person is waiting."""
+
+
+class Client:
+    """Of the scheduler at an address, or of one's own, by its places. Use it as a context manager, or close it."""
+
+    def __init__(self, where: Places | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
+        self.where = address(scheduler) if scheduler else where or places()
+        self._route = _route(self.where, start=start)
+        self._calls: dict[str, Any] = {}
+        self.note: Callable[[str], None] = lambda _: None
+        """Told what is to be said beside a log."""
+        self._spoke = False
+        self._connect()
+
+    @property
+    def places(self) -> Places:
+        """Of a scheduler on this machine."""
+        if isinstance(self.where, Places):
+            return self.where
+        raise Refused(
+            f"that works with the scheduler of this machine alone, not with {self.where}\n  --scheduler local"
+        )
+
+    def _connect(self) -> None:
+        self._channel = self._route.open()
+        self._calls.clear()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- what can be asked
+
+    def submit(self, request: m.SubmitRequest) -> list[str]:
+        """The ids. A scheduler that dies meanwhile is started again, and takes the request once."""
+        request.key = request.key or secrets.token_hex(16)
+        return list(self._call("Submit", request, again=True).ids)
+
+    def change(
+        self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
+        statuses: Sequence[str] = (), group: str = "",
+    ) -> m.ChangeReply:  # fmt: skip
+        pairs = [m.Variable(name=key, value=value) for key, value in (settings or {}).items()]
+        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group)
+        reply: m.ChangeReply = self._call("Change", request)
+        return reply
+
+    def query(
+        self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0, group: str = "",
+        patience_s: float = READ_S,
+    ) -> dict[str, Any]:  # fmt: skip
+        request = m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since, group=group)
+        return self._json("Query", request, patience_s)
+
+    def explain(self, job: str) -> dict[str, Any]:
+        return self._json("Explain", m.ExplainRequest(job=job), READ_S)
+
+    def operate(self, verb: str, **options: str) -> dict[str, Any]:
+        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+        request = m.OperateRequest(verb=verb, options=pairs)
+        return self._json("Operate", request, READ_S if verb == "doctor" else CALL_S, again=False)
+
+    def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
+        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
+        with explained(self._route, CALL_S):
+            for chunk in self._method("Logs")(request):
+                if chunk.note:
+                    self.note(chunk.note)
+                if chunk.text:
+                    yield chunk.text
+
+    def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
+        """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
+        (only,) = self._jobs([job])["jobs"]
+        job, run = only["id"], max(only["run"], 1)
+        while True:
+            yield from self._follow_run(job, run, lines, rank)
+            (only,) = self._jobs([job])["jobs"]
+            if only["ended"] and only["run"] <= run:
+                return
+            run, lines = run + 1, 0
+
+    def _follow_run(self, job: str, run: int, lines: int, rank: int) -> Iterator[bytes]:
+        seen = 0
+        while True:
+            skip = seen
+            try:
+                for text in self.logs(job, run=run, follow=True, lines=lines, rank=rank):
+                    new, skip = text[skip:], max(skip - len(text), 0)
+                    seen += len(new)
+                    if new:
+                        yield new
+            except Unreachable:
+                self._outlive()
+            else:
+                return
+
+    def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """Facts after a position, as they happen; it ends where a snapshot has replaced those that come next."""
+        return (fact for _, fact in self.facts(after, timeout_s=timeout_s))
+
+    def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The same, each with its own position."""
+        with explained(self._route, CALL_S):
+            for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
+                yield line.position, json.loads(line.json)
+
+    def wait(self, job: str) -> dict[str, Any]:
+        """The job, once it has ended."""
+        while True:
+            found = self._jobs([job])
+            only = dict(found["jobs"][0])
+            if only["ended"]:
+                return only
+            job = only["id"]  # a name may come to mean another
+            self._await_end(found["position"], [only])
+
+    def wait_for(self, jobs: Sequence[str]) -> list[dict[str, Any]]:
+        """All these jobs, once they have ended."""
+        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self._jobs(jobs)["jobs"]]
+
+    def wait_for_any(self, jobs: Sequence[str]) -> dict[str, Any]:
+        """The first of these jobs that ends."""
+        while True:
+            found = self._jobs(jobs)
+            ended = [dict(job) for job in found["jobs"] if job["ended"]]
+            if ended:
+                return min(ended, key=lambda job: job["ended"])
+            jobs = [job["id"] for job in found["jobs"]]
+            self._await_end(found["position"], found["jobs"])
+
+    def _await_end(self, position: int, jobs: Sequence[Mapping[str, Any]]) -> None:
+        """Returns when one of them may have ended: by itself, or with one that it comes after."""
+        names = {job["id"] for job in jobs}
+        any_end = any(job["status"] == "blocked" for job in jobs)
+        try:
+            for fact in self.watch(position):
+                kind = fact["fact"]
+                if kind == "Forgotten" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
+                    return
+        except Unreachable:
+            self._outlive()
+
+    def manage(self, verb: str, **options: str) -> dict[str, Any]:
+        """Tokens: token, list, revoke."""
+        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+        return self._json("Manage", m.OperateRequest(verb=verb, options=pairs), CALL_S, again=False)
+
+    def put(self, blob: bytes) -> str:
+        """Its name. One that the scheduler has already is not sent again."""
+        name = hashlib.sha256(blob).hexdigest()
+        with explained(self._route, CALL_S):
+            reply = self._method("Put")(_parts(blob, name), timeout=PUT_S)
+        if reply.sha256 != name:
+            raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._route.advice}")
+        return name
+
+    # ---- inside
+
+    def _jobs(self, jobs: Sequence[str]) -> dict[str, Any]:
+        """For whoever waits anyway."""
+        return self.query("job", jobs, patience_s=CALL_S)
+
+    def _outlive(self) -> None:
+        """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
+        self._route.outlive()
+        self.close()
+        self._connect()
+
+    def _method(self, name: str) -> Any:
+        if name not in self._calls:
+            service = next(service for service, methods in SERVICES.items() if name in methods)
+            self._calls[name] = partial(call(self._channel, name, service), metadata=self._route.metadata())
+        return self._calls[name]
+
+    def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
+        """With `again`, it is sent more than once where nobody answers: for a while, as the next may be starting."""
+        until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # one that hangs is not asked again
+        while True:
+            try:
+                with explained(self._route, patience_s):
+                    answer = self._method(name)(request, timeout=patience_s)
+            except Unreachable:
+                if not again or self._route.is_hopeless(spoke=self._spoke) or time.monotonic() > until:
+                    raise
+            else:
+                self._spoke = True
+                return answer
+            time.sleep(0.02)
+            self.close()
+            self._connect()
+
+    def _json(self, name: str, request: Any, patience_s: float, *, again: bool = True) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._call(name, request, again=again, patience_s=patience_s).json)
+        return found
+
+
+def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
+    yield m.BlobPart(sha256=name)
+    for at in range(0, len(blob), PART):
+        yield m.BlobPart(bytes=blob[at : at + PART])
+
+
+def _route(where: Places | Address, *, start: bool) -> Route:
+    if isinstance(where, Places):
+        return OwnRoute(where, start=start)
+    from weft.client.remote import RemoteRoute  # TLS takes a while to load
+
+    return RemoteRoute(where)
+
+
+def exit_code(job: Mapping[str, Any]) -> int:
+    """Of a job that has ended: its own, 128 and the signal that ended it; never 0 unless it is done."""
+    if job["status"] == "done":
+        return 0
+    if job["exit_code"] is None and job["status"] == "cancelled":
+        return TERMINATED
+    return int(job["exit_code"] or 1)

@@ -1,0 +1,122 @@
+"""The way to the scheduler of a cluster, over TCP. Nothing is started there by itself."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from typing import Any, Final
+
+from weft.errors import Unreachable, WeftError
+from weft.wire.addresses import Address
+from weft.wire.credentials import Credentials, answers, channel, find
+
+PROBE_S: Final = 5.0
+RETURN_S: Final = 60.0
+"""How long a scheduler that was there may stay away."""
+LOOK_S: Final = 0.2
+HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""With which a client of gRPC begins; the answer begins with a frame of kind 4."""
+SETTINGS: Final = 4
+ALERT: Final = 0x15
+
+
+class RemoteRoute:
+    def __init__(self, where: Address, shown: Credentials | None = None) -> None:
+        self.where, self._shown = where, shown
+
+    def open(self) -> Any:
+        self._shown = self._shown or find(self.where)
+        return channel(self.where, self._shown)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._shown.metadata() if self._shown else ()
+
+    @property
+    def advice(self) -> str:
+        return f"see server.log in the folder of the scheduler at {self.where}"
+
+    def gone(self, details: str) -> WeftError:
+        return diagnosed(self.where, self._shown.ca if self._shown else None, details)
+
+    def is_hopeless(self, *, spoke: bool) -> bool:
+        return not spoke
+
+    def outlive(self) -> None:
+        until = time.monotonic() + RETURN_S
+        while not answers(self.where):
+            if time.monotonic() > until:
+                raise Unreachable(
+                    f"the scheduler at {self.where} has not been there for {RETURN_S:.0f} s\n"
+                    "  jobs go on; ask again once it is back"
+                )
+            time.sleep(LOOK_S)
+
+
+def diagnosed(where: Address, ca: bytes | None, details: str) -> WeftError:
+    """Looks again, by hand, at what went wrong: gRPC says little of it, and not always the same."""
+    try:
+        with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line:
+            found = _by_tls(where, line, ca) if ca is not None else _in_clear(where, line)
+    except socket.gaierror:
+        return Unreachable(f"there is no host {where.host}\n  check the address: --scheduler HOST:PORT")
+    except OSError as error:
+        why = "nobody listens there" if isinstance(error, ConnectionRefusedError) else error.strerror or error
+        hint = "weft server starts one on that machine; --scheduler local means this machine's own"
+        return Unreachable(f"no scheduler answers at {where}: {why}\n  {hint}")
+    return found or Unreachable(f"the scheduler at {where} does not answer: {details[:300]}\n  try again")
+
+
+def _by_tls(where: Address, line: socket.socket, ca: bytes) -> WeftError | None:
+    try:
+        context = ssl.create_default_context(cadata=ca.decode("ascii", "replace"))
+        context.set_alpn_protocols(["h2"])
+        with context.wrap_socket(line, server_hostname=where.host) as secure:
+            if secure.selected_alpn_protocol() == "h2":
+                return None
+        return _other(where, "no gRPC")
+    except ssl.SSLCertVerificationError as error:
+        if "mismatch" in error.verify_message or "not valid for" in error.verify_message:
+            return Unreachable(
+                f"the certificate of the scheduler is not for the name {where.host}\n"
+                f"  on its machine: weft auth init --port {where.port} --host {where.host}, then start it again"
+            )
+        return Unreachable(
+            f"what listens at {where} is not the scheduler that was joined: {error.verify_message}\n"
+            f"  if it was set up anew: weft auth join {where} TOKEN"
+        )
+    except (ssl.SSLError, ConnectionResetError) as error:
+        if isinstance(error, ssl.SSLError) and "WRONG_VERSION" not in str(error.reason):
+            return Unreachable(f"no TLS with {where}: {error.reason or error}\n  is that the scheduler?")
+        return Unreachable(
+            f"what listens at {where} does not speak TLS\n  it is not the scheduler, or one without a certificate: "
+            "weft auth init on its machine"
+        )
+
+
+def _in_clear(where: Address, line: socket.socket) -> WeftError | None:
+    line.sendall(HTTP2)
+    line.settimeout(PROBE_S)
+    try:
+        seen = line.recv(64)
+    except TimeoutError:
+        return _other(where, "it says nothing")
+    if seen[:1] == bytes((ALERT,)) or (not seen and _speaks_tls(where)):
+        return Unreachable(f"what listens at {where} wants TLS\n  join it anew: weft auth join {where} TOKEN")
+    if seen.startswith(b"HTTP/"):
+        return _other(where, "it speaks HTTP/1")
+    return None if seen[3:4] == bytes((SETTINGS,)) else _other(where, "it does not speak gRPC")
+
+
+def _speaks_tls(where: Address) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is told to it
+    try:
+        with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line, context.wrap_socket(line):
+            return True
+    except OSError:
+        return False
+
+
+def _other(where: Address, why: str) -> Unreachable:
+    return Unreachable(f"something else than a scheduler listens at {where}: {why}\n  check the port")

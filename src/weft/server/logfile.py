@@ -1,0 +1,39 @@
+"""Where a scheduler writes what happens: its log, as text or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
+
+Format = Literal["text", "json"]
+MOST_BYTES: Final = 1 << 20
+TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: at, level, logger, message, and what went wrong where something did."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        body = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            body["error"] = self.formatException(record.exc_info)
+        return json.dumps(body)
+
+
+def log_to(path: Path, form: Format, *, stderr: bool) -> None:
+    handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, maxBytes=MOST_BYTES, backupCount=1)]
+    if stderr:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    for handler in handlers:
+        handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT))
+    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)

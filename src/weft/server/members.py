@@ -1,0 +1,57 @@
+"""The nodes of a cluster as the roster keeps them, and as the core sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.model import Gpu, Node, NodeId, Seconds
+from weft.wire.messages import GpuReading, NodeSpec
+
+
+@dataclass(slots=True)
+class Member:
+    """A node that counts, connected or not."""
+
+    id: NodeId
+    heard_at: Seconds
+    """When its last beat was received: its lease counts from then."""
+    conn: int | None = None
+    silent: bool = False
+    closed: bool = False
+    """It has been said that nothing is to be started there because it is silent."""
+    full: dict[str, Seconds] = field(default_factory=dict)
+    """What it has run out of, and until when nothing is started there for that reason."""
+    epoch: int = 0
+    instance: str = ""
+    version: str = ""
+    hello_at: float = 0.0
+    """By its own clock, as `beat_at`."""
+    beat_at: float = 0.0
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    """Empty until it has registered with this scheduler."""
+    load: float = 0.0
+    ram_used_mb: int = 0
+    readings: tuple[GpuReading, ...] = ()
+
+    @property
+    def connected(self) -> bool:
+        return self.conn is not None and not self.silent
+
+
+def node_of(spec: NodeSpec, home: str) -> Node:
+    return Node(
+        spec.id,
+        tuple(Gpu(gpu.model, gpu.memory_mb) for gpu in spec.gpus),
+        cpus=spec.cpus,
+        ram_mb=spec.ram_mb,
+        switch=spec.switch,
+        labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
+        home=home,
+    )
+
+
+def same_gpus(known: Node, before: NodeSpec, node: Node, spec: NodeSpec) -> bool:
+    """Whether a node has the GPUs that it had. Which cards they are is known only once it has registered here."""
+    if known.gpus != node.gpus:
+        return False
+    return not before.id or [(g.index, g.uuid) for g in before.gpus] == [(g.index, g.uuid) for g in spec.gpus]

@@ -1,0 +1,14 @@
+"""What the scheduler of one machine sees to, and what it only asks of jobs: for `weft doctor`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ENFORCED: Final = (
+    "which GPUs a job is told of", "time limits", "the number of jobs on a GPU", "reservations of GPU memory",
+)  # fmt: skip
+ADVISORY: Final = (
+    "GPU memory: a job that uses more than it reserved is not stopped",
+    "GPUs: a job that ignores CUDA_VISIBLE_DEVICES can use others; weft gpus shows it",
+    "CPUs and RAM",
+)

@@ -1,0 +1,28 @@
+"""Which peers can be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final
+
+from weft.errors import Refused
+from weft.wire.protocol import PROTOCOL
+
+OLDEST: Final = 1
+"""The oldest protocol that is understood."""
+
+
+def check_protocol(metadata: Mapping[str, str]) -> None:
+    """A peer that could not be understood is told so, and which of the two is older."""
+    text, theirs = metadata.get("weft-protocol", ""), metadata.get("weft-version", "")[:40]
+    known = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    if OLDEST <= known <= PROTOCOL:
+        return
+    who, said = f"Weft {theirs}" if theirs else "what calls", f"protocol {known}" if known else "no protocol"
+    hint = (
+        "update the scheduler, or call with a Weft as old as it is"
+        if known > PROTOCOL
+        else f"update what calls: it must send weft-protocol {PROTOCOL} in its metadata"
+    )
+    raise Refused(f"{who} speaks {said}, the scheduler (Weft {version('weft')}) protocol {PROTOCOL}\n  {hint}")

@@ -1,0 +1,156 @@
+"""Back to the last backup of the journal, and on from there: what runs have done since is in their own records.
+
+What users have asked for since and has not run is not: it is to be submitted, held or cancelled again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from weft.core.job import JobState
+from weft.core.state import State
+from weft.errors import NotFound, Refused
+from weft.journal.backup import backup_of
+from weft.journal.sqlite import SqliteJournal
+from weft.local import files
+from weft.local.devices import load_devices
+from weft.local.exits import exited
+from weft.local.reports import RunExited, read_exited
+from weft.model import Exited, Fact, Job, JobId, Seconds, Slots, Start, Submitted, Task
+from weft.wire.places import Places
+
+DAMAGED: Final = ".damaged"
+OURS: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run as its own folder has it."""
+
+    job: JobId
+    run: int
+    spec: Mapping[str, Any]
+    ended: RunExited | None
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        found = self.spec.get("env")
+        return found if isinstance(found, dict) else {}
+
+
+def restore(places: Places) -> int:
+    """Puts the backup in the journal's place, which is kept beside it; how many facts could be added to it."""
+    backup = backup_of(places.database)
+    if not backup.exists():
+        raise NotFound(f"there is no backup at {backup}")
+    with open(os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused("a scheduler is running\n  weft down ends it; jobs go on") from None
+        _replace(places.database, backup)
+        return _add_what_happened(places)
+
+
+def _replace(database: Path, backup: Path) -> None:
+    for suffix in ("-wal", "-shm", ""):
+        old = database.with_name(database.name + suffix)
+        if old.exists():
+            old.replace(database.with_name(f"{database.name}{DAMAGED}{suffix}"))
+    beside = database.with_name(f"{database.name}.tmp")
+    shutil.copyfile(backup, beside)
+    os.chmod(beside, 0o600)
+    beside.replace(database)
+
+
+def _add_what_happened(places: Places) -> int:
+    state = State()
+    with SqliteJournal(places.database) as journal:
+        for fact in journal.read():
+            state.apply(fact)
+        numbers = {device.index: gpu for gpu, device in enumerate(load_devices(places.state))}
+        facts = list(since(state, _runs(places.jobs), numbers))
+        journal.append(*facts)
+    return len(facts)
+
+
+def _runs(jobs: Path) -> Iterator[FoundRun]:
+    for folder in sorted(jobs.glob("*/[0-9]*")):
+        spec = files.read_object(str(folder / files.SPEC))
+        if spec is not None and folder.name.isdecimal():
+            record = files.read_object(str(folder / files.EXIT))
+            yield FoundRun(folder.parent.name, int(folder.name), spec, read_exited(record) if record else None)
+
+
+def since(state: State, runs: Iterable[FoundRun], numbers: Mapping[int, int]) -> Iterator[Fact]:
+    """The facts that the state lacks, applied to it: runs that have ended, in that order, then those that have not.
+
+    `numbers`: where the core counts a GPU that is known by its index.
+    """
+    found = list(runs)
+    ended = sorted((run for run in found if run.ended), key=lambda run: run.ended.at if run.ended else 0.0)
+    open_ended = sorted((run for run in found if not run.ended), key=lambda run: (run.job, run.run))
+    for run in (*ended, *open_ended):
+        at = max(state.now, run.ended.at if run.ended else 0.0)
+        for fact in _of(state, run, numbers, at):
+            if not state.apply(fact):
+                break
+            yield fact
+
+
+def _of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Seconds) -> Iterator[Fact]:
+    slots = _slots(state, run, numbers)
+    if slots is None:
+        return
+    if run.job not in state.jobs:
+        yield Submitted(at, _job(run))
+    job = state.jobs[run.job]
+    while job.run < run.run and job.waits:
+        yield Start(at, run.job, job.run + 1, slots, job.wanted_share)
+        if job.run < run.run:  # its folder is gone: nothing is known of it but that it is over
+            yield Exited(at, run.job, job.run, "lost")
+    if run.ended is not None and job.active and job.run == run.run:
+        yield _exit(job, run.ended, at)
+
+
+def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:
+    requeue_exits = job.job.task.requeue_exits if job.job.task else ()
+    return replace(exited(report, requeue_exits=requeue_exits, tries=job.delays), at=at, delay_s=0.0)
+
+
+def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | None:
+    """Where it ran; None where that is not known any more."""
+    node = next((room.node for room in state.floor.rooms if room.alive), None)
+    given = [int(word) for word in run.env.get("WEFT_GPU_IDS", "").split(",") if word.isdecimal()]
+    if node is None or any(numbers.get(index, len(node.gpus)) >= len(node.gpus) for index in given):
+        return None
+    return ((node.id, tuple(numbers[index] for index in given)),)
+
+
+def _job(run: FoundRun) -> Job:
+    """A job that the backup does not have, as far as its run tells."""
+    env, spec = run.env, run.spec
+    memory = env.get("WEFT_GPU_MEM_LIMIT_MB", "")
+    gpus = len([word for word in env.get("WEFT_GPU_IDS", "").split(",") if word])
+    return Job(
+        run.job,
+        gpus,
+        name=env.get("WEFT_JOB_NAME", ""),
+        user=getpass.getuser(),
+        memory_mb=int(memory) if memory.isdecimal() and gpus else 0,
+        cpus=0 if gpus else 1,
+        command=tuple(map(str, spec.get("argv", ()))),
+        params=tuple((str(name), str(value)) for name, value in dict(spec.get("params") or {}).items()),
+        task=Task(
+            chdir=str(spec.get("chdir", "")),
+            env=tuple((name, value) for name, value in env.items() if not name.startswith(OURS)),
+            time_limit_s=spec.get("time_limit_s"),
+        ),
+    )

@@ -1,0 +1,141 @@
+"""The scheduler of a cluster as a process: its folder, its lock, its port, its log, from the start to SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from weft.errors import Refused
+from weft.server.agents import Agents
+from weft.server.blobs import Blobs
+from weft.server.cluster import Cluster
+from weft.server.doors import Doors
+from weft.server.logfile import Format, log_to
+from weft.server.metrics import Counters
+from weft.server.running import Running
+from weft.server.service import Service
+from weft.server.settings import Settings, load, save
+from weft.server.web import Web
+from weft.wire.places import Places
+
+POLICY: Final = "balanced"
+GRACE_S: Final = 1.0
+log = logging.getLogger("weft.server")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How and where it is to serve."""
+
+    folder: Path
+    host: str
+    port: int
+    settings: Settings
+    database: Path | None = None
+    metrics_port: int | None = None
+    log_format: Format = "text"
+    log_to_stderr: bool = False
+    opened: Callable[[Opened], None] = field(default=lambda _: None)
+    """Called when it listens."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    pid: int
+    port: int
+    secure: bool
+    metrics_port: int | None
+    database: Path
+    nodes: int
+    jobs: int
+    """That have not ended."""
+
+
+def usual(folder: Path) -> Settings:
+    """As it was set up last, or as it comes."""
+    return load(folder) if (folder / "settings.json").exists() else Settings(policy=POLICY, idle_s=0.0)
+
+
+def run(plan: Plan) -> None:
+    """Until it is told to end; jobs go on."""
+    cluster = Cluster(lease_s=plan.settings.lease_s)
+    cluster.check(plan.settings)
+    os.umask(0o077)
+    here = Places(plan.folder, plan.folder / "run", plan.database)
+    here.make()
+    with _alone(here.lock, plan), _alone(here.database.with_name(f"{here.database.name}.lock"), plan):
+        log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
+        save(here.state, plan.settings)
+        asyncio.run(_serve(here, plan, cluster))
+
+
+@contextmanager
+def _alone(path: Path, plan: Plan) -> Iterator[None]:
+    """One scheduler for each folder, and for each journal."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(lock, 20, 0).decode(errors="replace").strip()
+        os.close(lock)
+        whose = f"the scheduler {pid}" if pid.isdecimal() else "another scheduler"
+        raise Refused(
+            f"{whose} works with {path.parent} already\n"
+            f"  weft operate shutdown --scheduler localhost:{plan.port} ends it; or use another --port and --db"
+        ) from None
+    try:
+        os.truncate(lock, os.pwrite(lock, str(os.getpid()).encode(), 0))
+        yield
+        os.truncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
+    running = Running(here, plan.settings, cluster)
+    counters = Counters()
+    running.loop.stepped = counters.stepped
+    doors = Doors(plan.folder)
+    server = doors.server(counters.interceptor())
+    service, blobs = Service(running), Blobs(here.state / "blobs")
+    server.add_generic_rpc_handlers((service.handler(), Agents(cluster).handler(), blobs.handler()))
+    web = Web(running, cluster, counters)
+    try:
+        port = doors.listen(server, plan.host, plan.port)
+        metrics_port = await web.open(plan.metrics_port) if plan.metrics_port is not None else None
+        await running.open()
+    except BaseException:
+        with suppress(Exception):
+            await doors.close()
+            running.journal.close()
+        raise
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.stopping.set)
+    doors.open()
+    await server.start()
+    state = running.scheduler.state
+    waiting = len(state.jobs) - len(state.ended)
+    opened = Opened(
+        os.getpid(), port, doors.material is not None, metrics_port, here.database,
+        sum(room.alive for room in state.floor.rooms), waiting,
+    )  # fmt: skip
+    log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
+    plan.opened(opened)
+    web.ready = True
+    await running.until_done(lambda: service.asked_at)
+    web.ready = False
+    cluster.part()
+    await server.stop(grace=GRACE_S)
+    await web.close()
+    await doors.close()
+    await running.close()
+    log.info("done")

@@ -1,0 +1,45 @@
+"""The last of what each run wrote, kept by the scheduler for when its node is gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from weft.local import files
+from weft.local.logs import MISSING, LogPart, last_lines
+from weft.model import JobId, NodeId
+
+PREFIX: Final = "tail."
+MOST_BYTES: Final = 16 << 10
+
+
+class Tails:
+    """In the folders of the runs: one file for each node of a gang. Its first line says where in the log it begins."""
+
+    def __init__(self, jobs: Path) -> None:
+        self._jobs = str(jobs)
+
+    def keep(self, node: NodeId, job: JobId, run: int, offset: int, text: bytes) -> None:
+        folder = files.run_dir(self._jobs, job, run)
+        files.make_dirs(folder)
+        start = max(len(text) - MOST_BYTES, 0)
+        files.write_whole(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
+
+    def nodes(self, job: JobId, run: int) -> list[NodeId]:
+        """Of which anything is kept."""
+        try:
+            found = sorted(os.listdir(files.run_dir(self._jobs, job, run)))
+        except OSError:
+            return []
+        return [name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX) and not name.endswith(".tmp")]
+
+    def read(self, node: NodeId, job: JobId, run: int, offset: int = 0, lines: int = 0) -> LogPart:
+        try:
+            content = Path(files.run_dir(self._jobs, job, run), PREFIX + node).read_bytes()
+        except OSError:
+            return MISSING
+        head, _, text = content.partition(b"\n")
+        begins = int(head) if head.isdigit() else 0
+        skip = last_lines(text, lines) if lines else max(min(offset - begins, len(text)), 0)
+        return LogPart(text[skip:], begins + skip, begins + len(text))

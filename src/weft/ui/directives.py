@@ -1,0 +1,159 @@
+"""What a batch script says of itself in its first lines: `#SBATCH` options, so that the scripts people have work.
+
+Those that mean something here are read, the others are named and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from weft.errors import InputError
+from weft.wire.specs import Given
+from weft.wire.values import megabytes
+
+MOST_BYTES: Final = 1 << 20
+MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")
+SHORT: Final = {
+    "J": "job-name", "G": "gpus", "t": "time", "a": "array", "d": "dependency", "D": "chdir", "c": "cpus-per-task",
+    "H": "hold", "N": "nodes", "n": "ntasks", "p": "partition", "o": "output", "e": "error", "A": "account",
+    "q": "qos", "w": "nodelist", "x": "exclude", "C": "constraint",
+}  # fmt: skip
+BARE: Final = frozenset(
+    {"hold", "requeue", "no-requeue", "exclusive", "overcommit", "oversubscribe", "verbose", "quiet"}
+)
+"""Options without a value."""
+MEANT_ANYWAY: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
+"""What is so in any case, where it has this value."""
+
+
+@dataclass
+class Script:
+    """The command that runs it, and what it says, each key with its file and line."""
+
+    command: list[str]
+    given: dict[str, Given] = field(default_factory=dict)
+    where: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+def script_of(command: Sequence[str]) -> Script | None:
+    """The script that a command runs, if it is one with directives."""
+    text = _read(command[0]) if command else ""
+    options = list(_options(command[0], text)) if text else []
+    if not options:
+        return None
+    path = os.path.abspath(command[0])
+    runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
+    script = Script([*runner, path, *command[1:]])
+    for where, name, value in options:
+        _take(script, where, name, value)
+    _divide(script)
+    return script
+
+
+def _read(path: str) -> str:
+    """Its text, if it is a script: a file that begins with #!."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as file:
+            body = file.read(MOST_BYTES) if file.read(2) == b"#!" else b""
+    except OSError:
+        return ""
+    return f"#!{body.decode(errors='replace')}" if body else ""
+
+
+def _options(path: str, text: str) -> Iterator[tuple[str, str, str]]:
+    """File and line, long name and value of each option before the first line that does something."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            return
+        match = MARK.fullmatch(line.rstrip())
+        if match:
+            where = f"{path}:{number}"
+            try:
+                words = shlex.split(match[1] or "", comments=True)
+            except ValueError as error:
+                raise InputError(f"#SBATCH: {error}", where=where, hint="close the quotes") from None
+            yield from ((where, *pair) for pair in _pairs(where, words))
+
+
+def _pairs(where: str, words: list[str]) -> Iterator[tuple[str, str]]:
+    left = iter(words)
+    for word in left:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        elif word.startswith("-") and len(word) > 1:
+            name, value = SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
+            equals = value
+        else:
+            raise InputError(f"#SBATCH: {word[:80]!r} is not an option", where=where, hint="such as --time=2:00:00")
+        if not equals and name not in BARE:
+            value = next(left, "")
+        yield name, value
+
+
+def _take(script: Script, where: str, name: str, value: str) -> None:
+    reader = READERS.get(name)
+    if reader is None:
+        if MEANT_ANYWAY.get(name) != value:
+            script.left_out.append(f"{where}: --{name}")
+        return
+    try:
+        found = reader(value)
+    except InputError as error:
+        raise InputError(f"--{name}: {error.what}", where=where, hint=error.hint) from None
+    for key, each in found.items():
+        script.given[key], script.where[key] = each, where
+
+
+def _divide(script: Script) -> None:
+    """CPUs and memory of the whole job: here they are said for each GPU, where it has any."""
+    text = script.given.get("gpus", "1")
+    gpus = int(text) if isinstance(text, str) and text.isdecimal() else 1
+    for key in ("cpus", "mem"):
+        whole = script.given.pop(f"all_{key}", None)
+        if isinstance(whole, str) and key not in script.given:
+            script.given[key] = str(-(-int(whole) // max(gpus, 1)))
+            script.where[key] = script.where[f"all_{key}"]
+
+
+def gres(text: str) -> dict[str, Given]:
+    """As Slurm has it: 2, gpu:2, gpu:RTX3090:2; of --gpus also RTX3090:2."""
+    *model, count = text.removeprefix("gpu:").split(":")
+    if text == "gpu":
+        model, count = [], "1"
+    return {"gpus": count, "gpu_model": ":".join(model)} if model else {"gpus": count}
+
+
+def _whole(value: str) -> str:
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise InputError(f"{value[:80]!r} is not a whole number")
+    return value
+
+
+def _nice(value: str) -> dict[str, Given]:
+    """Larger is less urgent there, and more urgent here."""
+    number = value or "100"
+    return {"priority": f"-{_whole(number)}" if not number.startswith("-") else _whole(number[1:])}
+
+
+READERS: Final[dict[str, Callable[[str], dict[str, Given]]]] = {
+    **{name: lambda value, key=key: {key: value} for name, key in {  # type: ignore[misc]
+        "job-name": "name", "time": "time", "array": "array", "chdir": "chdir", "comment": "comment",
+        "priority": "priority", "cpus-per-gpu": "cpus", "mem-per-gpu": "mem"}.items()},
+    "gpus": gres,
+    "gpus-per-node": gres,
+    "gpus-per-task": gres,
+    "gres": gres,
+    "dependency": lambda value: {"after": [part.strip() for part in value.split(",")]},
+    "cpus-per-task": lambda value: {"all_cpus": _whole(value)},
+    "mem": lambda value: {"all_mem": str(megabytes(value))},
+    "nice": _nice,
+    "hold": lambda _: {"hold": "true"},
+}  # fmt: skip

@@ -1,0 +1,56 @@
+"""How `weft auth` comes to the tokens of a scheduler: beside it on its machine, or through it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.ui import flags, session
+from weft.wire import config
+from weft.wire.addresses import PORT, Address
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which scheduler it is about."""
+    flags.add_scheduler(parser)
+    add_port(parser)
+
+
+def add_port(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port", metavar="N", type=flags.port, help=f"of a scheduler of yours on this machine ({PORT})"
+    )
+
+
+def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, Any]:
+    """What an admin may do, done."""
+    where = None if args.port else config.scheduler(args.scheduler)
+    folder = own_folder(where or Address("localhost", args.port or PORT))
+    if folder is None and where is not None:
+        with session.begin(str(where)) as client:
+            return client.manage(verb, **options)
+    if folder is None:
+        raise InputError(
+            f"no scheduler of yours has been at port {args.port or PORT} of this machine",
+            hint="start weft server, or weft auth init first; another one: --scheduler HOST:PORT, as its admin",
+        )
+    from weft.server import tls
+    from weft.server.callers import owner
+    from weft.server.managing import manage
+    from weft.server.tokens import Tokens
+
+    tokens = Tokens(folder)
+    try:
+        return manage(tokens, tls.load(folder), owner().user, verb, options)
+    finally:
+        tokens.close()
+
+
+def own_folder(where: Address) -> Path | None:
+    """Of a scheduler that this user runs on this machine."""
+    from weft.wire.credentials import server_folder
+
+    folder = server_folder(where.port)
+    return folder if where.is_loopback and folder.is_dir() else None

@@ -1,0 +1,147 @@
+"""The scheduler's process: core, roster and journal, driven as `weft.server.loop` does it. It may die at any moment,
+and then knows what was on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from clusters.mayhem import BEAT_S, LEASE_S, MARGIN_S, Mayhem
+from clusters.network import Network
+from clusters.timeline import Timeline
+from weft import registry
+from weft.core.scheduler import Scheduler
+from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
+from weft.server.replies import Close, Reply, Send
+from weft.server.roster import Roster
+from weft.wire.messages import AgentMessage
+
+TICK_S = 2.0
+PACKED = registry.placement("packed")
+policy = cache(registry.policy)
+Make = Callable[[float], tuple[Sequence[Event], Sequence[Reply]]]
+
+
+class Head:
+    def __init__(self, time: Timeline, network: Network, mayhem: Mayhem, offset_s: float) -> None:
+        self._time, self._network, self._mayhem, self._offset_s = time, network, mayhem, offset_s
+        self.disk: list[Fact] = []
+        self.conns: set[int] = set()
+        self.up = False
+        self._life = 0
+        """Whatever was under way in an earlier one is void."""
+        network.head = self
+        self.start()
+
+    @property
+    def now(self) -> float:
+        return self._time.now + self._offset_s
+
+    # ---- it starts, and dies
+
+    def start(self) -> None:
+        self.up = True
+        self._life += 1
+        self._waiting: list[tuple[Make, Callable[[], None]]] = []
+        self._writes = False
+        self.conns = set()
+        self.scheduler = self.fresh()
+        self.scheduler.replay(self.disk)
+        self.roster = Roster(
+            self.scheduler.state, self.now, lease_s=LEASE_S, beat_s=BEAT_S, margin_s=MARGIN_S, cluster="c"
+        )
+        self._set_alarm(self.scheduler.alarm)
+        self.ask(lambda now: ([Wake(now)], []))
+        self._tick(self._life)
+
+    def fresh(self) -> Scheduler:
+        return Scheduler(policy(self._mayhem.policy), PACKED, interval_s=0.0)
+
+    die: Callable[[], None] = lambda: None
+    """It dies, and is started again after a while."""
+
+    def crash(self) -> None:
+        self._time.note("the scheduler dies")
+        self.up = False
+        self._life += 1
+        self._network.head_died()
+
+    def _alive(self, life: int, do: Callable[[], None]) -> Callable[[], None]:
+        return lambda: do() if life == self._life and self.up else None
+
+    def _tick(self, life: int) -> None:
+        self.ask(self.roster.tick)
+        self._time.after(TICK_S, self._alive(life, lambda: self._tick(life)))
+
+    def _set_alarm(self, due: float | None) -> None:
+        if due is not None:
+            wake = self._alive(self._life, lambda: self.ask(lambda now: ([Wake(now)], [])))
+            self._time.after(max(due - self.now, 0.0), wake)
+
+    # ---- what arrives
+
+    def hear(self, conn: int, message: AgentMessage) -> None:
+        self.conns.add(conn)
+        self.ask(lambda now: self.roster.take(conn, message, now))
+
+    def gone(self, conn: int) -> None:
+        self.conns.discard(conn)
+        self.ask(lambda now: self.roster.gone(conn, now))
+
+    def ask(self, make: Make, then: Callable[[], None] = lambda: None) -> None:
+        """`then` is called once it is on disk."""
+        self._waiting.append((make, then))
+        if not self._writes and len(self._waiting) == 1:
+            self._time.after(0.0, self._alive(self._life, self._turn))
+
+    # ---- one turn: all that has arrived, in one transaction
+
+    def _turn(self) -> None:
+        if self._writes or not self._waiting:
+            return
+        batch, self._waiting = self._waiting, []
+        now, events = self.now, list[Event]()
+        replies: list[Reply] = []
+        for make, _ in batch:
+            brought, back = make(now)
+            events += brought
+            replies += back
+        decisions = self.scheduler.step(*events) if events else []
+        life, facts = self._life, [*events, *decisions]
+
+        def written() -> None:
+            self._writes = False
+            fate = self._time.chance.random() if facts and not self._network.calm else 1.0
+            if fate > self._mayhem.torn_commits:
+                self.disk += facts
+            if fate < self._mayhem.torn_commits * 2:  # with it on disk, or not
+                self.die()
+                return
+            if self._time.trace is not None:
+                for fact in facts:
+                    self._time.note(f"  {fact}")
+            for _, then in batch:
+                then()
+            self._do(replies, decisions)
+            if self._waiting:
+                self._turn()
+
+        if facts and self._mayhem.commit_s and not self._network.calm:
+            self._writes = True
+            self._time.after(self._time.chance.uniform(0, self._mayhem.commit_s), self._alive(life, written))
+        else:
+            written()
+
+    def _do(self, replies: list[Reply], decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Alarm):
+                self._set_alarm(decision.due)
+            elif isinstance(decision, Start | Stop):
+                replies += self.roster.carry_out(decision)
+        for reply in replies:
+            if isinstance(reply, Send):
+                self._network.to_caller(reply.conn, reply.message)
+            elif isinstance(reply, Close):
+                self._time.note(f"closed {reply.conn}: {reply.code} {reply.words}")
+                self.conns.discard(reply.conn)
+                self._network.close(reply.conn)

@@ -1,0 +1,79 @@
+"""What goes wrong in a world, and how often: drawn from its seed, so that each seed has faults of its own mix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+LEASE_S: Final = 16.0
+BEAT_S: Final = 3.0
+MARGIN_S: Final = 4.0
+CHAOS_S: Final = 200.0
+"""So long things go wrong; then everything works again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mayhem:
+    """Chances per message, and mean seconds between events; 0: never."""
+
+    loss: float
+    doubling: float
+    slowness_s: float
+    """Most messages are fast; some take up to this long, and overtake each other."""
+    late_orders: float
+    """How many orders to start take longer than a lease."""
+    stale: float
+    """How many messages of a closed connection still arrive."""
+    cuts_s: float
+    breaks_s: float
+    head_crashes_s: float
+    agent_crashes_s: float
+    reboots_s: float
+    shim_kills_s: float
+    commit_s: float
+    """How long the disk may take."""
+    torn_commits: float
+    """How many commits the scheduler does not live to see, or only just."""
+    order_loss: float
+    """How many orders get lost between an agent and the shim that was to carry them out."""
+    impostor: bool
+    """Another machine with the name of one of the nodes."""
+    cancels: float
+    longest_s: float
+    """Of the jobs."""
+    policy: str
+    nodes: tuple[int, ...]
+    """With so many GPUs each."""
+    jobs: int
+
+
+def draw(chance: Random) -> Mayhem:
+    def often(mean_s: float) -> float:
+        return mean_s * chance.uniform(0.5, 2) if chance.random() < 0.5 else 0.0
+
+    def some(most: float) -> float:
+        return chance.uniform(0, most) if chance.random() < 0.6 else 0.0
+
+    return Mayhem(
+        loss=some(0.2),
+        doubling=some(0.2),
+        slowness_s=chance.choice((0.0, 0.5, 8.0, 30.0)),
+        late_orders=some(0.4),
+        stale=some(0.8),
+        cuts_s=often(15),
+        breaks_s=often(15),
+        head_crashes_s=often(40),
+        agent_crashes_s=often(30),
+        reboots_s=often(70),
+        shim_kills_s=often(50),
+        commit_s=chance.choice((0.0, 0.05, 1.0)),
+        torn_commits=some(0.06),
+        order_loss=some(0.1),
+        impostor=chance.random() < 0.15,
+        cancels=some(0.4),
+        longest_s=chance.choice((10.0, 40.0, 120.0)),
+        policy=chance.choice(("fifo", "srtf", "las", "tiresias", "priority")),
+        nodes=chance.choice(((4, 4), (4, 4, 4), (8, 8), (2, 4, 8), (4, 4, 4, 4), (8, 8, 8))),
+        jobs=chance.randint(8, 24),
+    )

@@ -1,0 +1,206 @@
+"""Rules broken one at a time. A world that does not notice would be worth nothing: each has to be caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import pytest
+
+from clusters.head import Head
+from clusters.machine import Machine
+from weft.agent.machine import Action, Agent
+from weft.local import exits
+from weft.server import registration
+from weft.server.gangs import Gang
+from weft.server.parts import Parts
+from weft.server.roster import Roster
+from weft.wire.messages import BeatReply, StartRun
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_margin(patch: pytest.MonkeyPatch) -> None:
+    """A node is given up when its lease ends: its shims have no time to kill."""
+    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + self._lease_s)
+
+
+def no_lease(patch: pytest.MonkeyPatch) -> None:
+    """A node is given up when it is silent."""
+    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + 3 * self._beat_s)
+
+
+def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
+    """The lease counts from when the answer came, not from when the beat was sent."""
+
+    def answered(self: Agent, reply: BeatReply, now: float) -> list[Action]:
+        if reply.epoch != self._epoch or reply.at < self._answered_at:
+            return []
+        self._answered_at = reply.at
+        return self._prolong(now)
+
+    patch.setattr(Agent, "_answered", answered)
+
+
+def lease_from_before_restart(patch: pytest.MonkeyPatch) -> None:
+    """A scheduler that was restarted gives up whoever is not there at once."""
+    before = Roster.__init__
+
+    def init(self: Roster, state: Any, started_at: float, **rest: Any) -> None:
+        before(self, state, started_at - 20, **rest)
+
+    patch.setattr(Roster, "__init__", init)
+
+
+def lease_without_end(patch: pytest.MonkeyPatch) -> None:
+    """Shims do not look at the lease."""
+    patch.setattr(Machine, "guard", lambda *_: None)
+
+
+def answer_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Ends are confirmed before they are on disk."""
+    before = Head.ask
+
+    def ask(self: Head, make: Any, then: Any = lambda: None) -> None:
+        def at_once(now: float) -> Any:
+            events, replies = make(now)
+            self._do(list(replies), [])
+            return events, []
+
+        before(self, at_once, then)
+
+    patch.setattr(Head, "ask", ask)
+
+
+def order_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Runs are ordered before that is on disk."""
+    before = Head.fresh
+
+    def fresh(self: Head) -> Any:
+        scheduler = before(self)
+        step = scheduler.step
+
+        def hasty(*events: Any) -> Any:
+            decisions = step(*events)
+            self._do([], decisions)
+            return decisions
+
+        scheduler.step = hasty  # type: ignore[method-assign]
+        return scheduler
+
+    patch.setattr(Head, "fresh", fresh)
+
+
+def no_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Orders of an earlier registration are taken."""
+    before = Agent._ordered
+
+    def ordered(self: Agent, order: StartRun, now: float) -> list[Action]:
+        mine = StartRun()
+        mine.CopyFrom(order)
+        mine.epoch = self._epoch
+        return before(self, mine, now)
+
+    patch.setattr(Agent, "_ordered", ordered)
+
+
+def no_fence(patch: pytest.MonkeyPatch) -> None:
+    """A run that is not known is said never to have started, and may still start."""
+    before = Machine.settle
+
+    def settle(self: Machine, key: Any) -> None:
+        claimed = key in self.disk
+        before(self, key)
+        if not claimed:
+            del self.disk[key]
+            if self.agent is not None:
+                self.agent._known.pop(key, None)
+
+    patch.setattr(Machine, "settle", settle)
+
+
+def no_claim(patch: pytest.MonkeyPatch) -> None:
+    """A run is started whenever that is ordered."""
+    before = Machine.claim
+
+    def claim(self: Machine, key: Any, order: StartRun, life: int) -> None:
+        self.disk.pop(key, None)
+        before(self, key, order, life)
+
+    patch.setattr(Machine, "claim", claim)
+
+
+def no_home(patch: pytest.MonkeyPatch) -> None:
+    """A machine is whoever has its name."""
+    patch.setattr(registration, "in_the_way", lambda *_: None)
+    patch.setattr(registration, "still_there", lambda *_: [])
+    patch.setattr(registration, "is_other", lambda *_: False)
+
+
+def nothing_again(patch: pytest.MonkeyPatch) -> None:
+    """What an agent does not speak of is not ordered again."""
+    patch.setattr(Parts, "_miss", lambda *_: None)
+
+
+def parts_confirmed_alone(patch: pytest.MonkeyPatch) -> None:
+    """A part of a gang is confirmed when it ends, not when the gang has."""
+    before = Parts._add_up
+
+    def add_up(self: Parts, job: Any, gang: Gang, now: float) -> None:
+        before(self, job, gang, now)
+        for node in gang.ends:
+            if node in self._members:
+                self._confirm(self._members[node], job.id, job.run)
+
+    patch.setattr(Parts, "_add_up", add_up)
+
+
+def first_end_counts(patch: pytest.MonkeyPatch) -> None:
+    """A gang has ended when its first part has."""
+    before = Gang.left
+    patch.setattr(Gang, "left", lambda self: [] if self.ends else before(self))
+
+
+def gang_not_torn(patch: pytest.MonkeyPatch) -> None:
+    """When one part fails, the others go on."""
+    patch.setattr(Gang, "torn", False)
+
+
+def last_code_counts(patch: pytest.MonkeyPatch) -> None:
+    """A gang ends as whichever part was heard of last."""
+    before = Gang.verdict
+
+    def verdict(self: Gang, job: Any, now: float) -> Any:
+        self.ends = dict(reversed(self.ends.items()))
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr("weft.server.gangs.TORN", None)
+            return before(self, job, now)
+
+    patch.setattr(Gang, "verdict", verdict)
+
+
+def lost_runs_cost(patch: pytest.MonkeyPatch) -> None:
+    """A run that never started has failed."""
+    patch.setattr(exits, "GONE", frozenset())
+
+
+MUTANTS: Final[tuple[Break, ...]] = (
+    no_margin, no_lease, lease_from_answer, lease_from_before_restart, lease_without_end, answer_before_commit,
+    order_before_commit, no_epoch, no_fence, no_claim, no_home, nothing_again,
+    parts_confirmed_alone, first_end_counts, gang_not_torn, last_code_counts, lost_runs_cost,
+)  # fmt: skip
+
+
+def caught(break_it: Break, seeds: Iterable[int]) -> list[int]:
+    """The seeds whose world notices."""
+    from clusters.world import play
+
+    found = []
+    for seed in seeds:
+        with pytest.MonkeyPatch.context() as patch:
+            break_it(patch)
+            try:
+                play(seed)
+            except Exception:
+                found.append(seed)
+    return found

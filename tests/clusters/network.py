@@ -1,0 +1,150 @@
+"""A network that loses, doubles, delays and reorders messages, and is cut, also in one direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from clusters.mayhem import LEASE_S, Mayhem
+from clusters.timeline import Timeline
+from weft.wire.messages import AgentMessage, SchedulerMessage
+
+if TYPE_CHECKING:
+    from clusters.head import Head
+
+FAST_S = 0.01
+NOTICE_S = 2.0
+"""So long it may take until an end notices that the other has closed the connection."""
+
+
+class Caller(Protocol):
+    """A machine at its end of a connection."""
+
+    name: str
+
+    def hear(self, conn: int, message: SchedulerMessage) -> None: ...
+
+    def hung_up(self, conn: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Line:
+    """One connection."""
+
+    conn: int
+    caller: Caller
+    open_there: bool = True
+    """At the scheduler's end."""
+    open_here: bool = True
+
+
+@dataclass(slots=True)
+class Network:
+    time: Timeline
+    mayhem: Mayhem
+    head: Head = field(init=False)
+    calm: bool = False
+    deaf: set[str] = field(default_factory=set)
+    """Machines that nothing reaches."""
+    mute: set[str] = field(default_factory=set)
+    """Machines of which nothing arrives."""
+    _conns: count[int] = field(default_factory=lambda: count(1))
+    _lines: dict[int, Line] = field(default_factory=dict)
+
+    def dial(self, caller: Caller) -> int | None:
+        """A new connection; None where nobody answers."""
+        if not self.head.up or caller.name in self.deaf or caller.name in self.mute:
+            return None
+        line = Line(next(self._conns), caller)
+        self._lines[line.conn] = line
+        return line.conn
+
+    # ---- messages
+
+    def to_head(self, conn: int, message: AgentMessage) -> None:
+        line = self._lines[conn]
+
+        def arrive() -> None:
+            if self.head.up and (line.open_there or self._late()) and line.caller.name not in self.mute:
+                self.head.hear(conn, message)
+
+        self._carry(arrive)
+
+    def to_caller(self, conn: int, message: SchedulerMessage) -> None:
+        line = self._lines[conn]
+
+        def arrive() -> None:
+            if (line.open_here or self._late()) and line.caller.name not in self.deaf:
+                line.caller.hear(conn, message)
+
+        if not self.calm and message.HasField("start") and self.time.chance.random() < self.mayhem.late_orders:
+            self.time.after(self.time.chance.uniform(1, 4 * LEASE_S), arrive)
+        else:
+            self._carry(arrive)
+
+    def _late(self) -> bool:
+        """Not even what comes over a connection that was given up is to do harm."""
+        return self.time.chance.random() < self.mayhem.stale
+
+    def _carry(self, arrive: Callable[[], None]) -> None:
+        chance, mayhem = self.time.chance, self.mayhem
+        if self.calm:
+            self.time.after(FAST_S, arrive)
+            return
+        if chance.random() < mayhem.loss:
+            return
+        for _ in range(2 if chance.random() < mayhem.doubling else 1):
+            slow = mayhem.slowness_s and chance.random() < 0.3
+            self.time.after(chance.uniform(0, mayhem.slowness_s) if slow else FAST_S * chance.random(), arrive)
+
+    # ---- the ends of connections
+
+    def hang_up(self, conn: int) -> None:
+        """The caller closes it; the scheduler notices sooner or later, if at all."""
+        line = self._lines[conn]
+        line.open_here = False
+        self._notice(lambda: line.open_there and line.caller.name not in self.mute, lambda: self._gone(line))
+
+    def close(self, conn: int) -> None:
+        """The scheduler closes it."""
+        line = self._lines[conn]
+        line.open_there = False
+        self._notice(lambda: line.open_here and line.caller.name not in self.deaf, lambda: self._hung_up(line))
+
+    def break_one(self) -> None:
+        """A connection breaks; each end notices on its own."""
+        lines = [line for line in self._lines.values() if line.open_here and line.open_there]
+        if lines:
+            line = self.time.chance.choice(lines)
+            self.hang_up(line.conn)
+            self.close(line.conn)
+            self._notice(lambda: line.conn in self.head.conns, lambda: self._gone(line))
+            self._notice(lambda: True, lambda: line.caller.hung_up(line.conn))
+
+    def head_died(self) -> None:
+        for line in self._lines.values():
+            if line.open_there:
+                self.close(line.conn)
+
+    def heal(self) -> None:
+        """Everything works, and what was broken unnoticed is noticed."""
+        self.calm = True
+        self.deaf.clear()
+        self.mute.clear()
+        for line in self._lines.values():
+            if line.open_here != line.open_there:
+                self.hang_up(line.conn) if line.open_there else self.close(line.conn)
+
+    def _notice(self, whether: Callable[[], bool], then: Callable[[], None]) -> None:
+        self.time.after(NOTICE_S * self.time.chance.random(), lambda: then() if whether() else None)
+
+    def _gone(self, line: Line) -> None:
+        line.open_there = False
+        if self.head.up:
+            self.head.gone(line.conn)
+
+    def _hung_up(self, line: Line) -> None:
+        line.open_here = False
+        line.caller.hung_up(line.conn)

@@ -1,0 +1,48 @@
+"""What the jobs of a world do when they run: how long they take and how they end, each run in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from weft.model import Job, JobId
+
+CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
+"""85: it asks to be run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What one run does once all its parts have started."""
+
+    lasts_s: float
+    code: int
+    culprit: int
+    """Which part ends with the code, if it is not 0; the others then hang until they are stopped."""
+    stragglers_s: float
+    """By how much parts end apart from each other, if it is 0."""
+
+
+@dataclass(slots=True)
+class Work:
+    seed: int
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    lasts_s: dict[JobId, float] = field(default_factory=dict)
+
+    def invent(self, chance: Random, nodes: tuple[int, ...], count: int, longest_s: float) -> None:
+        most = sum(nodes)
+        for at in range(1, count + 1):
+            gpus = min(chance.choice((0, 1, 1, 2, 3, 4, 6, 8, 16)), most)
+            lasts_s = chance.uniform(1, longest_s)
+            name = str(at)
+            self.lasts_s[name] = lasts_s
+            self.jobs[name] = Job(
+                name, gpus, retries=chance.randint(0, 2), declared_s=lasts_s, priority=chance.randint(0, 3),
+                cpus=0 if gpus else 1, command=("mpirun",) if chance.random() < 0.1 else ("train",),
+            )  # fmt: skip
+
+    def fate(self, job: JobId, run: int, parts: int) -> Fate:
+        """The same whenever it is asked for."""
+        chance = Random(f"{self.seed}/{job}/{run}")
+        code = chance.choice(CODES) if run < 12 else 0  # it has to end some time
+        return Fate(self.lasts_s[job] * chance.uniform(0.2, 1), code, chance.randrange(parts), chance.uniform(0, 3))

@@ -1,0 +1,204 @@
+"""A world from its seed: machines, network, jobs and what goes wrong; and what must hold in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from checks import check, snapshot
+from clusters.head import Head
+from clusters.machine import Machine
+from clusters.mayhem import BEAT_S, CHAOS_S, LEASE_S, MARGIN_S, draw
+from clusters.network import Network
+from clusters.timeline import Stuck, Timeline
+from clusters.truth import RunKey, Truth
+from clusters.work import Work
+from weft.core.job import ENDED, JobState
+from weft.local.exits import CHECKPOINTED
+from weft.model import Cancelled, JobId, Submitted
+from weft.server.gangs import parts_of
+
+PATIENCE_S = 2000.0
+"""So long after everything works again, all jobs must have ended."""
+ROUND_S = 20.0
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.time = Timeline(seed)
+        chance = self.time.chance
+        self.mayhem = mayhem = draw(chance)
+        self.truth, self.work = Truth(), Work(seed)
+        self.network = Network(self.time, mayhem)
+        self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000))
+        self.head.die = self._crash_head
+        names = [(f"m{at}", f"n{at}", gpus) for at, gpus in enumerate(mayhem.nodes)]
+        if mayhem.impostor:
+            names.append(("evil", "n0", mayhem.nodes[0]))
+        self.machines = [
+            Machine(name, node, gpus, self.time, self.network, mayhem, self.truth, self.work, -chance.uniform(0, 1000),
+                    rendezvous=self._rendezvous)
+            for name, node, gpus in names
+        ]  # fmt: skip
+        self.acked: set[JobId] = set()
+        self.work.invent(chance, mayhem.nodes, mayhem.jobs, mayhem.longest_s)
+        for machine in self.machines:
+            self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
+        self._submit_all()
+        self._go_wrong()
+
+    # ---- what people do
+
+    def _submit_all(self) -> None:
+        chance = self.time.chance
+        for job in self.work.jobs.values():
+            at = chance.uniform(0, CHAOS_S * 0.5)
+            self.time.after(at, lambda job=job: self._submit(job.id))  # type: ignore[misc]
+            if chance.random() < self.mayhem.cancels:
+                self.time.after(at + chance.uniform(0, 40), lambda job=job: self._cancel(job.id))  # type: ignore[misc]
+
+    def _submit(self, job: JobId) -> None:
+        """Again and again until it is acknowledged, as with a key."""
+        if job in self.acked:
+            return
+        if self.head.up:
+            asked = self.work.jobs[job]
+            self.head.ask(lambda now: ([Submitted(now, asked)], []), lambda: self.acked.add(job))
+        self.time.after(3.0, lambda: self._submit(job))
+
+    def _cancel(self, job: JobId) -> None:
+        if self.head.up:
+            self.head.ask(lambda now: ([Cancelled(now, job)], []))
+
+    # ---- what goes wrong
+
+    def _go_wrong(self) -> None:
+        m, chance = self.mayhem, self.time.chance
+        self._often(m.breaks_s, self.network.break_one)
+        self._often(m.cuts_s, self._cut)
+        self._often(m.head_crashes_s, self._crash_head)
+        self._often(m.agent_crashes_s, lambda: self._restart(chance.choice(self.machines).crash_agent))
+        self._often(m.reboots_s, lambda: self._restart(chance.choice(self.machines).reboot))
+        self._often(m.shim_kills_s, lambda: chance.choice(self.machines).kill_a_shim())
+
+    def _often(self, mean_s: float, do: Callable[[], None]) -> None:
+        if not mean_s:
+            return
+        wait_s = self.time.chance.expovariate(1 / mean_s)
+
+        def again() -> None:
+            if self.time.now < CHAOS_S:
+                do()
+                self._often(mean_s, do)
+
+        self.time.after(wait_s, again)
+
+    def _cut(self) -> None:
+        chance = self.time.chance
+        name = chance.choice(self.machines).name
+        ways = chance.choice(((self.network.deaf,), (self.network.mute,), (self.network.deaf, self.network.mute)))
+        self.time.note(f"{name} is cut off: {len(ways)} way(s)")
+        for way in ways:
+            way.add(name)
+
+        def mend() -> None:
+            self.time.note(f"{name} is back")
+            for way in ways:
+                way.discard(name)
+
+        self.time.after(chance.uniform(1, 3 * LEASE_S), mend)
+
+    def _crash_head(self) -> None:
+        if self.head.up:
+            self.head.crash()
+            self.time.after(self.time.chance.uniform(0.1, 15), self._start_head)
+
+    def _start_head(self) -> None:
+        if not self.head.up:
+            self.head.start()
+
+    def _restart(self, crash: Callable[[], None]) -> None:
+        crash()
+        chance = self.time.chance
+        for machine in self.machines:
+            if machine.agent is None:
+                self.time.after(chance.choice((1.0, 10.0, 40.0)) * chance.random(), machine.start_agent)
+
+    # ---- what runs do
+
+    def _rendezvous(self, key: RunKey) -> None:
+        """The parts of a run work once all of them are there."""
+        job = self.head.scheduler.state.jobs[key[0]]
+        nodes = parts_of(job) if job.run == key[1] else ()
+        here = [machine for machine in self.machines if (key, machine.name) in self.truth.living]
+        if not nodes or {machine.node for machine in here} != set(nodes):
+            return
+        fate = self.work.fate(*key, len(here))
+        for rank, machine in enumerate(here):
+            if fate.code == 0:
+                machine.finish_after(fate.lasts_s + rank * fate.stragglers_s, key, 0, None, "")
+            elif rank == fate.culprit:
+                machine.finish_after(fate.lasts_s, key, fate.code, None, "")
+
+    # ---- from beginning to end
+
+    def play(self) -> None:
+        self.time.run(CHAOS_S)
+        self._heal()
+        end = CHAOS_S + PATIENCE_S
+        while self.time.now < end and not self._all_ended():
+            self.time.run(self.time.now + ROUND_S)
+        if not self._all_ended():
+            left = {job.id: job.status for job in self.head.scheduler.state.jobs.values() if job.status not in ENDED}
+            raise Stuck(f"not ended {PATIENCE_S:.0f} s after everything works: {left}, acknowledged {self.acked}")
+        # until the last message from before has arrived, and was answered
+        self.time.run(max(self.time.now, CHAOS_S + 4 * LEASE_S) + LEASE_S + MARGIN_S + 3 * BEAT_S)
+        self._check()
+
+    def _heal(self) -> None:
+        self.time.note("everything works again")
+        self.network.heal()
+        self._start_head()
+        for machine in self.machines:
+            if machine.name != "evil":
+                machine.start_agent()
+
+    def _all_ended(self) -> bool:
+        state = self.head.scheduler.state
+        return len(state.ended) == len(state.jobs) == len(self.work.jobs)
+
+    def _check(self) -> None:
+        state = self.head.scheduler.state
+        check(state)
+        twin = self.head.fresh()
+        twin.replay(self.head.disk)
+        assert snapshot(twin.state) == snapshot(state), "a restart would change the state"
+        assert not self.truth.living, f"processes are left: {self.truth.living}"
+        for job in state.jobs.values():
+            self._check_job(job)
+        for machine in self.machines:
+            known = machine.agent.known if machine.agent and machine.agent.registered else ()
+            assert not known, f"{machine.name} was never told that the ends of {known} are known"
+
+    def _check_job(self, job: JobState) -> None:
+        """Its end is what its last run really came to, and only what was its own fault has cost it a retry."""
+        ends = self.truth.ends.get((job.id, job.run), [])
+        own = [end.code for end in self.truth.by_themselves((job.id, job.run))]
+        if job.status == "done":
+            assert ends, f"{job.id} is done and never ran"
+            assert all(end.code == 0 for end in ends), f"{job.id} is done, but its last run ended so: {ends}"
+            assert job.code == 0
+        elif job.status == "failed":
+            assert job.code in [code for code in own if code != 0], f"{job.id}: code {job.code}, really {ends}"
+        failed = sum(self._failed(job.id, run) for run in range(1, job.run + 1))
+        assert job.failures <= failed, f"{job.id} has spent {job.failures} retries, and failed {failed} times"
+        assert job.status != "failed" or failed > job.job.retries, f"{job.id} was not given all its retries"
+
+    def _failed(self, job: JobId, run: int) -> bool:
+        return any(end.code not in (0, CHECKPOINTED) for end in self.truth.by_themselves((job, run)))
+
+
+def play(seed: int, trace: Callable[[str], None] | None = None) -> World:
+    world = World(seed)
+    world.time.trace = trace
+    world.play()
+    return world

@@ -1,0 +1,45 @@
+"""`gang_driver.py FOLDER GPUS PER_GPU COMMAND...`: two engines as two nodes of one gang; prints how each part ended.
+
+A process of its own, so that it can be put where nothing but the loopback is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from engines import until
+from weft.local.engine import LocalEngine
+from weft.local.gang import Gang, Member, launcher, meeting_port
+from weft.local.order import RunOrder
+from weft.local.reports import Report, RunExited
+
+
+async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:
+    members = tuple(Member(name, "127.0.0.1", gpus) for name in ("a", "b"))
+    parts = members[:1] if launcher(argv) == "mpi" else members
+    ended: dict[int, int | None] = {}
+    engines = []
+    for rank in range(len(parts)):
+
+        def heard(report: Report, rank: int = rank) -> None:
+            if isinstance(report, RunExited):
+                ended[rank] = report.code if report.signal is None else 128 + report.signal
+
+        engine = LocalEngine(members[rank].node, folder / str(rank) / "jobs", folder / str(rank) / "runtime", heard)
+        await engine.open()
+        engines.append(engine)
+        env = (*os.environ.items(), ("GLOO_SOCKET_IFNAME", "lo"), ("OMP_NUM_THREADS", "1"))
+        gang = Gang(members, rank, meeting_port("1", 1))
+        engine.start(RunOrder("1", 1, argv, env=env, gpus=tuple(range(gpus)), gang=gang, per_gpu=per_gpu))
+    await until(lambda: len(ended) == len(parts), patience_s=240.0)
+    for engine in engines:
+        await engine.close()
+    print(json.dumps([ended[rank] for rank in range(len(parts))]))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "yes", tuple(sys.argv[4:])))

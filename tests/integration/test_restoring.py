@@ -1,0 +1,112 @@
+"""A journal that is damaged: back to the backup, and on with what runs have done since."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from live import Site, is_alive, site, until
+from weft.client import Client
+from weft.journal.backup import back_up, backup_of
+from weft.journal.sqlite import SqliteJournal
+from weft.model import Wake
+from weft.server.upkeep import BACKUP_AFTER_S, BACKUP_S, Upkeep
+
+
+@pytest.fixture
+def here() -> Iterator[Site]:
+    with site({"gpus": "0,1"}) as made:
+        yield made
+
+
+def status(client: Client, job: str) -> tuple[str, int | None]:
+    found = client.query("job", [job])["jobs"][0]
+    return found["status"], found["exit_code"]
+
+
+def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
+    here.places.make()
+    with SqliteJournal(here.places.database) as journal:
+        journal.append(Wake(1.0))
+        back_up(here.places.database)
+        journal.append(Wake(2.0))
+        back_up(here.places.database)
+        journal.append(Wake(3.0))
+    copy = backup_of(here.places.database)
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with SqliteJournal(copy, readonly=True) as journal:
+        assert list(journal.read()) == [Wake(1.0), Wake(2.0)]
+
+
+def test_one_is_made_each_day(here: Site) -> None:
+    here.places.make()
+    running: Any = SimpleNamespace(places=here.places)
+    upkeep, copy = Upkeep(running), backup_of(here.places.database)
+    with SqliteJournal(here.places.database) as journal:
+        journal.append(Wake(1.0))
+        asyncio.run(upkeep._back_up())
+        assert not copy.exists(), "not right after the start"
+        upkeep._opened_at = time.monotonic() - BACKUP_AFTER_S
+        asyncio.run(upkeep._back_up())
+        first = copy.stat()
+        asyncio.run(upkeep._back_up())
+        assert copy.stat().st_ino == first.st_ino, "not twice a day"
+        os.utime(copy, (0, time.time() - BACKUP_S))
+        asyncio.run(upkeep._back_up())
+        assert copy.stat().st_mtime > time.time() - BACKUP_S
+
+
+def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
+    with here.client() as client:
+        before = here.submit(client, "true")
+        client.wait(before)
+        went_on = here.submit(client, "sh", "-c", "while ! test -e go; do sleep 0.05; done; exit 7")
+        until(lambda: status(client, went_on)[0] == "running")
+        waited = here.submit(client, "sh", "-c", "test $WEFT_RUN = 2", retries="1", gpu_ids="1")
+        until(lambda: status(client, waited)[0] in ("starting", "running", "done"))
+        back_up(here.places.database)
+        client.wait(waited)
+        (here.root / "go").touch()
+        assert client.wait(went_on)["exit_code"] == 7
+        unknown = here.submit(client, "sh", "-c", "exit 5", name="since")
+        client.wait(unknown)
+        alive = here.submit(client, "sleep", "300", gpu_ids="1")
+        pid = until(lambda: _pid(here, alive))
+        here.kill9()
+    database = here.places.database
+    database.with_name("state.db-wal").unlink()
+    database.write_bytes(b"\0" * 100_000)
+    failed = here.weft("queue")
+    assert (failed.returncode, "weft up --restore" in failed.stderr) == (4, True)
+    assert "is damaged" in here.weft("doctor").stdout
+    restored = here.weft("up", "--restore", check=True)
+    assert "went back to the last backup" in restored.stderr
+    with here.client() as client:
+        assert [status(client, job) for job in (before, went_on, waited, unknown)] == [
+            ("done", 0), ("failed", 7), ("done", 0), ("failed", 5),
+        ]  # fmt: skip
+        assert client.query("job", ["since"])["jobs"][0]["id"] == unknown
+        assert (status(client, alive)[0], is_alive(pid), _pid(here, alive)) == ("running", True, pid)
+        assert int(here.submit(client, "true")) > int(alive)
+        assert here.weft("up", "--restore").returncode == 6, "not while one runs"
+        client.change("cancel", [alive])
+        client.wait(alive)
+
+
+def test_there_may_be_no_backup(here: Site) -> None:
+    done = here.weft("up", "--restore")
+    assert (done.returncode, "there is no backup at" in done.stderr) == (3, True)
+
+
+def _pid(here: Site, job: str) -> int | None:
+    try:
+        return int(json.loads((here.places.jobs / job / "1" / "started.json").read_bytes().rstrip(b"\0"))["leader"][1])
+    except (OSError, ValueError, KeyError):
+        return None

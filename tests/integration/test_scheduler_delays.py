@@ -1,0 +1,45 @@
+"""Jobs that ask to be tried later: the next run waits, across restarts of the scheduler too."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from live import Site, site, until
+from weft.client import Client
+from weft.journal.sqlite import SqliteJournal
+from weft.model import Exited, Start
+
+
+def look(client: Client, job: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.query("job", [job])["jobs"][0]
+    return found
+
+
+def test_a_job_that_is_to_be_tried_later_waits_longer_each_time() -> None:
+    with site({"gpus": "0"}) as here:
+        flag = here.root / "there"
+        with here.client() as client:
+            job = here.submit(client, "sh", "-c", f"test -e {flag} || exit 75")
+            until(lambda: look(client, job)["reason"] == "BeginTime")
+            why = client.explain(job)
+            assert (why["reasons"][0]["code"], why["status"]) == ("BeginTime", "blocked")
+            assert why["expected_start"] >= why["now"]
+            until(lambda: look(client, job)["requeues"] == 2)
+            here.kill9()
+        with here.client() as client:
+            until(lambda: look(client, job)["requeues"] == 3)
+            flag.touch()
+            assert client.wait(job)["status"] == "done"
+        assert delays(here, job) == [1.0, 2.0, 4.0, 0.0]
+
+
+def delays(here: Site, job: str) -> list[float]:
+    """As they were journalled; each next run really waited so long."""
+    with SqliteJournal(here.places.database, readonly=True) as journal:
+        facts = [fact for fact in journal.read() if isinstance(fact, Start | Exited) and fact.job == job]
+    for one, other in pairwise(facts):
+        if isinstance(one, Exited):
+            assert isinstance(other, Start)
+            assert other.at >= one.at + one.delay_s
+    return [fact.delay_s for fact in facts if isinstance(fact, Exited)]

@@ -1,0 +1,31 @@
+"""2,000 worlds in which everything goes wrong: no job is lost, none has processes of two runs at once, every exit code
+is right, and a restart of the scheduler changes nothing.
+
+Each seed is a cluster of its own (`tests/clusters`): the real scheduler, roster and agents over a network that loses,
+doubles, delays and reorders messages and is cut, also one way; a scheduler that dies, also while it writes to its disk;
+agents and machines that die and come back; shims that are killed; jobs of all sizes that fail, are preempted and
+cancelled. After 200 s all is mended, and everything must come to its end.
+
+A world that fails says its number. It is told again, step by step, by
+
+    PYTHONPATH=src:tests python -m clusters NUMBER
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.world import play
+
+WORLDS = 2000
+SHARD = 50
+
+
+@pytest.mark.parametrize("first", range(1, WORLDS + 1, SHARD))
+def test_nothing_is_lost_and_nothing_runs_twice(first: int) -> None:
+    for seed in range(first, first + SHARD):
+        try:
+            play(seed)
+        except Exception as error:
+            error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed}")
+            raise

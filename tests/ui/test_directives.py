@@ -1,0 +1,117 @@
+"""Batch scripts as Slurm's users have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calls import Weft
+from weft.errors import InputError
+from weft.ui.directives import script_of
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=resnet
+#SBATCH -t 1:30:00 --gres=gpu:2   # two of them
+#SBATCH --cpus-per-task=2
+#SBATCH --mem=5G
+#SBATCH --partition=long
+#SBATCH -N1
+#SBATCH --requeue
+# an ordinary comment
+
+echo "args $*; dir $(pwd); gpus $WEFT_GPU_IDS"
+#SBATCH --gpus=8
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(text: str, name: str = "train.sbatch", mode: int = 0o644) -> str:
+    Path(name).write_text(text)
+    Path(name).chmod(mode)
+    return name
+
+
+def given(*lines: str) -> dict[str, object]:
+    script = script_of([write("#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines))])
+    assert script is not None
+    return dict(script.given)
+
+
+def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
+    submitted = weft("submit", write(SCRIPT), "--fast", "x y")
+    assert "left out, as it means nothing here: train.sbatch:6: --partition" in submitted.err
+    assert "time limit: 1h 30m" in submitted.err
+    weft("wait", "@")
+    job = weft.show("@")
+    assert (job["name"], job["gpus"], job["time_limit_s"]) == ("resnet", 2, 5400.0)
+    assert (job["cpus"], job["ram_mb"]) == (1, 2560)
+    assert weft("logs", "@").out == f"args --fast x y; dir {folder}; gpus 0,1\n"
+
+
+def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:
+    submitted = weft("submit", "--gpus", "1", "--hold", write(SCRIPT))
+    assert "--gpus of the command line wins over train.sbatch:3" in submitted.err
+    assert weft.show("@")["gpus"] == 1
+
+
+def test_a_mistake_is_told_with_its_line(weft: Weft) -> None:
+    name = write("#!/bin/sh\n#SBATCH --gpus=1\n#SBATCH --time=soon\ntrue\n")
+    assert "train.sbatch:3: --time: 'soon' is not a duration" in weft.fails("submit", name)
+    assert weft.json("queue")["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-J a", {"name": "a"}),
+        ("-Ja -t30", {"name": "a", "time": "30"}),
+        ("--job-name='a b' # c", {"name": "a b"}),
+        ("--gres gpu:2", {"gpus": "2"}),
+        ("--gres=gpu", {"gpus": "1"}),
+        ("--gpus=A100:4", {"gpus": "4", "gpu_model": "A100"}),
+        ("-a 0-9%4", {"array": "0-9%4"}),
+        ("--dependency=afterok:3:4,afterok:5", {"after": ["afterok:3:4", "afterok:5"]}),
+        ("--nice=5", {"priority": "-5"}),
+        ("--nice=-5", {"priority": "5"}),
+        ("--hold -D /tmp", {"hold": "true", "chdir": "/tmp"}),
+        ("-c 8 --gpus=3", {"gpus": "3", "cpus": "3"}),
+        ("--gpus=0 --mem=1000", {"gpus": "0", "mem": "1000"}),
+        ("--cpus-per-gpu=2 -c 8", {"cpus": "2"}),
+        ("--output=x.log -p gpu --requeue", {}),
+    ],
+)
+def test_each_option(line: str, expected: dict[str, object]) -> None:
+    assert given(line) == expected
+
+
+@pytest.mark.parametrize("line", ["train", "--mem=lots", "-c many", '--job-name="a', "--nice=x"])
+def test_what_cannot_be_read_is_told_with_its_line(line: str) -> None:
+    with pytest.raises(InputError) as found:
+        given(line)
+    assert found.value.where == "train.sbatch:2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#!/bin/sh\ntrue\n#SBATCH --gpus=2\n", "#SBATCH --gpus=2\n", "#!/bin/sh\n", "", "#!/bin/sh\n##SBATCH -N 2\n"],
+)
+def test_anything_else_is_an_ordinary_command(text: str) -> None:
+    assert script_of([write(text)]) is None
+    assert script_of(["true"]) is None
+    assert script_of([]) is None
+
+
+def test_one_that_can_be_run_is_run_by_itself(folder: Path) -> None:
+    script = script_of([write("#!/usr/bin/env -S python3 -u\n#SBATCH -t 5\n", mode=0o755), "a"])
+    assert script is not None
+    assert script.command == [str(folder / "train.sbatch"), "a"]
+    Path("train.sbatch").chmod(0o644)
+    again = script_of(["train.sbatch"])
+    assert again is not None
+    assert again.command == ["/usr/bin/env", "-S", "python3", "-u", str(folder / "train.sbatch")]
