@@ -1,15 +1,11 @@
-"""A scheduler that listens on a port, for tests of its doors: `python gate.py FOLDER HOST PORT`.
-
-It is the scheduler of one machine, with the service and the doors of a cluster's.
-"""
+"""A scheduler of a cluster behind its doors, with one worker: real processes, in folders that go with the test."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,10 +16,10 @@ from pathlib import Path
 
 from live import PATIENCE_S, until
 from weft.server.callers import Role
-from weft.server.doors import Doors
 from weft.server.tokens import Tokens
 from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, answers, server_folder
+from weft.wire.credentials import Credentials, answers
+from weft.wire.places import server_folder
 
 
 @dataclass
@@ -34,6 +30,7 @@ class Gate:
     where: Address
     env: dict[str, str]
     process: subprocess.Popen[bytes]
+    worker: subprocess.Popen[bytes] | None = None
 
     @property
     def folder(self) -> Path:
@@ -93,13 +90,31 @@ class Gate:
         self.process = subprocess.Popen(self.process.args, env=self.env, cwd=self.root)
         until(lambda: self.process.poll() is not None or answers(self.where))
 
+    def hire(self, *words: str) -> None:
+        """A worker with two GPUs, of the owner's."""
+        gpus = ("--gpus", "0,1", "--models", "RTX3090,RTX3090", "--memories", "24576,24576")
+        command = [sys.executable, "-m", "weft", "worker", "--scheduler", str(self.where), "--id", "n1", *gpus, *words]
+        self.worker = subprocess.Popen(command, env=self.env, cwd=self.root)
+        at = ("--scheduler", str(self.where), "--json")
+        until(
+            lambda: any(
+                node["alive"] for node in json.loads(self.weft("nodes", *at).stdout or '{"nodes": []}')["nodes"]
+            )
+        )
+
     def close(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        """Ends the jobs, then the worker, then the scheduler."""
+        at = ("--scheduler", str(self.where))
+        with contextlib.suppress(AssertionError, ValueError, subprocess.TimeoutExpired):
+            if self.worker is not None and not self.weft("cancel", "--all", "-y", *at).returncode:
+                until(lambda: not json.loads(self.weft("queue", "--json", *at).stdout)["jobs"])
+        for process in filter(None, (self.worker, self.process)):
+            process.terminate()
+            try:
+                process.wait(20.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def free_port() -> int:
@@ -109,7 +124,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def gate(*, tls: bool = True) -> Iterator[Gate]:
+def gate(*, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     root = Path(tempfile.mkdtemp(prefix="weft-g-"))  # short: sockets are in it
     where = Address("localhost", free_port())
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
@@ -119,45 +134,14 @@ def gate(*, tls: bool = True) -> Iterator[Gate]:
         from weft.server.authority import init
 
         init(server_folder(where.port, env), [])
-    command = [sys.executable, __file__, str(server_folder(where.port, env)), "127.0.0.1", str(where.port)]
+    command = [sys.executable, "-m", "weft", "server", "--port", str(where.port)]
     made = Gate(root, where, env, subprocess.Popen(command, env=env, cwd=root))
     try:
         until(lambda: made.process.poll() is not None or answers(where))
         assert made.process.poll() is None
+        if worker:
+            made.hire()
         yield made
     finally:
         made.close()
         shutil.rmtree(root, ignore_errors=True)
-
-
-async def serve(folder: Path, host: str, port: int) -> None:
-    from weft.server.embedded import Embedded
-    from weft.server.running import Running
-    from weft.server.service import Service
-    from weft.server.settings import Settings
-    from weft.wire.machine import this_machine
-    from weft.wire.places import Places
-
-    settings = Settings(gpus="0,1", models="RTX3090,RTX3090", memories="24576,24576", idle_s=0.0)
-    here = Places(folder, folder / "run")
-    here.make()
-    fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
-    running = Running(here, settings, fleet)
-    doors = Doors(folder)
-    server = doors.server()
-    server.add_generic_rpc_handlers((Service(running).handler(),))
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, running.stopping.set)
-    await running.open()
-    doors.listen(server, host, port)
-    doors.open()
-    await server.start()
-    await running.stopping.wait()
-    fleet.kill_all()
-    await server.stop(grace=0.5)
-    await doors.close()
-    await running.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

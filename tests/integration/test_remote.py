@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gate import Gate, free_port, gate
-from live import until
 from weft.client import Client
 from weft.errors import NotPermitted, Unreachable
 from weft.server import authority
@@ -23,7 +23,7 @@ from weft.wire.addresses import Address
 
 @pytest.fixture(scope="module")
 def door() -> Iterator[Gate]:
-    with gate() as made:
+    with gate(worker=True) as made:
         yield made
 
 
@@ -49,9 +49,7 @@ def joined(gate: Gate, name: str, role: str = "user") -> dict[str, str]:
 
 
 def test_the_owner_needs_nothing_but_the_address(door: Gate) -> None:
-    job = run(
-        door, "submit", "-q", "--env", f"PATH={Path(sys.executable).parent}:/usr/bin:/bin", "--", "echo", "hello"
-    ).strip()
+    job = run(door, "submit", "-q", "--", "echo", "hello").strip()
     assert run(door, "wait", "-q", job) == ""
     assert run(door, "logs", job) == "hello\n"
     found = json.loads(run(door, "show", "--json", job))["jobs"][0]
@@ -70,8 +68,7 @@ def test_the_variable_and_the_config_file_do_as_well(door: Gate) -> None:
 
 def test_another_user_joins_and_has_jobs_of_their_own(door: Gate) -> None:
     ada, bob = joined(door, "ada"), joined(door, "bob")
-    path = "PATH=/usr/bin:/bin"
-    job = run(door, "submit", "-q", "--env", path, "--", "sleep", "300", env=ada).strip()
+    job = run(door, "submit", "-q", "--", "sleep", "300", env=ada).strip()
     assert [each["user"] for each in json.loads(run(door, "queue", "--json", env=bob))["jobs"]] == ["ada"]
     assert f"job {job} is ada's, and you are bob" in run(door, "cancel", "-y", job, env=bob, code=5)
     assert "ada's" in run(door, "logs", job, env=bob, code=5)
@@ -102,7 +99,7 @@ def test_an_admin_manages_tokens_from_elsewhere(door: Gate) -> None:
 def test_a_client_in_python(door: Gate) -> None:
     program = (
         "import weft, sys\n"
-        "job = weft.submit(['sh', '-c', 'echo $GREETING; exit 3'], env={'GREETING': 'hi', 'PATH': '/usr/bin:/bin'},\n"
+        "job = weft.submit(['sh', '-c', 'echo $GREETING; exit 3'], env={'GREETING': 'hi'},\n"
         "                  scheduler=sys.argv[1])\n"
         "print(job.wait(60), job.logs(), job.show()['user'], weft.JobHandle(job.id, scheduler=sys.argv[1]) == job)\n"
     )
@@ -115,12 +112,13 @@ def test_a_client_in_python(door: Gate) -> None:
 
 def test_a_job_elsewhere_is_given_nothing_of_this_machine(door: Gate) -> None:
     env = {**door.env, "LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": "/here", "VIRTUAL_ENV": "/here", "WANDB_PROJECT": "p"}
-    job = run(door, "submit", "-q", "--env", "PATH=/usr/bin:/bin", "--", "env", env=env).strip()
+    job = run(door, "submit", "-q", "--", "env", env=env).strip()
     run(door, "wait", "-q", job)
     given = dict(line.split("=", 1) for line in run(door, "logs", job).splitlines())
     assert given["LC_ALL"] == "C.UTF-8"
     assert given["WANDB_PROJECT"] == "p"
-    assert not {"LD_LIBRARY_PATH", "VIRTUAL_ENV", "XDG_STATE_HOME"} & given.keys()
+    assert "/here" not in given.values()
+    assert given["PATH"] == door.env["PATH"]  # the worker's
 
 
 # ---- what does not
@@ -266,20 +264,47 @@ def test_no_server_of_ones_own_to_make_tokens_for(door: Gate) -> None:
 # ---- what outlives what
 
 
-def test_waiting_goes_on_when_the_scheduler_is_started_again() -> None:
-    with gate() as own:
-        job = run(own, "submit", "-q", "--env", "PATH=/usr/bin:/bin", "--", "sh", "-c", "sleep 5; exit 7").strip()
-        waiting = subprocess.Popen(
-            [sys.executable, "-m", "weft", "wait", "-q", job, "--scheduler", str(own.where)], env=own.env, cwd=own.root
-        )
-        until(lambda: own.calls() >= 1)
-        own.restart()
-        assert waiting.wait(60) == 7
+def test_waiting_goes_on_when_the_scheduler_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with gate(worker=True) as own:
+        for name, value in own.env.items():
+            monkeypatch.setenv(name, value)
+        job = run(own, "submit", "-q", "--", "sh", "-c", "until [ -e go ]; do sleep 0.1; done; exit 7").strip()
+        with Client(own.where) as client, ThreadPoolExecutor(1) as pool:
+            assert client.query("job", [job])["jobs"]
+            waiting = pool.submit(client.wait, job)
+            own.restart()
+            (own.root / "go").touch()
+            assert waiting.result(60)["exit_code"] == 7
+
+
+def test_a_snapshot_is_run_where_it_was_never_checked_out(door: Gate) -> None:
+    tree = door.root / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "lib.py").write_text("GREETING = 'committed'\n")
+    (tree / "sub" / "train.py").write_text("import sys; sys.path.insert(0, '..'); import lib; print(lib.GREETING)\n")
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", "-C", str(tree), *words], check=True)
+    (tree / "lib.py").write_text("GREETING = 'changed'\n")
+    (tree / "notes.txt").write_text("x")
+    flags = ("--snapshot", "--chdir", str(tree / "sub"))
+    said = door.weft("submit", "--scheduler", str(door.where), *flags, "--", sys.executable, "train.py")
+    assert "2 files" in said.stderr
+    assert "notes.txt" in said.stderr
+    job = said.stdout.split()[2]
+    subprocess.run(["rm", "-r", str(tree)], check=True)
+    assert run(door, "wait", "-q", job) == ""
+    assert run(door, "logs", job) == "changed\n"
+
+
+def test_a_snapshot_is_not_for_ones_own_machine(door: Gate) -> None:
+    said = door.weft("submit", "--snapshot", "--", "true")
+    assert said.returncode == 2
+    assert "scheduler of a cluster" in said.stderr
 
 
 def test_a_scheduler_without_a_certificate_is_for_this_machine_alone() -> None:
     with gate(tls=False) as own:
-        assert json.loads(run(own, "nodes", "--json"))["nodes"]
+        assert json.loads(run(own, "queue", "--json"))["jobs"] == []
         said = own.weft("auth", "token", "--port", str(own.where.port)).stderr
         assert "only on this machine" in said
         ada = joined(own, "ada")

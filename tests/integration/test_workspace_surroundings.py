@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import shutil
 import subprocess
@@ -99,30 +97,6 @@ def test_without_tmux_everything_works_with_one_warning(at: Desk) -> None:
     assert "stopped" in here.weft("stop").stdout
     assert "ended 0 tasks" in here.weft("kill-all", "-y").stdout
     assert at.site.weft("attach", "a", check=True).stdout == "in it\n"
-
-
-def test_attach_opens_the_session_of_a_job(at: Desk) -> None:
-    here = at.folder("exp")
-    here.configs(a="echo I am here; sleep 60")
-    here.weft("start")
-    until(lambda: "exp_a_gpu0" in at.sessions())
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "weft", "attach", "a"]
-    env = {**at.site.env, "TERM": "xterm"}
-    with subprocess.Popen(
-        words, env=env, cwd=at.root, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        until(lambda: at.tmux("list-clients", "-F", "#{session_name}").strip() == "exp_a_gpu0")
-        at.tmux("detach-client", "-s", "=exp_a_gpu0")
-        seen = b""
-        while b"detached" not in seen:
-            seen += os.read(ours, 65536)
-        assert process.wait(20) == 0
-    os.close(ours)
-    assert b"I am here" in seen
-    assert here.states() == {"a": "running"}
-    here.weft("kill-all")
 
 
 # ---- names
@@ -241,3 +215,37 @@ def test_fewer_gpus_than_wanted_are_told_of() -> None:
         here.configs(a="true")
         assert "gpu_count is 2, but there is only 1" in here.weft("start").stderr
         assert here.until_over() == {"a": "done"}
+
+
+def test_gpus_that_have_to_wait_for_jobs_are_told_of(at: Desk) -> None:
+    """A scheduler without GPUs takes none up while jobs run that it started without."""
+    here = at.folder("exp", session_backend="none")
+    here.configs(a="true")
+    at.site.weft("submit", "--gpus", "0", "--name", "early", "sleep", "60", check=True)
+    done = here.weft("start", check=False)
+    assert done.returncode != 0
+    assert "2 GPUs are declared, but jobs run that came before them" in done.stderr
+    at.site.weft("cancel", "early", check=True)
+    until(lambda: here.weft("start", check=False).returncode == 0)
+    assert here.until_over() == {"a": "done"}
+
+
+# ---- at once
+
+
+def test_many_starts_at_once_start_everything_once(at: Desk) -> None:
+    """Two new workspaces, nothing there yet, three commands in each."""
+    folders = [at.folder(name, task_name="exp", session_backend="none") for name in "xy"]
+    for here in folders:
+        here.configs(a="sleep 0.3", b="sleep 0.3")
+    words = [[sys.executable, "-m", "weft", "workspace", "--dir", str(here.home), "start"] for here in folders]
+    them = [
+        subprocess.Popen(each, env=at.site.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for each in 3 * words
+    ]
+    said = [each.communicate(timeout=60) for each in them]
+    assert [each.returncode for each in them] == [0] * 6, said
+    assert sum("started 2 configs: a, b" in out for out, _ in said) == 2
+    for here in folders:
+        assert here.until_over() == {"a": "done", "b": "done"}
+        assert sorted(name for name, *_ in here.ran()) == ["a", "b"]

@@ -110,7 +110,7 @@ def _gate(job: JobState, now: Seconds) -> Reason:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
         return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
-    return Reason("JobArrayTaskLimit", f"{job.job.batch_limit} of {job.job.batch} at a time")
+    return Reason("JobArrayTaskLimit", f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
 
 
 def _whereabouts(job: JobState) -> Reason:

@@ -210,8 +210,11 @@ class Scheduler:
         self.state.planned_at = float("-inf")
 
     def next_plan_at(self) -> Seconds | None:
-        """When it plans next, where it waits for that."""
-        return self.state.planned_at + self._interval_s if self._interval_s and self.state.news else None
+        """When it plans next, where it waits for that. While nothing may be started, it waits for something else."""
+        state = self.state
+        if not self._interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
+            return None
+        return state.planned_at + self._interval_s
 
     def _set_alarm(self) -> None:
         """One alarm: when the next key steps, the next plan is due, or the next job may be tried again."""
@@ -219,8 +222,8 @@ class Scheduler:
         if self._steps:
             self._drain()
             due = self.order.next_step()
-        if self._interval_s and self.state.news:
-            due = self.next_plan_at()
+        if (plan_at := self.next_plan_at()) is not None:
+            due = plan_at
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)

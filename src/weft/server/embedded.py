@@ -20,6 +20,7 @@ from weft.model import Decision, Event, JobId, NodeId, NodeJoined, NodeLost, Res
 from weft.server.hands import Finding, Hands
 from weft.server.loop import CLOSING
 from weft.server.numbers import GpuNumbers
+from weft.server.settings import Settings
 from weft.server.site import OneMachine
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class Embedded:
     def __init__(self, machine: Machine, nvml: Nvml | NoDriver) -> None:
         self.machine, self._nvml = machine, nvml
         self.numbers = GpuNumbers()
+
+    def check(self, settings: Settings) -> None:
+        """Whatever a policy can do, one machine can."""
 
     def settle(self, running: Running) -> None:
         self._running = running

@@ -9,6 +9,7 @@ from weft.core.job import JobState
 from weft.local.logs import LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.numbers import GpuNumbers
+from weft.server.settings import Settings
 from weft.server.site import Site
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 class Fleet(Protocol):
     numbers: GpuNumbers
+
+    def check(self, settings: Settings) -> None:
+        """Raises where it could not work with these."""
 
     def settle(self, running: Running) -> None:
         """First of all: whom it works for, with the state as the journal has it."""

@@ -1,4 +1,4 @@
-"""To the scheduler itself: pause, resume, drain, doctor, shutdown."""
+"""To the scheduler itself: pause, drain, policy, doctor, shutdown ... Who asked is journalled with what comes of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import os
 import platform
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.model import Blocked, Cancelled, Event, Paused, Resumed, Unblocked
+from weft.model import Cancelled, Event, Operated, Paused, Resumed, Wake
+from weft.server import draining, tuning
+from weft.server.callers import Caller
 from weft.server.loop import CLOSING, POLICY_FAILED
 from weft.server.promises import ADVISORY, ENFORCED
 from weft.server.rows import SCHEMA
@@ -20,54 +22,96 @@ from weft.server.rows import SCHEMA
 if TYPE_CHECKING:
     from weft.server.running import Running
 
+LONGEST: Final = 4096
 KILL_S: Final = 10.0
 """How long killed runs may take to be gone."""
 
 
-async def operate(running: Running, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """By whom, and what."""
+
+    running: Running
+    who: Caller
+    verb: str
+    options: Mapping[str, str]
+
+    async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
+        """Who asked, and what comes of it."""
+        running, asked = self.running, (self.who.user, self.verb, tuple(sorted(self.options.items())))
+        await running.loop.ask(lambda now: ([Operated(now, *asked), *make(now)], None))
+
+
+async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
     if verb not in VERBS:
         raise UnknownName("operation", verb, VERBS)
-    return {"schema": SCHEMA, **await VERBS[verb](running, options)}
+    if any(len(text) > LONGEST for each in options.items() for text in each):
+        raise InputError(f"{verb}: more than {LONGEST:,} characters")
+    return {"schema": SCHEMA, **await VERBS[verb](Asked(running, who, verb, options))}
 
 
-async def _pause(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    await running.loop.ask(lambda now: ([Paused(now)], None))
+async def _pause(asked: Asked) -> dict[str, Any]:
+    await asked.journal(lambda now: [Paused(now)])
     return {"paused": True}
 
 
-async def _resume(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
-    running.try_policy_again()
-    await running.loop.ask(lambda now: ([Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)], None))
+async def _resume(asked: Asked) -> dict[str, Any]:
+    asked.running.try_policy_again()
+    await asked.journal(lambda now: [Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)])
     return {"paused": False}
 
 
-async def _drain(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
-    """Nobody new comes to a GPU, or to any; with `off`, they do again."""
-    numbers = running.fleet.numbers
-    (node,) = (room.node for room in running.scheduler.state.floor.rooms if room.alive)
-    words = options.get("gpus", "").replace(",", " ").split()
-    everything = not words or words in ([node.id], ["all"])
-    chosen = range(len(node.gpus)) if everything else [numbers.place(node.id, _number(word)) for word in words]
-    undo = "off" in options
-
-    def make(now: float) -> tuple[list[Event], None]:
-        make_one = (lambda gpu: Unblocked(now, node.id, gpu, "Drained")) if undo else (
-            lambda gpu: Blocked(now, node.id, gpu, "Drained", detail="drained by its user")
-        )  # fmt: skip
-        return [make_one(gpu) for gpu in chosen], None
-
-    await running.loop.ask(make)
-    return {"node": node.id, "gpus": [numbers.number(node.id, gpu) for gpu in chosen], "drained": not undo}
+async def _drain(asked: Asked) -> dict[str, Any]:
+    """Nobody new comes to GPUs or nodes; with `off`, they do again."""
+    running, undo = asked.running, "off" in asked.options or asked.verb in ("undrain", "uncordon")
+    slots = draining.targets(running, asked.options.get("gpus", ""))
+    who = asked.who.user
+    await asked.journal(lambda now: draining.undrain(running, slots, now) if undo else draining.drain(slots, now, who))
+    first, gpus = slots[0]
+    there = gpus or range(len(running.scheduler.state.floor.by_id[first].node.gpus))
+    numbers = [running.fleet.numbers.number(first, gpu) for gpu in there]
+    return {"node": first, "gpus": numbers, "places": draining.said(running, slots), "drained": not undo}
 
 
-def _number(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and len(word) < 9):
-        raise InputError(f"{word[:40]!r} is not the number of a GPU", hint="see weft gpus; all: every one")
-    return int(word)
+async def _policy(asked: Asked) -> dict[str, Any]:
+    found = tuning.policy(asked.running, asked.options)
+    if asked.options.get("policy"):
+        await asked.journal(lambda now: [Resumed(now, POLICY_FAILED)])
+    return found
 
 
-async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, Any]:
+async def _interval(asked: Asked) -> dict[str, Any]:
+    found = tuning.interval(asked.running, asked.options)
+    await asked.journal(lambda _: ())
+    return found
+
+
+async def _pass(asked: Asked) -> dict[str, Any]:
+    """Looks at everything at once, also where it plans at intervals."""
+    asked.running.scheduler.plan_at_once()
+    before = set(asked.running.scheduler.state.active)
+    await asked.journal(lambda now: [Wake(now)])
+    return {"started": [job for job in asked.running.scheduler.state.active if job not in before]}
+
+
+async def _set(asked: Asked) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+
+    def make(now: float) -> Sequence[Event]:
+        events, found = tuning.set_job(asked.running, asked.options, now, asked.who)
+        said.update(found)
+        return events
+
+    await asked.journal(make)
+    return said
+
+
+async def _dump(asked: Asked) -> dict[str, Any]:
+    return tuning.dump(asked.running, asked.options)
+
+
+async def _doctor(asked: Asked) -> dict[str, Any]:
     """Safe to paste: no environment, no command, no name of a job."""
+    running = asked.running
     state = running.scheduler.state
     return {
         "pid": os.getpid(),
@@ -88,9 +132,14 @@ async def _doctor(running: Running, _options: Mapping[str, str]) -> dict[str, An
     }  # fmt: skip
 
 
-async def _shutdown(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
+async def _shutdown(asked: Asked) -> dict[str, Any]:
+    """Jobs go on, unless they are to stop."""
+    running, jobs = asked.running, asked.options.get("jobs", "keep")
+    if jobs not in ("keep", "stop"):
+        raise InputError(f"shutdown: jobs is {jobs[:40]!r}", hint="keep or stop")
     runs = len(running.scheduler.state.active)
-    if "kill" in options:
+    await asked.journal(lambda _: ())
+    if "kill" in asked.options or jobs == "stop":
         await _kill(running)
     running.stopping.set()
     return {"pid": os.getpid(), "running": runs}
@@ -112,4 +161,8 @@ async def _kill(running: Running) -> None:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
 
 
-VERBS = {"pause": _pause, "resume": _resume, "drain": _drain, "doctor": _doctor, "shutdown": _shutdown}
+VERBS: Final[dict[str, Callable[[Asked], Awaitable[dict[str, Any]]]]] = {
+    "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain, "uncordon": _drain,
+    "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump, "doctor": _doctor,
+    "shutdown": _shutdown,
+}  # fmt: skip

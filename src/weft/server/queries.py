@@ -125,7 +125,7 @@ class Queries:
         return {"gpus": [{**row, "gpu": self._numbers.number(row["node"], row["gpu"])} for row in rows]}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
-        return {"nodes": node_rows(self._state)}
+        return {"nodes": node_rows(self._state, self._running.fleet.nodes())}
 
 
 def _limit(request: QueryRequest) -> int:

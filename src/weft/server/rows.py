@@ -106,6 +106,9 @@ def _time_s(job: JobState, now: Seconds) -> float:
 
 def gpu_rows(state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
+    closed: dict[str, list[Occupant]] = {}
+    for (node, why), closure in state.closed.items():
+        closed.setdefault(node, []).append(Occupant(node, 0, why, None, closure.detail))
     for room in state.floor.rooms:
         for gpu, device in enumerate(room.node.gpus) if room.alive else ():
             jobs = [holder for holder in room.holders[gpu] if isinstance(holder, JobState)]
@@ -114,7 +117,8 @@ def gpu_rows(state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]]
             found.append(
                 {
                     "node": room.node.id, "gpu": gpu, "model": device.model, "memory_mb": device.memory_mb,
-                    "reserved_mb": reserved, "jobs": [job.id for job in jobs], "blocked": [_blocked(o) for o in blocks],
+                    "reserved_mb": reserved, "jobs": [job.id for job in jobs],
+                    "blocked": [_blocked(o) for o in (*blocks, *closed.get(room.node.id, ()))],
                     **measured.get((room.node.id, gpu), {}),
                 }
             )  # fmt: skip
@@ -133,13 +137,16 @@ def _blocked(occupant: Occupant) -> dict[str, Any]:
     return {"reason": occupant.why, "memory_mb": occupant.memory_mb, "detail": occupant.detail}
 
 
-def node_rows(state: State) -> list[dict[str, Any]]:
+def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """With what else is known of them."""
     return [
         {
             "node": room.node.id, "alive": room.alive, "gpus": len(room.node.gpus),
             "busy": sum(any(isinstance(h, JobState) for h in holders) for holders in room.holders),
             "jobs": len(room.runs()), "cpus": room.node.cpus, "cpus_used": room.cpus_used, "ram_mb": room.node.ram_mb,
-            "ram_used_mb": room.ram_used,
+            "ram_used_mb": room.ram_used, "labels": dict(room.node.labels),
+            "closed": [why for node, why in state.closed if node == room.node.id],
+            **({"state": "lost"} if not room.alive else known.get(room.node.id, {})),
         }
         for room in state.floor.rooms
     ]  # fmt: skip

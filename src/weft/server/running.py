@@ -15,13 +15,14 @@ from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
+from weft.server.callers import Caller
 from weft.server.clock import Clock
 from weft.server.desk import Desk
 from weft.server.fleet import Fleet
 from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
 from weft.server.operations import operate
 from weft.server.progress import Progress
-from weft.server.settings import Settings
+from weft.server.settings import Settings, save
 from weft.server.upkeep import Upkeep
 from weft.wire.places import Places
 
@@ -113,7 +114,10 @@ class Running:
 
     def _rebuild(self, *, same: bool = False) -> None:
         gc.unfreeze()  # what was is garbage now
-        self.scheduler = self.loop.scheduler = self._replayed()
+        self._install(self._replayed(), same=same)
+
+    def _install(self, scheduler: Scheduler, *, same: bool) -> None:
+        self.scheduler = self.loop.scheduler = scheduler
         self.desk = Desk(self.scheduler, self.fleet.site())
         self.fleet.start_over(same=same)
 
@@ -130,8 +134,26 @@ class Running:
 
     # ---- what others ask of it
 
-    async def operate(self, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
-        return await operate(self, verb, options)
+    async def operate(self, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
+        return await operate(self, verb, options, who)
+
+    def change(self, settings: Settings) -> None:
+        """Works with these from now on; raises, and changes nothing, where it cannot."""
+        self.fleet.check(settings)
+        old, self.settings = self.settings, settings
+        try:
+            scheduler = self._with(settings.policy)
+        except Exception as error:
+            self.settings = old
+            if isinstance(error, InputError):
+                raise
+            log.exception("the policy failed")
+            raise Refused(f"the policy fails: {blame(error)}") from None
+        save(self.places.state, settings)
+        self.policy, self.policy_failed = settings.policy, ""
+        self._install(scheduler, same=True)
+        self.loop.set_alarm_again()
+        self.loop.wake()
 
     def progress_of(self, job: JobState) -> Mapping[str, Any] | None:
         return self.progress.of(job) if job.run else None

@@ -72,10 +72,11 @@ class Service:
         return _json(Queries(self._running, caller().user).why(request.job))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
-        if caller().role != "admin" and request.verb not in FOR_ALL:
+        who = caller()
+        if who.role != "admin" and request.verb not in FOR_ALL:
             raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = {each.name: each.value for each in request.options}
-        return _json(await self._running.operate(request.verb, options))
+        return _json(await self._running.operate(request.verb, options, who))
 
     async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
         try:

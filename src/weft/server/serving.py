@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from weft import registry
-from weft.errors import InputError, Refused
+from weft.errors import Refused
 from weft.server.agents import Agents
 from weft.server.blobs import Blobs
 from weft.server.cluster import Cluster
@@ -65,28 +64,17 @@ def usual(folder: Path) -> Settings:
     return load(folder) if (folder / "settings.json").exists() else Settings(policy=POLICY, idle_s=0.0)
 
 
-def check(settings: Settings) -> None:
-    """Raises what would keep it from starting."""
-    policy = registry.policy(settings.policy)
-    if policy.weaves:
-        others = [name for name in registry.names("weft.policies") if not registry.policy(name).weaves]
-        raise InputError(
-            f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
-            hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
-        )
-    registry.placement(settings.placement or policy.placement)
-
-
 def run(plan: Plan) -> None:
     """Until it is told to end; jobs go on."""
-    check(plan.settings)
+    cluster = Cluster(lease_s=plan.settings.lease_s)
+    cluster.check(plan.settings)
     os.umask(0o077)
     here = Places(plan.folder, plan.folder / "run", plan.database)
     here.make()
     with _alone(here.lock, plan), _alone(here.database.with_name(f"{here.database.name}.lock"), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
-        asyncio.run(_serve(here, plan))
+        asyncio.run(_serve(here, plan, cluster))
 
 
 @contextmanager
@@ -111,8 +99,7 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
         os.close(lock)
 
 
-async def _serve(here: Places, plan: Plan) -> None:
-    cluster = Cluster(lease_s=plan.settings.lease_s)
+async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     running = Running(here, plan.settings, cluster)
     counters = Counters()
     running.loop.stepped = counters.stepped

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "drain": Command("put nothing new on some GPUs"),
     "undrain": Command("use drained GPUs again"),
     "workspace": Command("run the configs of a folder, with tmux sessions", ("ws",)),
+    "operate": Command("tell a running scheduler something: drain, policy, shutdown ..."),
     "server": Command("run the scheduler of a cluster"),
     "worker": Command("put this machine's GPUs at a cluster's disposal"),
     "up": Command("start the scheduler, or change how it is set up"),

@@ -199,3 +199,13 @@ def test_with_an_interval_jobs_start_in_rounds_also_for_a_policy_with_a_key() ->
     rig.scheduler.plan_at_once()
     rig.tell()
     assert set(rig.active) == {"a", "b", "c", "d"}
+
+
+def test_no_alarm_is_set_for_a_round_while_nothing_may_start() -> None:
+    rig = Rig("fifo", interval_s=60.0)
+    rig.tell(Paused(0.0))
+    rig.join(*grid(1, 1))
+    rig.submit(Job("a"))
+    assert rig.alarm is None
+    rig.tell(Resumed(0.0))
+    assert set(rig.active) == {"a"}

@@ -1,4 +1,4 @@
-"""Puts nothing new on some GPUs, or on any. Whoever is there stays; `weft undrain` undoes it."""
+"""Puts nothing new on some GPUs, on a node, or on any. Whoever is there stays; `weft undrain` undoes it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from weft.ui import flags, render, session
 
 EXAMPLE: Final = """examples:
   weft drain 0,1
+  weft drain n3 n4[0,1]
   weft drain"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("gpus", metavar="GPU", nargs="*", help="their numbers (default: all)")
+    parser.add_argument(
+        "gpus", metavar="GPU", nargs="*", help="numbers, a node, or n1[0,1] (default: all of this machine)"
+    )
     flags.add_scheduler(parser)
     render.add_arguments(parser)
 
@@ -28,5 +31,5 @@ def operate(args: argparse.Namespace, text: str, **options: str) -> int:
     if args.json:
         render.print_json(found)
     else:
-        render.say(f"{text} {found['node']}[{','.join(map(str, found['gpus']))}]")
+        render.say(f"{text} {', '.join(found['places'])}")
     return 0

@@ -8,6 +8,7 @@ from typing import Any, Final
 from weft.errors import Unreachable
 from weft.ui import flags, listing, render, session
 from weft.ui.listing import Cell, Column
+from weft.ui.monitor_view import STATES
 
 EXAMPLE: Final = """example:
   weft nodes --json"""
@@ -37,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(node: dict[str, Any]) -> list[Cell]:
-    state = Cell("UP", "green") if node["alive"] else Cell("LOST", "red")
+    word, colour = STATES[node.get("state") or ("connected" if node["alive"] else "lost")]
+    closed = f" ({', '.join(node['closed'])})" if node.get("closed") else ""
+    state = Cell(word + closed, "yellow" if closed else colour)
     taken = [(node["busy"], node["gpus"]), (node["cpus_used"], node["cpus"]), (node["ram_used_mb"], node["ram_mb"])]
     return [Cell(node["node"]), state, Cell(str(node["jobs"])), *(Cell(f"{used}/{there}") for used, there in taken)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from typing import Final
 
-from weft.ui import render
+from weft.ui.actions import add
 
 EXAMPLE: Final = """examples:
   weft trace show trace.csv.gz --cluster 8x8 -o trace.png
@@ -23,18 +22,7 @@ ACTIONS: Final = {
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     for name, summary in ACTIONS.items():
-        module = importlib.import_module(f"weft.ui.commands.trace.{name}")
-        action = actions.add_parser(
-            name,
-            help=summary,
-            description=module.__doc__,
-            epilog=module.EXAMPLE,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.configure(action)
-        action.set_defaults(act=module.run)
-        render.add_arguments(action)
+        add(actions, "trace", name, summary)
 
 
 def run(args: argparse.Namespace) -> int:

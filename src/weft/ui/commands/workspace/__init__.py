@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from typing import Final
 
-from weft.ui import render
+from weft.ui.actions import add
 
 EXAMPLE: Final = """A workspace is a folder with a scheduler_config.yml. In it, ./scheduler.sh COMMAND does the same.
 
@@ -37,21 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, summary in ACTIONS.items():
         if name == "help":
-            action = actions.add_parser(name, help=summary)
-            action.set_defaults(act=lambda _: _help(parser))
-            continue
-        module = importlib.import_module(f"weft.ui.commands.workspace.{name.replace('-', '_')}")
-        action = actions.add_parser(
-            name,
-            help=summary,
-            description=module.__doc__,
-            epilog=module.EXAMPLE,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.configure(action)
-        action.set_defaults(act=module.run)
-        render.add_arguments(action, json=name not in ("template", "watch"))
+            actions.add_parser(name, help=summary).set_defaults(act=lambda _: _help(parser))
+        else:
+            add(actions, "workspace", name, summary, json=name not in ("template", "watch"))
 
 
 def run(args: argparse.Namespace) -> int:

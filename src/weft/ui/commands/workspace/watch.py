@@ -17,6 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.ui import session
+
+    session.load()
     from weft.ui.workspace_watch import Watch
     from weft.workspace.config import read
 

@@ -1,0 +1,153 @@
+"""Jobs on a real cluster of one server and two workers: they run, write, end, and outlive whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from live import until
+from live_cluster import Cluster, cluster
+
+UP = "echo up $$; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Cluster]:
+    with cluster("n1", "n2") as made:
+        yield made
+
+
+def test_a_job_runs_and_its_log_is_streamed(here: Cluster) -> None:
+    job = here.submit("sh", "-c", "echo on $WEFT_NODELIST with $WEFT_GPU_IDS; seq 20000; exit 3", flags=("--gpus", "2"))
+    assert here.wait(job) == 3
+    found = here.job(job)
+    assert (found["status"], found["last_exit_code"]) == ("failed", 3)
+    text = here.logs(job)
+    assert text.splitlines()[0] in ("on n1 with 0,1", "on n2 with 0,1")
+    assert text.splitlines()[1:] == [str(each) for each in range(1, 20001)]
+    assert here.logs(job, "-n", "2") == "19999\n20000\n"
+    assert here.weft("run", "--", "sh", "-c", "echo followed; exit 7", code=7).endswith("followed\n")
+
+
+def test_a_cancelled_job_is_told_and_ends(here: Cluster) -> None:
+    job = here.submit("sh", "-c", f"trap 'echo told; exit 0' TERM; {UP}")
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    here.weft("cancel", job, "-y")
+    until(lambda: here.job(job)["status"] == "cancelled")
+    assert here.logs(job).endswith("told\n")
+
+
+def test_a_time_limit_ends_it(here: Cluster) -> None:
+    job = here.submit("sh", "-c", UP, flags=("--time", "1s"))
+    assert here.wait(job) != 0
+    assert (here.job(job)["status"], here.job(job)["why"]) == ("failed", "timeout")
+
+
+def test_a_directory_that_is_not_there_is_said(here: Cluster) -> None:
+    gone = here.root / "gone"
+    gone.mkdir()
+    job = here.submit("true", flags=("--chdir", str(gone), "--hold"))
+    gone.rmdir()
+    here.weft("release", job)
+    assert here.wait(job) == 126
+    assert here.job(job)["why"] == "bad-directory"
+    assert "cannot work in" in here.logs(job)
+
+
+def test_what_a_job_gets_of_its_environment(here: Cluster) -> None:
+    here.env["LC_ALL"], here.env["HF_TOKEN"] = "C.UTF-8", "secret"
+    try:
+        job = here.submit("env", flags=("--env", "LR=0.1"))
+    finally:
+        del here.env["LC_ALL"], here.env["HF_TOKEN"]
+    assert here.wait(job) == 0
+    env = dict(line.split("=", 1) for line in here.logs(job).splitlines() if "=" in line)
+    assert (env["LR"], env["LC_ALL"]) == ("0.1", "C.UTF-8")
+    assert env["HOME"] == str(here.root)
+    assert "HF_TOKEN" not in env
+
+
+def test_progress_reaches_whoever_asks(here: Cluster) -> None:
+    script = "from weft import train\nimport time\nfor n in range(1, 400): train.progress(n, 400); time.sleep(0.05)"
+    job = here.submit(sys.executable, "-c", script)
+    until(lambda: ((here.job(job).get("progress") or {}).get("step") or 0) > 5)
+    assert here.job(job)["progress"]["total"] == 400
+    here.weft("cancel", job, "-y")
+
+
+@pytest.mark.parametrize("who", ["worker", "server", "both"])
+def test_whoever_is_killed_the_job_goes_on_as_the_same_process(here: Cluster, who: str) -> None:
+    go = here.root / f"go-{who}"
+    job = here.submit("sh", "-c", f"echo up $$; while ! [ -e {go} ]; do sleep 0.05; done; echo end $$; exit 5")
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    until(lambda: here.job(job)["status"] == "running")
+    if who in ("worker", "both"):
+        here.kill9(node)
+    if who in ("server", "both"):
+        here.kill9("server")
+        here.serve()
+    if who in ("worker", "both"):
+        here.work(node)
+    until(lambda: here.connected() == {"n1", "n2"})
+    assert here.job(job)["status"] == "running"
+    go.touch()
+    assert here.wait(job) == 5
+    found = here.job(job)
+    assert (found["run"], found["requeues"], found["last_exit_code"]) == (1, 0, 5)
+    begin, end = here.logs(job).split("\n")[:2]
+    assert begin.removeprefix("up ") == end.removeprefix("end ")
+
+
+def test_a_job_that_is_killed_with_its_shim_counts_as_lost(here: Cluster) -> None:
+    job = here.submit("sh", "-c", "echo up $$; sleep 1000", flags=("--retries", "0"))
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    pid = int((here.run_folder(node, job) / "output.log").read_text().split()[1])
+    os.kill(pid, signal.SIGKILL)
+    assert here.wait(job) == 137
+
+
+def test_a_worker_that_is_ended_leaves_its_jobs_alone(here: Cluster) -> None:
+    go = here.root / "go-ended"
+    job = here.submit("sh", "-c", f"echo up; while ! [ -e {go} ]; do sleep 0.05; done")
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    assert here.end(node) == 0
+    go.touch()
+    until((here.run_folder(node, job) / "exit.json").exists)
+    here.work(node)
+    assert here.wait(job) == 0
+    assert here.job(job)["run"] == 1
+
+
+def test_a_snapshot_is_run_from_where_it_was_taken(here: Cluster) -> None:
+
+    tree = here.root / "repo"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "hello.txt").write_text("as it was\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], cwd=tree, check=True, env=here.env)
+    job = here.submit("cat", "sub/hello.txt", flags=("--snapshot", "--chdir", str(tree), "--hold"))
+    (tree / "sub" / "hello.txt").write_text("changed since\n")
+    here.weft("release", job)
+    assert here.wait(job) == 0
+    assert here.logs(job) == "as it was\n"
+
+
+def test_one_process_for_each_gpu_of_a_gang_over_both_nodes(here: Cluster) -> None:
+    job = here.submit("sh", "-c", "echo rank $RANK of $WORLD_SIZE", flags=("--gpus", "4", "--per-gpu"))
+    assert here.wait(job) == 0
+    written = [here.logs(job, "--rank", rank) for rank in ("0", "1")]
+    assert sorted("".join(written).splitlines()) == [f"rank {rank} of 4" for rank in range(4)]

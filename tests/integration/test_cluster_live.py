@@ -1,0 +1,139 @@
+"""A cluster as a user has it: `weft server`, workers, and commands that talk to it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from clusterlive import LiveCluster, live_cluster
+from live import until
+from weft.model import Closed, Opened, Operated, Paused
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LiveCluster]:
+    with live_cluster() as made:
+        made.join("n1", "0,1", "A")
+        made.join("n2", "2,3", "B", "--labels", "zone=b")
+        yield made
+
+
+def test_jobs_run_where_they_are_told_and_their_places_are_numbered_as_the_driver_does(cluster: LiveCluster) -> None:
+    rows = cluster.json("gpus")["gpus"]
+    assert sorted((row["node"], row["gpu"], row["model"]) for row in rows) == [
+        ("n1", 0, "A"), ("n1", 1, "A"), ("n2", 2, "B"), ("n2", 3, "B"),
+    ]  # fmt: skip
+    jobs = {
+        "pinned": cluster.submit("--node", "n2", "--gpu-ids", "3", "--", "sleep", "60"),
+        "labelled": cluster.submit("--label", "zone=b", "--", "sleep", "60"),
+        "on-node": cluster.submit("--node", "n1", "--gpus", "0", "--", "sleep", "60"),
+    }
+    places = {name: cluster.until_status(job, "running")["place"] for name, job in jobs.items()}
+    assert places == {"pinned": "n2[3]", "labelled": "n2[2]", "on-node": "n1"}
+    cluster.weft("cancel", *jobs.values())
+    for job in jobs.values():
+        cluster.until_status(job, "cancelled")
+
+
+def test_a_gang_over_two_nodes_and_its_logs(cluster: LiveCluster) -> None:
+    script = 'echo "I am $WEFT_NODE_RANK of $WEFT_NUM_NODES"'
+    job = cluster.submit("--gpus", "4", "--name", "gang", "--", "sh", "-c", script)
+    assert cluster.until_status(job, "done", "failed")["status"] == "done"
+    assert cluster.weft("logs", job).stdout == "I am 0 of 2\n"
+    assert cluster.weft("logs", job, "--rank", "1").stdout == "I am 1 of 2\n"
+
+
+def test_a_job_that_fits_nowhere_waits_and_says_why_and_holds_up_nobody(cluster: LiveCluster) -> None:
+    big = cluster.submit("--gpus", "64", "--", "true")
+    elsewhere = cluster.submit("--node", "n99", "--", "true")
+    small = cluster.submit("--", "true")
+    assert cluster.until_status(small, "done", "failed")["status"] == "done"
+    reasons = [cluster.json("why", job)["reasons"][0]["code"] for job in (big, elsewhere)]
+    assert reasons == ["ReqNodeNotAvail", "ReqNodeNotAvail"]
+    cluster.weft("cancel", big, elsewhere)
+
+
+def test_a_drained_node_takes_nothing_new_and_who_asked_is_journalled(cluster: LiveCluster) -> None:
+    cluster.weft("drain", "n1")
+    cluster.weft("operate", "cordon", "n2[2]")
+    assert cluster.node("n1")["closed"] == ["Drained"]
+    first, second = cluster.submit("--", "sleep", "60"), cluster.submit("--", "sleep", "60")
+    assert cluster.until_status(first, "running")["place"] == "n2[3]"
+    assert {each["code"] for each in cluster.json("why", second)["reasons"]} >= {"Resources", "Drained"}
+    cluster.weft("operate", "undrain", "n1", "n2")
+    assert cluster.until_status(second, "running")
+    cluster.weft("cancel", first, second)
+    facts = cluster.facts()
+    asked = [(fact.verb, dict(fact.options)["gpus"]) for fact in facts if isinstance(fact, Operated)]
+    assert asked[-3:] == [("drain", "n1"), ("cordon", "n2[2]"), ("undrain", "n1 n2")]
+    assert [type(fact) for fact in facts if isinstance(fact, Closed | Opened) and fact.why == "Drained"] == [
+        Closed, Opened,
+    ]  # fmt: skip
+
+
+def test_pause_policy_interval_pass_and_set(cluster: LiveCluster) -> None:
+    cluster.weft("operate", "pause")
+    low, high = cluster.submit("--gpus", "4", "--", "true"), cluster.submit("--gpus", "4", "--", "true")
+    assert cluster.json("operate", "policy", "priority")["policy"] == "priority"
+    cluster.weft("operate", "set", high, "priority=10")
+    assert [job["id"] for job in cluster.json("queue")["jobs"]] == [high, low]
+    assert cluster.json("operate", "interval", "3600")["interval_s"] == 3600
+    cluster.weft("operate", "resume")
+    assert cluster.until_status(high, "done")
+    assert cluster.job(low)["status"] == "waiting"
+    assert cluster.json("operate", "pass")["started"] == [low]
+    assert cluster.until_status(low, "done")
+    cluster.weft("operate", "interval", "0")
+    dump = cluster.json("operate", "dump", "all")
+    assert {job["id"] for job in dump["jobs"]} >= {low, high}
+    assert (dump["policy"], dump["settings"]["interval_s"]) == ("priority", 0)
+    refused = cluster.weft("operate", "policy", "muri-l", check=False)
+    assert (refused.returncode, "weaves" in refused.stderr, "srtf" in refused.stderr) == (2, True, True)
+    cluster.weft("operate", "policy", "balanced")
+    assert any(isinstance(fact, Paused) for fact in cluster.facts())
+
+
+def test_what_watches_it_can_read(cluster: LiveCluster) -> None:
+    assert [cluster.page(path)[0] for path in ("/healthz", "/readyz", "/metrics", "/other")] == [200, 200, 200, 404]
+    assert cluster.metric('weft_agents{state="connected"}') == 2
+    assert cluster.metric('weft_gpus{node="n2"}') == 2
+    assert cluster.metric("weft_decision_seconds_count") > 0
+    assert cluster.metric('weft_rpc_total{method="Scheduler/Submit"}') > 0
+
+
+def test_a_second_server_is_refused_with_one_clear_error(cluster: LiveCluster) -> None:
+    again = cluster.weft("server", "--port", str(cluster.port), check=False)
+    assert (again.returncode, again.stdout, again.stderr.count("error:")) == (6, "", 1)
+    weaver = cluster.weft("server", "--policy", "muri-s", "--port", "1", check=False)
+    assert (weaver.returncode, "balanced" in weaver.stderr) == (2, True)
+
+
+def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: LiveCluster) -> None:
+    job = cluster.submit("--node", "n1", "--", "sh", "-c", "echo before; sleep 4; echo after; sleep 2; exit 7")
+    cluster.until_status(job, "running")
+    assert cluster.end("server") == 0
+    cluster.serve()
+    ended = cluster.until_status(job, "done", "failed")
+    assert (ended["exit_code"], ended["run"]) == (7, 1)
+    assert cluster.weft("logs", job).stdout == "before\nafter\n"
+    cluster.end("n1")
+    until(lambda: cluster.node("n1")["state"] == "silent")
+    left = cluster.weft("logs", job)
+    assert left.stdout.endswith("after\n")
+    assert "not there" in left.stderr
+    waiting = cluster.submit("--node", "n1", "--", "true")
+    assert "ReqNodeNotAvail" in {each["code"] for each in cluster.json("why", waiting)["reasons"]}
+    cluster.join("n1", "0,1", "A")
+    assert cluster.until_status(waiting, "done")
+
+
+def test_shutdown_stops_the_jobs_if_it_is_to(cluster: LiveCluster) -> None:
+    job = cluster.submit("--", "sleep", "600")
+    cluster.until_status(job, "running")
+    cluster.weft("operate", "shutdown", "--jobs", "stop")
+    assert cluster.processes.pop("server").wait(60) == 0
+    cluster.serve()
+    assert cluster.until_status(job, "cancelled")
+    assert cluster.end("server", signal.SIGINT) == 0

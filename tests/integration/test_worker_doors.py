@@ -1,0 +1,104 @@
+"""A worker with a token of its own: one node, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gate import Gate, gate
+from live import PATIENCE_S, until
+
+
+@pytest.fixture(scope="module")
+def door() -> Iterator[Gate]:
+    with gate() as made:
+        yield made
+
+
+def joined(gate: Gate, node: str) -> dict[str, str]:
+    """The environment of another user, who has joined as the worker of this node."""
+    env = gate.visitor(node)
+    said = gate.weft("auth", "join", str(gate.where), gate.invited("worker"), "--node", node, env=env)
+    assert said.stdout == f"joined {gate.where} as worker\n", said.stderr
+    return env
+
+
+def command(gate: Gate, node: str) -> list[str]:
+    gpus = ("--gpus", "0", "--models", "RTX3090", "--memories", "24576")
+    return [sys.executable, "-m", "weft", "worker", "--scheduler", str(gate.where), "--id", node, *gpus]
+
+
+@contextmanager
+def working(gate: Gate, node: str, env: dict[str, str], *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    before = connected(gate)
+    process = subprocess.Popen([*command(gate, node), *words], env=env, cwd=gate.root)
+    try:
+        until(lambda: connected(gate) > before)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    until(lambda: connected(gate) == before)
+
+
+def connected(gate: Gate) -> int:
+    """How many workers are."""
+    found = json.loads(gate.weft("doctor", "--json", "--scheduler", str(gate.where)).stdout)
+    return int(found["nodes"]["connected"])
+
+
+def test_it_may_be_its_own_node_and_no_other(door: Gate) -> None:
+    env = joined(door, "n7")
+    done = subprocess.run(
+        command(door, "n8"), env=env, cwd=door.root, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode != 0
+    assert "this token is for the node 'n7'" in done.stderr
+    with working(door, "n7", env):
+        found = json.loads(door.weft("nodes", "--json", "--scheduler", str(door.where)).stdout)["nodes"]
+    assert [node["node"] for node in found] == ["n7"]
+
+
+def test_it_opens_nothing_for_commands(door: Gate) -> None:
+    env = joined(door, "n6")
+    said = door.weft("queue", "--scheduler", str(door.where), env=env)
+    assert said.returncode == 5  # a worker's token is not taken for a user's
+    assert "weft auth join" in said.stderr
+    folder = Path(env["HOME"], ".config", "weft", "credentials", f"localhost_{door.where.port}")
+    (folder / "worker-token").rename(folder / "token")
+    said = door.weft("queue", "--scheduler", str(door.where), env=env)
+    assert said.returncode == 5
+    assert "role worker" in said.stderr
+
+
+def test_jobs_go_to_the_node_and_the_labels_they_ask_for(door: Gate) -> None:
+    at = ("--scheduler", str(door.where))
+    with working(door, "n5", joined(door, "n5"), "--labels", "rack=3"), working(door, "n4", joined(door, "n4")):
+        for flags, node in ((("--node", "n4"), "n4"), (("--label", "rack=3"), "n5"), (("--node", "n5"), "n5")):
+            job = door.weft("submit", "-q", *at, *flags, "--", "sh", "-c", "echo $WEFT_NODELIST").stdout.strip()
+            assert door.weft("wait", "-q", job, *at).returncode == 0
+            assert door.weft("logs", job, *at).stdout == f"{node}\n"
+        job = door.weft("submit", "-q", *at, "--label", "rack=9", "--", "true").stdout.strip()
+        found = json.loads(door.weft("show", "--json", job, *at).stdout)["jobs"][0]
+        assert found["status"] == "waiting"
+        assert door.weft("cancel", "-y", job, *at).returncode == 0
+
+
+def test_revoked_it_is_shown_out_and_stays_out(door: Gate) -> None:
+    with working(door, "n3", joined(door, "n3")) as process:
+        port = ("--port", str(door.where.port))
+        tokens = json.loads(door.weft("auth", "list", "--json", *port).stdout)["tokens"]
+        (key,) = [each["id"] for each in tokens if each["node"] == "n3"]
+        assert door.weft("auth", "revoke", key, *port).returncode == 0
+        until(lambda: connected(door) == 0)
+        assert process.wait(PATIENCE_S) == 5  # it has no runs to look after
