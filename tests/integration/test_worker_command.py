@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from engines import until
@@ -68,6 +69,11 @@ def refused(root: Path, *words: str) -> tuple[int, str]:
         (("--gpus", "0", "--addr", "a b"), 2, "--addr"),
         (("--gpus", "0", "--addr", "a:70000"), 2, "--addr"),
         (("--gpus", "0", "--labels", "rack"), 2, "--labels"),
+        (("--gpus", "0", "--mem", "lots"), 2, "--mem"),
+        (("--gpus", "0", "--cpus", "-1"), 2, "--cpus"),
+        (("--stop", "1:2", "--id", "n1"), 2, "--stop"),
+        (("--stop", "--id", "n1"), 3, "no worker called n1 runs here"),
+        (("--stop", "--background"), 2, "not allowed with"),
         (("--gpus", "0", "--scheduler", "no port:here"), 2, "address of a scheduler"),
         (("--gpus", "0", "--scheduler", "192.0.2.1:50051"), 5, "weft auth join"),
     ],
@@ -119,5 +125,52 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
                     process.send_signal(number)
                     out, err = await asyncio.to_thread(process.communicate, timeout=30)
                     assert (out, err) == ("", "")  # nobody looks on
+
+    asyncio.run(scene())
+
+
+def called(root: Path, found: Head, *words: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "weft", "worker", "--scheduler", f"127.0.0.1:{found.port}", *words]
+    done = subprocess.run(command, env=env(root), capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_in_the_background_it_returns_when_it_has_joined_and_that_very_one_is_ended(tmp_path: Path) -> None:
+    declared = ("--id", "n1", "--gpus", "0,1", "--cpus", "0", "--mem", "64G", "--switch", "rack3", "--pretend")
+    elsewhere = ("--folder", str(tmp_path / "there"))
+
+    async def scene() -> None:
+        async with head(tmp_path) as site:
+            admit(tmp_path, site.head)
+            code, out, err = await asyncio.to_thread(
+                called, tmp_path, site.head, *declared, *elsewhere, "--background", "--json"
+            )
+            assert (code, err) == (0, "")
+            node = site.head.hellos()[0].node
+            assert (node.cpus, node.ram_mb, node.switch, len(node.gpus)) == (0, 65536, "rack3", 2)
+            said = json.loads(out)
+            assert said["folder"] == str(tmp_path / "there")
+            boot, pid, start = said["process"].split(":")
+            assert os.getsid(int(pid)) == int(pid), "it has a session of its own"
+            stop = ("--id", "n1", *elsewhere, "--json", "--stop")
+            other = f"{boot}:{pid}:{int(start) + 1}"
+            for which, ended in ((other, False), (said["process"], True), (said["process"], False)):
+                code, out, err = await asyncio.to_thread(called, tmp_path, site.head, *stop, which)
+                assert (code, json.loads(out)["ended"]) == (0, ended), err
+            await until(lambda: not Path(f"/proc/{pid}").exists())
+
+    asyncio.run(scene())
+
+
+def test_in_the_background_too_it_says_why_it_was_not_taken(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with head(tmp_path) as site:
+            admit(tmp_path, site.head)
+            site.head.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "an older Weft\n  bring it up to date")
+            code, out, err = await asyncio.to_thread(
+                called, tmp_path, site.head, "--id", "n1", "--gpus", "none", "--background"
+            )
+            assert (code, out) == (6, "")
+            assert "an older Weft" in err
 
     asyncio.run(scene())

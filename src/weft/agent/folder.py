@@ -66,6 +66,21 @@ class Folder:
         os.truncate(handle, os.pwrite(handle, str(os.getpid()).encode(), 0))
         return handle
 
+    def holder(self) -> int | None:
+        """The pid of the agent that has this folder now. While it has the lock, nobody else gets that pid."""
+        try:
+            handle = os.open(self.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(handle, 20, 0).decode(errors="replace").strip()
+            return int(text) if text.isdecimal() else None
+        finally:
+            os.close(handle)
+        return None
+
     # ---- who it is
 
     def home(self) -> str:
@@ -133,15 +148,15 @@ class Folder:
                 shutil.rmtree(self.jobs / job, ignore_errors=True)
 
 
-def folder_of(node: NodeId, env: Mapping[str, str] = os.environ) -> Folder:
-    """Of the worker of this name, of this user."""
+def folder_of(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> Folder:
+    """Of the worker of this name, of this user; `at`: where it is to be, if not among those of other workers."""
     if not _NAME.fullmatch(node):
         raise InputError(
             f"{node[:80]!r} cannot be the name of a worker",
             hint="up to 63 letters, digits and . _ -, beginning with a letter or digit",
         )
     here = places(env)
-    state = here.state / "workers" / node
+    state = at.absolute() if at is not None else here.state / "workers" / node
     return Folder(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
 
 

@@ -34,6 +34,6 @@ def spec_of(machine: Machine, address: str, port: int, labels: tuple[tuple[str, 
         for gpu, device in zip(node.gpus, machine.devices, strict=True)
     ]
     return NodeSpec(
-        id=node.id, gpus=gpus, cpus=node.cpus, ram_mb=node.ram_mb, address=address, port=port,
+        id=node.id, gpus=gpus, cpus=node.cpus, ram_mb=node.ram_mb, switch=node.switch, address=address, port=port,
         labels=[Variable(name=name, value=value) for name, value in labels],
     )  # fmt: skip

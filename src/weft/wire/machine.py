@@ -15,9 +15,15 @@ from weft.wire.values import megabytes, whole
 MOST_INDEX: Final = 4095
 
 
-def this_machine(gpus: str, models: str, memories: str, *, name: str = "") -> tuple[Machine, Nvml | NoDriver]:
-    """With the GPUs that were declared, or else those that the driver knows; `name`: of the node, else the host's."""
-    nvml = open_nvml(os.environ)
+NO_GPUS: Final = "none"
+
+
+def this_machine(
+    gpus: str, models: str, memories: str, *, name: str = "", pretend: bool = False
+) -> tuple[Machine, Nvml | NoDriver]:
+    """With the GPUs that were declared, or else those that the driver knows; `name`: of the node, else the host's.
+    With `pretend`, what was declared need not be there."""
+    nvml = NoDriver("not asked: the GPUs are only declared") if pretend else open_nvml(os.environ)
     return discover(name or host_name(), nvml, declared(gpus, models, memories)), nvml
 
 
@@ -26,11 +32,13 @@ def host_name() -> str:
 
 
 def declared(gpus: str, models: str, memories: str) -> Declared | None:
-    """Three lists such as 0,1, each checked; None: the driver is asked."""
+    """Three lists such as 0,1, each checked; `none`: no GPUs; None: the driver is asked."""
     if not gpus:
         if models or memories:
             raise InputError("models or memories without GPUs", hint="add --gpus 0,1: one index for each")
         return None
+    if gpus == NO_GPUS:
+        return Declared(())
     return Declared(
         tuple(whole(text, 0, MOST_INDEX) for text in gpus.split(",")),
         tuple(text.strip() for text in models.split(",")) if models else (),

@@ -1,7 +1,7 @@
 """Puts this machine's GPUs at the disposal of a cluster's scheduler, and runs what that decides.
 
-It stays in the foreground. Ctrl-C ends it and leaves its jobs alone: the next worker of the same name finds them, if it
-comes before their lease ends."""
+It stays in the foreground, but with --background. Ctrl-C ends it and leaves its jobs alone: the next worker of the same
+name finds them, if it comes before their lease ends."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ import asyncio
 import os
 import re
 import signal
-import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError
-from weft.ui import render
-from weft.ui.text import plural, visible
+from weft.ui import flags, render
+from weft.ui.worker_lines import Lines
 
 if TYPE_CHECKING:
     from weft.agent.folder import Folder
     from weft.agent.stream import Dial
     from weft.agent.worker import Note, Worker
     from weft.local.gpus import Machine
+    from weft.local.nvml import NoDriver, Nvml
     from weft.wire.addresses import Address
 
 EXAMPLE: Final = """examples:
   weft worker
   weft worker --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
-  weft worker --scheduler gpu-head:50051 --id gpu07 --addr 10.0.0.7:0 --labels rack=3,room=east"""
+  weft worker --scheduler gpu-head:50051 --id gpu07 --addr 10.0.0.7:0 --labels rack=3,room=east
+  weft worker --id gpu07 --background
+  weft worker --id gpu07 --stop"""
 LOG_BYTES: Final = 1 << 20
 MOST_LABELS: Final = 100
 _ADDR: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::(?P<port>[0-9]{1,5}))?")
@@ -40,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="whom to work for (as set, or localhost:50051)",
     )
-    add("--gpus", metavar="0,1", default="", help="declare GPUs by index (those that the driver knows)")
+    add("--gpus", metavar="0,1", default="", help="declare GPUs by index; none (those that the driver knows)")
     add("--models", metavar="A,B", default="", help="their models, one for each")
     add("--memories", metavar="MB,MB", default="", help="their memory, one for each")
     add("--addr", metavar="HOST:PORT", help="how other nodes reach it, and from which port on gangs meet; 0: any "
@@ -50,41 +55,91 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--labels", metavar="K=V", action="append", default=[], help="what jobs may ask for; K=V,K=V or again and again"
     )
     add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs on which others have processes")
-    render.add_arguments(parser, json=False)
+    add("--cpus", metavar="N", type=flags.number, help="CPUs for jobs; 0: not counted (those that there are)")
+    add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (what there is)")
+    add("--switch", metavar="NAME", default="", help="what it hangs on: gangs stay on one switch where they can")
+    add("--pretend", action="store_true", help="declared GPUs need not be there: the driver is not asked")
+    add("--folder", metavar="DIR", help="where it keeps its things (workers/NAME in the state directory)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--background", action="store_true", help="return once it has joined; it goes on")
+    how.add_argument(
+        "--stop", metavar="PROCESS", nargs="?", const="",
+        help="end the worker of this name; with what --background printed, only that very one",
+    )  # fmt: skip
+    render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.stop is not None:
+        return _stop(args)
+    if not args.background:
+        return _work(args)
+    from weft.ui import background
+
+    return background.begin(args, lambda told: _work(args, told))
+
+
+def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
     from weft.agent.folder import folder_of
     from weft.agent.node import settled, spec_of
     from weft.agent.worker import worker_on
     from weft.wire import config
     from weft.wire.addresses import Address
-    from weft.wire.machine import host_name, this_machine
 
     scheduler = config.scheduler(args.scheduler) or Address("localhost")
     host, port = _reached_at(args.addr, scheduler)
     labels = _labels(args.labels)
-    machine, nvml = this_machine(args.gpus, args.models, args.memories, name=args.id or host_name())
+    machine, nvml = _machine(args)
     os.umask(0o077)
-    folder = folder_of(machine.node.id)
+    folder = folder_of(machine.node.id, Path(args.folder) if args.folder else None)
     folder.make()
     folder.lock()
     _log_to(folder)
     machine = settled(machine, folder)
-    show = _Lines(args.color, machine, scheduler, folder)
+    show = Lines(args.color, machine, scheduler, folder, hidden=told is not None)
     show.begin()
+
+    def note(heard: Note) -> None:
+        show.note(heard)
+        if told is not None:
+            told(folder, heard)
 
     async def work() -> int:
         worker = worker_on(
             machine, nvml, spec_of(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
-            note=show.note,
+            note=note,
         )  # fmt: skip
         return await _serve(worker, show)
 
     return asyncio.run(work())
 
 
-async def _serve(worker: Worker, show: _Lines) -> int:
+def _stop(args: argparse.Namespace) -> int:
+    from weft.agent.folder import folder_of
+    from weft.ui import background
+    from weft.wire.machine import host_name
+
+    name = args.id or host_name()
+    folder = folder_of(name, Path(args.folder) if args.folder else None)
+    return background.end(name, folder, args.stop, as_json=args.json)
+
+
+def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
+    from weft.wire.machine import host_name, this_machine
+    from weft.wire.values import megabytes
+
+    name = args.id or host_name()
+    machine, nvml = this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
+    node = machine.node
+    cpus = node.cpus if args.cpus is None else args.cpus
+    try:
+        ram_mb = node.ram_mb if args.mem is None else megabytes(args.mem)
+    except InputError as error:
+        raise InputError(f"--mem: {error.what}", hint=error.hint) from None
+    return replace(machine, node=replace(node, cpus=cpus, ram_mb=ram_mb, switch=args.switch)), nvml
+
+
+async def _serve(worker: Worker, show: Lines) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
@@ -141,52 +196,3 @@ def _log_to(folder: Folder) -> None:
     logging.basicConfig(
         level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-
-
-class _Lines:
-    """A few lines for whoever looks on; nothing into a pipe. The log has them all."""
-
-    def __init__(self, color: str, machine: Machine, scheduler: Address, folder: Folder) -> None:
-        self._machine, self._scheduler, self._folder = machine, scheduler, folder
-        self._shown, self._colour = render.is_rich(color), render.use_colour(color)
-        self._last = ""
-        self._was_connected = False
-
-    def begin(self) -> None:
-        node = self._machine.node
-        kinds: dict[tuple[str, int], int] = {}
-        for gpu in node.gpus:
-            kinds[gpu.model, gpu.memory_mb] = kinds.get((gpu.model, gpu.memory_mb), 0) + 1
-        gpus = ", ".join(f"{count} x {model or 'GPU'} {mb / 1024:.0f} GB" for (model, mb), count in kinds.items())
-        self._say("1", node.id, f"{gpus or 'no GPUs'}, {plural(node.cpus, 'CPU')}, {node.ram_mb / 1024:.0f} GB RAM")
-        if self._machine.note and self._machine.source != "declared":
-            self._say("33", "note", self._machine.note)
-        self._say("2", "files", str(self._folder.state))
-
-    def note(self, note: Note) -> None:
-        if note.what == "connected":
-            runs = f", {plural(note.runs, 'run')} found again" if note.runs else ""
-            self._say("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
-            self._was_connected, self._last = True, ""
-        elif note.words != self._last:  # the same again and again is said once
-            self._last = note.words
-            words = note.words.partition("\n")[0]
-            self._say("31" if note.what == "refused" else "33", "refused" if note.what == "refused" else "cut off",
-                      f"{words}; trying again")  # fmt: skip
-
-    def end(self, runs: int) -> None:
-        left = (
-            f"{plural(runs, 'run')} left alone: weft worker --id {self._machine.node.id} finds them again"
-            if runs
-            else ""
-        )
-        self._say("2", "ended", left or "nothing was running")
-
-    def _say(self, code: str, label: str, text: str) -> None:
-        import logging
-
-        logging.getLogger("weft.worker").info("%s: %s", label, text)
-        if self._shown:
-            start, stop = (f"\x1b[{code}m", "\x1b[0m") if self._colour else ("", "")
-            sys.stdout.write(f"{start}{visible(label):>9}{stop}  {visible(text)}\n")
-            sys.stdout.flush()
