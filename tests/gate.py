@@ -18,7 +18,8 @@ from live import PATIENCE_S, until
 from weft.server.callers import Role
 from weft.server.tokens import Tokens
 from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, answers, server_folder
+from weft.wire.credentials import Credentials, answers
+from weft.wire.places import server_folder
 
 
 @dataclass

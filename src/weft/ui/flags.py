@@ -72,7 +72,8 @@ def add_scheduler(parser: argparse.ArgumentParser) -> None:
     """Of commands that talk to one."""
     parser.add_argument(
         "--scheduler", metavar="HOST:PORT",
-        help="of a cluster; local: this machine's own (WEFT_SCHEDULER, then scheduler: in the config file, then local)",
+        help="of a cluster; local: this machine's own (WEFT_SCHEDULER, or scheduler: in the config file, or a weft "
+        "server of yours at localhost:50051, or local)",
     )  # fmt: skip
 
 

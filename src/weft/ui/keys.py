@@ -50,7 +50,7 @@ def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, An
 
 def own_folder(where: Address) -> Path | None:
     """Of a scheduler that this user runs on this machine."""
-    from weft.wire.credentials import server_folder
+    from weft.wire.places import server_folder
 
     folder = server_folder(where.port)
     return folder if where.is_loopback and folder.is_dir() else None

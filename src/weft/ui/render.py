@@ -55,6 +55,11 @@ def is_terminal() -> bool:
     return _is_terminal(sys.stdout)
 
 
+def is_heard() -> bool:
+    """Whether a person reads what is said."""
+    return _is_terminal(sys.stderr)
+
+
 def can_ask() -> bool:
     """Whether a person is there to answer."""
     return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)

@@ -1,4 +1,5 @@
-"""How commands come to a scheduler: to that of a cluster, if --scheduler, a variable or the config file names one.
+"""How commands come to a scheduler: to that of a cluster, if --scheduler, a variable or the config file names one, or
+if this user runs one here at the usual port and no other.
 
 Otherwise to this user's own. `begin` starts it if it is not there: to submit, to pause. `reach` does so where there are
 jobs to speak of. `look` never does, unless the last one died and left jobs behind that nobody takes care of.
@@ -9,16 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import Unreachable
+from weft.ui import render
 from weft.wire import config
+from weft.wire.addresses import address
 from weft.wire.places import Places, places
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.addresses import Address
 
 END_S: Final = 60.0
 """How long a scheduler may take to end."""
 STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
+_has_said = False
 
 
 def load() -> None:
@@ -40,14 +45,14 @@ def begin(scheduler: str | None) -> Client:
     load()
     from weft.client import Client
 
-    return Client(config.scheduler(scheduler))
+    return Client(_where(scheduler))
 
 
 def reach(scheduler: str | None) -> Client:
     load()
     from weft.client import Client
 
-    if where := config.scheduler(scheduler):
+    if where := _where(scheduler):
         return Client(where)
     here = places()
     return Client(here, start=here.database.exists())
@@ -55,7 +60,7 @@ def reach(scheduler: str | None) -> Client:
 
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
-    if where := config.scheduler(scheduler):
+    if where := _where(scheduler):
         load()
         from weft.client import Client
 
@@ -73,6 +78,16 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
         if start or here.answers():
             raise
         return None  # it ended just now
+
+
+def _where(scheduler: str | None) -> Address | None:
+    """The scheduler that is meant; one that nobody has named is named to the person, once."""
+    global _has_said
+    found = config.setting("scheduler", scheduler)
+    if found.origin == config.NEARBY and not _has_said and render.is_heard():
+        _has_said = True
+        render.say(f"with {config.NEARBY} at {found.value}; --scheduler local is the one of this machine alone")
+    return None if found.value == LOCAL else address(found.value, found.origin)
 
 
 def absence(scheduler: str | None) -> str:

@@ -1,4 +1,7 @@
-"""What a user has set for all commands, and where from: a flag, a variable, or the config file, in that order."""
+"""What a user has set for all commands, and where from: a flag, a variable, or the config file, in that order.
+
+Where none of them names a scheduler, it is the one that this user runs at the usual port, or else the user's own.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,20 @@ from typing import Final, NamedTuple
 
 from weft.errors import InputError
 from weft.wire.addresses import Address, address
+from weft.wire.nearby import own_server
 from weft.wire.places import home
 
 LOCAL: Final = "local"
 """This user's own scheduler, on this machine."""
+NEARBY: Final = "your weft server"
+"""What says so where it is found running."""
 MOST_BYTES: Final = 1 << 20
 
 
 class Setting(NamedTuple):
     value: str
     origin: str
-    """As a person finds it: --scheduler, WEFT_SCHEDULER, FILE:LINE, or default."""
+    """As a person finds it: --scheduler, WEFT_SCHEDULER, FILE:LINE, your weft server, or default."""
 
 
 def config_file(env: Mapping[str, str] = os.environ) -> Path:
@@ -34,13 +40,13 @@ def setting(key: str, flag: str | None = None, env: Mapping[str, str] = os.envir
         return Setting(flag, f"--{key}")
     if found := env.get(f"WEFT_{key.upper()}"):
         return Setting(found, f"WEFT_{key.upper()}")
-    return _in_file(env).get(key) or Setting(KEYS[key].default, "default")
+    return _in_file(env).get(key) or KEYS[key].usual(env)
 
 
 def scheduler(flag: str | None = None, env: Mapping[str, str] = os.environ) -> Address | None:
     """Where the scheduler is; None: this user's own."""
     value, origin = setting("scheduler", flag, env)
-    return None if value == LOCAL else address(value, "" if origin == "default" else origin)
+    return None if value == LOCAL else address(value, origin)
 
 
 def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
@@ -68,8 +74,14 @@ def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
 
 
 class Key(NamedTuple):
-    default: str
+    usual: Callable[[Mapping[str, str]], Setting]
+    """Where nobody has said anything."""
     check: Callable[[Setting], object]
+
+
+def _usual_scheduler(env: Mapping[str, str]) -> Setting:
+    where = own_server(env)
+    return Setting(str(where), NEARBY) if where is not None else Setting(LOCAL, "default")
 
 
 def _check_scheduler(given: Setting) -> None:
@@ -77,4 +89,4 @@ def _check_scheduler(given: Setting) -> None:
         address(given.value, given.origin)
 
 
-KEYS: Final = {"scheduler": Key(LOCAL, _check_scheduler)}
+KEYS: Final = {"scheduler": Key(_usual_scheduler, _check_scheduler)}

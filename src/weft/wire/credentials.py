@@ -18,7 +18,7 @@ import grpc
 
 from weft.errors import NotPermitted, Unreachable
 from weft.wire.addresses import Address, numeric
-from weft.wire.places import home, make_private
+from weft.wire.places import home, make_private, server_folder
 from weft.wire.private import read_private, write_private
 from weft.wire.protocol import PROTOCOL
 from weft.wire.service import CHANNEL
@@ -54,12 +54,6 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 # ---- where they are
-
-
-def server_folder(port: int, env: Mapping[str, str] = os.environ) -> Path:
-    """Where the scheduler that this user runs at a port keeps its things."""
-    state = env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state")
-    return Path(state, "weft", "servers", str(port)).absolute()
 
 
 def joined_folder(where: Address, env: Mapping[str, str] = os.environ) -> Path:

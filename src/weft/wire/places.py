@@ -110,6 +110,12 @@ def places(env: Mapping[str, str] = os.environ) -> Places:
     return Places(state, runtime)
 
 
+def server_folder(port: int, env: Mapping[str, str] = os.environ) -> Path:
+    """Where the scheduler of a cluster that this user runs at a port keeps its things."""
+    state = env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state")
+    return Path(state, "weft", "servers", str(port)).absolute()
+
+
 def home(env: Mapping[str, str]) -> str:
     home = env.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from weft.errors import InputError, NotPermitted, Unreachable, WeftError
+from weft.wire import nearby
 from weft.wire.addresses import Address
 from weft.wire.config import Setting, scheduler, setting
-from weft.wire.credentials import Credentials, find, joined_folder, keep, server_folder
+from weft.wire.credentials import Credentials, find, joined_folder, keep
+from weft.wire.places import places, server_folder
 from weft.wire.private import write_private
 
 
@@ -34,6 +38,32 @@ def test_flag_before_variable_before_file_before_ones_own(env: dict[str, str]) -
     assert scheduler(None, env) == Address("b", 2)
     assert scheduler("c:3", env) == Address("c", 3)
     assert scheduler("local", env) is None
+
+
+def test_where_nothing_is_said_it_is_the_server_that_this_user_runs(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        port = line.getsockname()[1]
+        monkeypatch.setattr(nearby, "PORT", port)
+        server_folder(port, env).mkdir(parents=True)
+        assert nearby.listeners(port) == set(), "bound, but nobody listens yet"
+        line.listen()
+        assert nearby.listeners(port) == {os.getuid()}
+        assert scheduler(None, env) is None, "it has left no token: it is somebody else's"
+        (server_folder(port, env) / "token").write_text("weft.a.b")
+        assert setting("scheduler", None, env) == Setting(f"localhost:{port}", "your weft server")
+        assert scheduler(None, env) == Address("localhost", port)
+        assert scheduler("local", env) is None
+        assert scheduler(None, {**env, "WEFT_SCHEDULER": "a:1"}) == Address("a", 1)
+        here = places(env)
+        here.make()
+        here.lock.write_text(str(os.getpid()))
+        assert scheduler(None, env) is None, "one's own scheduler runs, or died and left jobs"
+        here.lock.write_text("")
+        assert scheduler(None, env) == Address("localhost", port)
+    assert scheduler(None, env) is None, "it has ended"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n"])

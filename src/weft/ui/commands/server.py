@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.server import serving
     from weft.server.settings import changed
-    from weft.wire.credentials import server_folder
+    from weft.wire.places import server_folder
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
         raise InputError("there is no port over 65535", hint="such as 50051")

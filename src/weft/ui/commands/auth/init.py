@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.server.authority import init
-    from weft.wire.credentials import server_folder
+    from weft.wire.places import server_folder
 
     port = args.port or PORT
     material, names = init(server_folder(port), args.host)
