@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from gate import free_port
 from live import is_alive, until
-from live_cluster import free_port
 
 SPEC = """
 nodes:
