@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from clusterlive import LiveCluster, live_cluster
+from live_cluster import Cluster
+from live_cluster import cluster as new_cluster
 from weft.wire import messages as m
 from weft.wire.addresses import Address
 from weft.wire.credentials import channel, find
@@ -16,27 +17,28 @@ from weft.wire.service import call
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LiveCluster]:
-    with live_cluster("--max-gpus-per-user", "1", "--max-queued-per-user", "3", "--log-format", "json") as made:
-        made.join("n1", "0,1")
+def cluster() -> Iterator[Cluster]:
+    options = ("--max-gpus-per-user", "1", "--max-queued-per-user", "3", "--log-format", "json")
+    with new_cluster(options=options) as made:
+        made.join("n1", "0,1", "A")
         yield made
 
 
-def test_a_user_holds_no_more_gpus_and_queues_no_more_jobs_than_allowed(cluster: LiveCluster) -> None:
-    first, second = (cluster.submit("--", "sleep", "60") for _ in range(2))
+def test_a_user_holds_no_more_gpus_and_queues_no_more_jobs_than_allowed(cluster: Cluster) -> None:
+    first, second = (cluster.submit("sleep", "60") for _ in range(2))
     cluster.until_status(first, "running")
     assert cluster.json("why", second)["reasons"][0]["code"] == "Quota"
-    large = cluster.weft("submit", "--gpus", "2", "--", "true", check=False)
+    large = cluster.call("submit", "--gpus", "2", "--", "true")
     assert (large.returncode, "quota" in large.stderr) == (6, True)
-    cluster.submit("--gpus", "0", "--", "sleep", "60")
-    fourth = cluster.weft("submit", "--", "true", check=False)
+    cluster.submit("sleep", "60", flags=("--gpus", "0"))
+    fourth = cluster.call("submit", "--", "true")
     assert (fourth.returncode, "quota" in fourth.stderr) == (6, True)
     cluster.weft("cancel", first)
     assert cluster.until_status(second, "running")
     assert '"message": "serving at' in (cluster.folder / "server.log").read_text()
 
 
-def test_blobs_are_kept_once_checked_and_given_back(cluster: LiveCluster) -> None:
+def test_blobs_are_kept_once_checked_and_given_back(cluster: Cluster) -> None:
     where = Address("localhost", cluster.port)
     credentials = find(where, env=cluster.env)
     said = credentials.metadata()
