@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
+import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from live import is_alive, until
 from live_cluster import free_port
+from persons import Person, person_at
 
 SPEC = """
 nodes:
@@ -27,53 +21,10 @@ nodes:
 FOR_EVER = "trap '' TERM; while :; do sleep 0.1; done"
 
 
-@dataclass
-class Person:
-    """Somebody with an empty home, and what they type."""
-
-    root: Path
-    env: dict[str, str]
-
-    def weft(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "weft", *words], env=self.env, cwd=self.root, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
-        assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self.weft(*words, "--json").stdout)
-
-    def processes(self) -> dict[str, int]:
-        """By name, as the record has them."""
-        (path,) = (self.root / "s" / "weft" / "clusters").glob("*.json")
-        return {each["name"]: each["who"][1] for each in json.loads(path.read_text())["processes"]}
-
-    def left(self) -> list[str]:
-        """Processes that know of this home."""
-        found = []
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                mine = f"XDG_STATE_HOME={self.root}/s".encode() in environ.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            found += [environ.parent.name] if mine else []
-        return found
-
-
 @pytest.fixture
 def person() -> Iterator[Person]:
-    root = Path(tempfile.mkdtemp(prefix="weft-u-"))
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
-    folders = {"XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "XDG_CONFIG_HOME": f"{root}/c"}
-    made = Person(root, {**keep, **folders, "HOME": str(root)})
-    try:
+    with person_at() as made:
         yield made
-    finally:
-        for record in (root / "s" / "weft" / "clusters").glob("*.json"):
-            made.weft("cluster", "down", "-y", "--port", record.stem.rpartition("_")[2], code=None)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def test_up_jobs_run_down_and_nothing_is_left(person: Person) -> None:
@@ -145,8 +96,6 @@ def test_what_cannot_be_is_said_and_nothing_stays(person: Person, words: tuple[s
 
 
 def test_a_port_that_is_taken_is_left_alone(person: Person) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as line:
         port = str(line.getsockname()[1])
         assert "something listens" in person.weft("cluster", "up", "--port", port, code=6).stderr
