@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from benchmarks import (
+    agents,
     commands,
     comparison,
     decisions,
@@ -37,6 +38,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "train": train.figures,
     "submit": submit.figures,
     "workspace": workspace.figures,
+    "agents": agents.figures,
 }
 
 

@@ -1,23 +1,40 @@
-"""`python -m clusters SEED` plays one world and tells all that happens; `FIRST-LAST` plays many and counts."""
+"""`python -m clusters SEED` plays one world and tells all that happens; `FIRST-LAST` plays many and counts those that
+fail; `FIRST-LAST mutants` counts how many notice each rule that is broken on purpose."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from time import process_time
 
+from clusters.mutants import MUTANTS, catching
 from clusters.world import play
 
-if __name__ == "__main__":
-    first, _, last = sys.argv[1].partition("-")
-    if not last:
-        play(int(first), print)
-        sys.exit()
+
+def count(seeds: Sequence[int]) -> None:
     began, bad = process_time(), []
-    for seed in range(int(first), int(last) + 1):
+    for seed in seeds:
         try:
             play(seed)
         except Exception as error:
             bad.append(seed)
-            print(seed, type(error).__name__, str(error)[:300])
-    count = int(last) - int(first) + 1
-    print(f"{len(bad)} of {count} worlds failed: {bad[:20]}; {1000 * (process_time() - began) / count:.1f} ms each")
+            print(seed, type(error).__name__, str(error)[:300], flush=True)
+    each_ms = 1000 * (process_time() - began) / len(seeds)
+    print(f"{len(bad)} of {len(seeds)} worlds failed: {bad[:20]}; {each_ms:.1f} ms of CPU each")
+
+
+def main(which: str, *rest: str) -> None:
+    first, _, last = which.partition("-")
+    if not last:
+        play(int(first), print)
+        return
+    seeds = range(int(first), int(last) + 1)
+    if not rest:
+        count(seeds)
+        return
+    for mutant in MUTANTS:
+        print(f"{mutant.__name__:26} {len(list(catching(mutant, seeds)))} of {len(seeds)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -44,6 +44,7 @@ class Head:
         self._life += 1
         self._waiting: list[tuple[Make, Callable[[], None]]] = []
         self._writes = False
+        self._stalled_until = 0.0
         self.conns = set()
         self.scheduler = self.fresh()
         self.scheduler.replay(self.disk)
@@ -66,6 +67,10 @@ class Head:
         self._life += 1
         self._network.head_died()
 
+    def stall(self, seconds: float) -> None:
+        self._time.note(f"the scheduler stands still for {seconds:.1f} s")
+        self._stalled_until = self._time.now + seconds
+
     def _alive(self, life: int, do: Callable[[], None]) -> Callable[[], None]:
         return lambda: do() if life == self._life and self.up else None
 
@@ -75,8 +80,13 @@ class Head:
 
     def _set_alarm(self, due: float | None) -> None:
         if due is not None:
-            wake = self._alive(self._life, lambda: self.ask(lambda now: ([Wake(now)], [])))
-            self._time.after(max(due - self.now, 0.0), wake)
+            self._time.after(max(due - self.now, 1e-6), self._alive(self._life, lambda: self._ring(due)))
+
+    def _ring(self, due: float) -> None:
+        if self.now < due:
+            self._set_alarm(due)
+        else:
+            self.ask(lambda now: ([Wake(now)], []))
 
     # ---- what arrives
 
@@ -98,6 +108,9 @@ class Head:
 
     def _turn(self) -> None:
         if self._writes or not self._waiting:
+            return
+        if self._time.now < self._stalled_until:
+            self._time.after(self._stalled_until - self._time.now, self._alive(self._life, self._turn))
             return
         batch, self._waiting = self._waiting, []
         now, events = self.now, list[Event]()

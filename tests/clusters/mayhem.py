@@ -22,12 +22,14 @@ class Mayhem:
     slowness_s: float
     """Most messages are fast; some take up to this long, and overtake each other."""
     late_orders: float
-    """How many orders to start take longer than a lease."""
+    """How many orders to start come much too late, some of them after a cut."""
     stale: float
     """How many messages of a closed connection still arrive."""
     cuts_s: float
     breaks_s: float
     head_crashes_s: float
+    head_stalls_s: float
+    """It stands still for a while, and then has all of it to do at once."""
     agent_crashes_s: float
     reboots_s: float
     shim_kills_s: float
@@ -45,6 +47,8 @@ class Mayhem:
     policy: str
     nodes: tuple[int, ...]
     """With so many GPUs each."""
+    sizes: tuple[int, ...]
+    """How many GPUs jobs have. Where they are small there is room: what is given up is at once started elsewhere."""
     jobs: int
 
 
@@ -64,6 +68,7 @@ def draw(chance: Random) -> Mayhem:
         cuts_s=often(15),
         breaks_s=often(15),
         head_crashes_s=often(40),
+        head_stalls_s=often(60),
         agent_crashes_s=often(30),
         reboots_s=often(70),
         shim_kills_s=often(50),
@@ -75,5 +80,6 @@ def draw(chance: Random) -> Mayhem:
         longest_s=chance.choice((10.0, 40.0, 120.0)),
         policy=chance.choice(("fifo", "srtf", "las", "tiresias", "priority")),
         nodes=chance.choice(((4, 4), (4, 4, 4), (8, 8), (2, 4, 8), (4, 4, 4, 4), (8, 8, 8))),
-        jobs=chance.randint(8, 24),
+        sizes=chance.choice(((0, 1, 1, 2, 3, 4, 6, 8, 16), (1, 1, 2), (1, 1, 2))),
+        jobs=chance.randint(8, 20),
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pytest
 
 from clusters.head import Head
 from clusters.machine import Machine
+from clusters.world import play
 from weft.agent.machine import Action, Agent
+from weft.errors import WeftError
 from weft.local import exits
 from weft.server import registration
 from weft.server.gangs import Gang
@@ -191,16 +193,12 @@ MUTANTS: Final[tuple[Break, ...]] = (
 )  # fmt: skip
 
 
-def caught(break_it: Break, seeds: Iterable[int]) -> list[int]:
+def catching(break_it: Break, seeds: Iterable[int]) -> Iterator[int]:
     """The seeds whose world notices."""
-    from clusters.world import play
-
-    found = []
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
             break_it(patch)
             try:
                 play(seed)
-            except Exception:
-                found.append(seed)
-    return found
+            except (AssertionError, WeftError):
+                yield seed

@@ -79,10 +79,37 @@ class Network:
             if (line.open_here or self._late()) and line.caller.name not in self.deaf:
                 line.caller.hear(conn, message)
 
-        if not self.calm and message.HasField("start") and self.time.chance.random() < self.mayhem.late_orders:
-            self.time.after(self.time.chance.uniform(1, 4 * LEASE_S), arrive)
+        delay_s = 0.0 if self.calm else self._spite(line, message)
+        if delay_s:
+            self.time.after(delay_s, arrive)
         else:
             self._carry(arrive)
+
+    def _spite(self, line: Line, message: SchedulerMessage) -> float:
+        """By how much an order, or an answer to a beat, is late, beside a cut that begins just then: what comes late
+        is worst where it is the last that was heard for long. 0: it is not."""
+        chance, kind = self.time.chance, message.WhichOneof("is")
+        if kind == "start" and chance.random() < self.mayhem.late_orders:
+            if chance.random() < 0.3:
+                self.cut(line.caller.name, (self.deaf, self.mute))
+            return chance.uniform(1, 4 * LEASE_S)
+        if kind == "beat" and chance.random() < self.mayhem.late_orders / 10:
+            self.cut(line.caller.name, (self.mute,))
+            return chance.uniform(4, 10)
+        return 0.0
+
+    def cut(self, name: str, ways: tuple[set[str], ...]) -> None:
+        """For a while, less or more than a lease."""
+        self.time.note(f"{name} is cut off: {len(ways)} way(s)")
+        for way in ways:
+            way.add(name)
+
+        def mend() -> None:
+            self.time.note(f"{name} is back")
+            for way in ways:
+                way.discard(name)
+
+        self.time.after(self.time.chance.uniform(1, 3 * LEASE_S), mend)
 
     def _late(self) -> bool:
         """Not even what comes over a connection that was given up is to do harm."""

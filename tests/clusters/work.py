@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from clusters.mayhem import Mayhem
 from weft.model import Job, JobId
 
 CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
@@ -29,11 +30,11 @@ class Work:
     jobs: dict[JobId, Job] = field(default_factory=dict)
     lasts_s: dict[JobId, float] = field(default_factory=dict)
 
-    def invent(self, chance: Random, nodes: tuple[int, ...], count: int, longest_s: float) -> None:
-        most = sum(nodes)
-        for at in range(1, count + 1):
-            gpus = min(chance.choice((0, 1, 1, 2, 3, 4, 6, 8, 16)), most)
-            lasts_s = chance.uniform(1, longest_s)
+    def invent(self, chance: Random, mayhem: Mayhem) -> None:
+        most = sum(mayhem.nodes)
+        for at in range(1, mayhem.jobs + 1):
+            gpus = min(chance.choice(mayhem.sizes), most)
+            lasts_s = chance.uniform(1, mayhem.longest_s)
             name = str(at)
             self.lasts_s[name] = lasts_s
             self.jobs[name] = Job(

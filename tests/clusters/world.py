@@ -40,7 +40,7 @@ class World:
             for name, node, gpus in names
         ]  # fmt: skip
         self.acked: set[JobId] = set()
-        self.work.invent(chance, mayhem.nodes, mayhem.jobs, mayhem.longest_s)
+        self.work.invent(chance, mayhem)
         for machine in self.machines:
             self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
         self._submit_all()
@@ -76,6 +76,7 @@ class World:
         self._often(m.breaks_s, self.network.break_one)
         self._often(m.cuts_s, self._cut)
         self._often(m.head_crashes_s, self._crash_head)
+        self._often(m.head_stalls_s, lambda: self.head.stall(chance.uniform(1, 3 * LEASE_S)))
         self._often(m.agent_crashes_s, lambda: self._restart(chance.choice(self.machines).crash_agent))
         self._often(m.reboots_s, lambda: self._restart(chance.choice(self.machines).reboot))
         self._often(m.shim_kills_s, lambda: chance.choice(self.machines).kill_a_shim())
@@ -93,19 +94,8 @@ class World:
         self.time.after(wait_s, again)
 
     def _cut(self) -> None:
-        chance = self.time.chance
-        name = chance.choice(self.machines).name
-        ways = chance.choice(((self.network.deaf,), (self.network.mute,), (self.network.deaf, self.network.mute)))
-        self.time.note(f"{name} is cut off: {len(ways)} way(s)")
-        for way in ways:
-            way.add(name)
-
-        def mend() -> None:
-            self.time.note(f"{name} is back")
-            for way in ways:
-                way.discard(name)
-
-        self.time.after(chance.uniform(1, 3 * LEASE_S), mend)
+        chance, deaf, mute = self.time.chance, self.network.deaf, self.network.mute
+        self.network.cut(chance.choice(self.machines).name, chance.choice(((deaf,), (mute,), (deaf, mute))))
 
     def _crash_head(self) -> None:
         if self.head.up:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -128,3 +129,25 @@ def test_a_worker_that_is_ended_leaves_its_jobs_alone(here: Cluster) -> None:
     here.work(node)
     assert here.wait(job) == 0
     assert here.job(job)["run"] == 1
+
+
+def test_a_snapshot_is_run_from_where_it_was_taken(here: Cluster) -> None:
+
+    tree = here.root / "repo"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "hello.txt").write_text("as it was\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], cwd=tree, check=True, env=here.env)
+    job = here.submit("cat", "sub/hello.txt", flags=("--snapshot", "--chdir", str(tree), "--hold"))
+    (tree / "sub" / "hello.txt").write_text("changed since\n")
+    here.weft("release", job)
+    assert here.wait(job) == 0
+    assert here.logs(job) == "as it was\n"
+
+
+def test_one_process_for_each_gpu_of_a_gang_over_both_nodes(here: Cluster) -> None:
+    job = here.submit("sh", "-c", "echo rank $RANK of $WORLD_SIZE", flags=("--gpus", "4", "--per-gpu"))
+    assert here.wait(job) == 0
+    written = [here.logs(job, "--rank", rank) for rank in ("0", "1")]
+    assert sorted("".join(written).splitlines()) == [f"rank {rank} of 4" for rank in range(4)]

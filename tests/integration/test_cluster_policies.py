@@ -67,3 +67,48 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(here: Cluster) -> None:
     resumed = int(last.split()[3])
     assert 10 <= resumed <= 600
     assert last.endswith("end 600\n")
+
+
+ONCE = """
+import json, os, sys
+from weft import train
+
+known = train.resume_path()
+if known:
+    print("from", json.load(open(known))["step"])
+    sys.exit(0)
+with open("shared.json", "w") as file:
+    json.dump({"step": 7}, file)
+train.progress(7, 10)
+train.checkpoint("shared.json")
+print("saved", flush=True)
+while not os.path.exists("go"):
+    pass
+sys.exit(85)
+"""
+
+
+def test_a_job_that_is_run_on_another_node_finds_its_checkpoint() -> None:
+    """Where both nodes see the file: the scheduler tells the second what the first reported."""
+    with cluster("n1", gpus=1, options=("--policy", "priority", "--min-run", "0")) as here:
+        (here.root / "once.py").write_text(ONCE)
+        job = here.submit(sys.executable, "once.py", flags=("--gpus", "1"))
+        here.says("n1", job, "saved")
+        until(lambda: (here.job(job).get("progress") or {}).get("checkpoint"))
+        here.work("n2", gpus=1)
+        other, first = (
+            here.submit(
+                "sh", "-c", f"while ! [ -e {name} ]; do sleep 0.05; done", flags=("--gpus", "1", "--priority", "9")
+            )
+            for name in ("on-n2", "on-n1")
+        )
+        until(lambda: here.where(other))
+        here.kill9("server")  # it is on its disk, too
+        here.serve()
+        (here.root / "go").touch()
+        until(lambda: here.where(first) == ["n1"])
+        (here.root / "on-n2").touch()
+        assert here.wait(job) == 0
+        (here.root / "on-n1").touch()
+        assert here.where(job, 2) == ["n2"]
+        assert here.logs(job) == "from 7\n"

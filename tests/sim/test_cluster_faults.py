@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.mutants import MUTANTS, Break, catching
 from clusters.world import play
 
 WORLDS = 2000
 SHARD = 50
+ENOUGH = 800
+"""By then a world must have noticed that a rule is broken; the hardest needs about 70."""
 
 
 @pytest.mark.parametrize("first", range(1, WORLDS + 1, SHARD))
@@ -29,3 +32,8 @@ def test_nothing_is_lost_and_nothing_runs_twice(first: int) -> None:
         except Exception as error:
             error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed}")
             raise
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_rule_that_is_broken_is_noticed(mutant: Break) -> None:
+    assert next(catching(mutant, range(1, ENOUGH)), None) is not None, f"no world notices: {mutant.__doc__}"

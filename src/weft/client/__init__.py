@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
@@ -35,6 +35,8 @@ class Client:
         self.where = address(scheduler) if scheduler else where or places()
         self._route = _route(self.where, start=start)
         self._calls: dict[str, Any] = {}
+        self.note: Callable[[str], None] = lambda _: None
+        """Told what is to be said beside a log."""
         self._spoke = False
         self._connect()
 
@@ -95,7 +97,10 @@ class Client:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
         with explained(self._route, CALL_S):
             for chunk in self._method("Logs")(request):
-                yield chunk.text
+                if chunk.note:
+                    self.note(chunk.note)
+                if chunk.text:
+                    yield chunk.text
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""

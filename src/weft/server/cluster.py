@@ -21,11 +21,12 @@ from weft.local import lease
 from weft.local.logs import MISSING, LogPart
 from weft.local.order import is_plain
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
+from weft.server.checkpoints import Checkpoints
 from weft.server.gangs import nodes_of
 from weft.server.loop import CLOSING
 from weft.server.numbers import GpuNumbers
 from weft.server.pulls import Pulls
-from weft.server.replies import Reply
+from weft.server.replies import Reply, Send
 from weft.server.roster import Roster
 from weft.server.settings import Settings
 from weft.server.site import ManyNodes
@@ -67,7 +68,7 @@ class Cluster:
 
     def settle(self, running: Running) -> None:
         self._running = running
-        self._tails = Tails(running.places.jobs)
+        self._tails, self._checkpoints = Tails(running.places.jobs), Checkpoints(running.places.jobs)
         self._numbered: dict[NodeId, list[int]] = _load_numbers(running.places.state / NUMBERS)
         for node, numbers in self._numbered.items():
             self.numbers.know(node, numbers)
@@ -103,7 +104,7 @@ class Cluster:
         while True:
             await asyncio.sleep(TICK_S)
             try:
-                self.streams.carry_out(await self._running.loop.ask(lambda now: self.roster.tick(now)))
+                self._say(await self._running.loop.ask(lambda now: self.roster.tick(now)))
             except WeftError as error:
                 log.warning("%s", error)
             except Exception:
@@ -130,7 +131,7 @@ class Cluster:
         if message.WhichOneof("is") == "hello" and (member := self.roster.member(conn)) is not None:
             self._count(member.id, [gpu.index for gpu in member.spec.gpus])
             log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(member.spec.gpus), member.version)
-        self.streams.carry_out(replies)
+        self._say(replies)
 
     def _count(self, node: NodeId, numbers: list[int]) -> None:
         self.numbers.know(node, numbers)
@@ -147,7 +148,7 @@ class Cluster:
 
     def _parted(self, conn: int, now: Seconds) -> list[Event]:
         events, replies = self.roster.gone(conn, now)
-        self.streams.carry_out(replies)
+        self._say(replies)
         return events
 
     async def keep(self, conn: int, tail: m.LogTail) -> None:
@@ -163,13 +164,21 @@ class Cluster:
 
     def progress(self, body: Mapping[str, Any]) -> None:
         self._running.progress.take(body)
+        if body.get("checkpoint"):
+            self._checkpoints.keep(str(body["job"]), body["checkpoint"])
 
     # ---- what is done
 
     def carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Start):
             self._where[decision.job, decision.run] = nodes_of(decision.slots)
-        self.streams.carry_out(self.roster.carry_out(decision))
+        self._say(self.roster.carry_out(decision))
+
+    def _say(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply, Send) and reply.message.HasField("start") and reply.message.start.run > 1:
+                reply.message.start.checkpoint = self._checkpoints.of(reply.message.start.job)
+        self.streams.carry_out(replies)
 
     def kill_all(self) -> None:
         """They have been cancelled already, with their grace: agents are told again that none is left."""

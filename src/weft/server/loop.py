@@ -162,7 +162,14 @@ class Loop:
             self._alarm = None
         if due is not None:
             wait_s = max(due - self.clock.now(), 0.0)
-            self._alarm = asyncio.get_running_loop().call_later(wait_s, self.wake)
+            self._alarm = asyncio.get_running_loop().call_later(wait_s, self._ring, due)
+
+    def _ring(self, due: Seconds) -> None:
+        """Two clocks differ by a little: one that rings too soon would not be set again."""
+        if self.clock.now() < due:
+            self._set_alarm(due)
+        else:
+            self.wake()
 
     def close(self) -> None:
         self._set_alarm(None)

@@ -12,13 +12,12 @@ from weft.wire.messages import GpuReading, NodeSpec
 class Member:
     """A node that counts, connected or not."""
 
-    id: NodeId
+    node: Node
+    """As it joined, by the last that was said of it: the state may have yet to hear of that."""
     heard_at: Seconds
     """When its last beat was received: its lease counts from then."""
     conn: int | None = None
     silent: bool = False
-    closed: bool = False
-    """It has been said that nothing is to be started there because it is silent."""
     full: dict[str, Seconds] = field(default_factory=dict)
     """What it has run out of, and until when nothing is started there for that reason."""
     epoch: int = 0
@@ -32,6 +31,10 @@ class Member:
     load: float = 0.0
     ram_used_mb: int = 0
     readings: tuple[GpuReading, ...] = ()
+
+    @property
+    def id(self) -> NodeId:
+        return self.node.id
 
     @property
     def connected(self) -> bool:
@@ -50,8 +53,9 @@ def node_of(spec: NodeSpec, home: str) -> Node:
     )
 
 
-def same_gpus(known: Node, before: NodeSpec, node: Node, spec: NodeSpec) -> bool:
+def same_gpus(member: Member, node: Node, spec: NodeSpec) -> bool:
     """Whether a node has the GPUs that it had. Which cards they are is known only once it has registered here."""
-    if known.gpus != node.gpus:
+    before = member.spec
+    if member.node.gpus != node.gpus:
         return False
     return not before.id or [(g.index, g.uuid) for g in before.gpus] == [(g.index, g.uuid) for g in spec.gpus]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from weft.core.job import JobState
-from weft.model import Node
 from weft.server.members import Member, node_of, same_gpus
 from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL
@@ -29,24 +28,22 @@ def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
     return None
 
 
-def name_taken(hello: Hello, member: Member, known: Node) -> Refusal | None:
-    if not member.connected or (member.instance, known.home) == (hello.instance, hello.home):
+def name_taken(hello: Hello, member: Member) -> Refusal | None:
+    if not member.connected or (member.instance, member.node.home) == (hello.instance, hello.home):
         return None
     return "ALREADY_EXISTS", f"a worker called {member.id} is connected: stop it, or give this one another --id"
 
 
-def in_the_way(
-    hello: Hello, member: Member, known: Node, living: Collection[JobState], left_s: float
-) -> Refusal | None:
+def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_s: float) -> Refusal | None:
     """While runs may be alive on the node of this name, only the same node is taken."""
     if not living:
         return None
-    if known.home != hello.home:
+    if member.node.home != hello.home:
         return "ALREADY_EXISTS", (
             f"a worker called {member.id} on another machine or disk has {len(living)} runs, and may come back for "
             f"{max(left_s, 0):.0f} s more: wait, or give this one another --id"
         )
-    if not same_gpus(known, member.spec, node_of(hello.node, hello.home), hello.node):
+    if not same_gpus(member, node_of(hello.node, hello.home), hello.node):
         return "FAILED_PRECONDITION", (
             f"{member.id} has other GPUs than before, and {len(living)} runs on them: give it the same GPUs, or wait "
             "until these have ended"
@@ -54,15 +51,15 @@ def in_the_way(
     return None
 
 
-def still_there(hello: Hello, known: Node, jobs: Collection[JobState]) -> list[JobState]:
+def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> list[JobState]:
     """Those of a node's runs that may have processes, by all that is known. Another disk knows nothing of them."""
-    if known.home != hello.home:
+    if member.node.home != hello.home:
         return list(jobs)
     ended = {(run.job, run.run) for run in hello.runs if run.phase == RunNews.ENDED}
     return [job for job in jobs if (job.id, job.run) not in ended]
 
 
-def is_other(hello: Hello, member: Member, known: Node) -> bool:
+def is_other(hello: Hello, member: Member) -> bool:
     """Whether the node is not what it was, in anything."""
     node = node_of(hello.node, hello.home)
-    return known != node or not same_gpus(known, member.spec, node, hello.node)
+    return member.node != node or not same_gpus(member, node, hello.node)

@@ -74,16 +74,18 @@ class Roster:
         self._cluster, self._version = cluster, version
         self._epoch = 0
         self._by_conn: dict[int, Member] = {}
+        self._closed = {node for node, why in state.closed if why == SILENT}
+        """Of which it was said that they are silent."""
         self._members: dict[NodeId, Member] = {}
         self._out = Outbox()
         self._parts = Parts(state, self._members, self._out)
         for room in state.floor.rooms:
             if room.alive:
-                self._add(room.node.id, started_at).silent = True
+                self._add(room.node, started_at).silent = True
 
-    def _add(self, node: NodeId, now: Seconds) -> Member:
-        full = {why: now + FULL_S for why in (DISK_FLOOR, FILE_LIMIT) if (node, why) in self.state.closed}
-        member = self._members[node] = Member(node, now, closed=(node, SILENT) in self.state.closed, full=full)
+    def _add(self, node: Node, now: Seconds) -> Member:
+        full = {why: now + FULL_S for why in (DISK_FLOOR, FILE_LIMIT) if (node.id, why) in self.state.closed}
+        member = self._members[node.id] = Member(node, now, full=full)
         return member
 
     @property
@@ -179,15 +181,15 @@ class Roster:
 
     def _silence(self, member: Member, now: Seconds) -> None:
         member.silent = True
-        if not member.closed:
-            member.closed = True
+        if member.id not in self._closed:
+            self._closed.add(member.id)
             self._out.events.append(Closed(now, member.id, SILENT, "its agent is not heard of"))
 
     def _heard(self, member: Member, now: Seconds) -> None:
         member.heard_at = now
         member.silent = False
-        if member.closed:
-            member.closed = False
+        if member.id in self._closed:
+            self._closed.discard(member.id)
             self._out.events.append(Opened(now, member.id, SILENT))
 
     # ---- registration
@@ -203,7 +205,7 @@ class Roster:
             return
         member = self._members.get(hello.node.id)
         if member is not None and member.conn is not None:
-            self._close(member.conn, "ABORTED", "the same agent has connected anew", now)
+            self._close(member.conn, "ABORTED", "a later connection of this node has taken its place", now)
         member = self._join(member, hello, now)
         self._register(member, conn, hello, now)
         self._welcome(member)
@@ -214,33 +216,27 @@ class Roster:
         if conn in self._by_conn:
             return "FAILED_PRECONDITION", "it has registered already: connect anew to register again"
         refusal = registration.not_understood(hello, self._version, self._cluster)
-        member, known = self._members.get(hello.node.id), self._known(hello.node.id)
-        if refusal or member is None or known is None:
+        member = self._members.get(hello.node.id)
+        if refusal or member is None:
             return refusal
-        living = registration.still_there(hello, known, self._parts.on(member.id))
-        return registration.name_taken(hello, member, known) or registration.in_the_way(
-            hello, member, known, living, self.lost_at(member) - now
+        living = registration.still_there(hello, member, self._parts.on(member.id))
+        return registration.name_taken(hello, member) or registration.in_the_way(
+            hello, member, living, self.lost_at(member) - now
         )
 
     def _join(self, member: Member | None, hello: Hello, now: Seconds) -> Member:
         """A node that is not what it was leaves, once nothing lives on it, and joins as what it is."""
-        node, known = node_of(hello.node, hello.home), self._known(hello.node.id)
-        if member is not None and known is not None:
-            living = registration.still_there(hello, known, self._parts.on(member.id))
-            if living or not registration.is_other(hello, member, known):
+        if member is not None:
+            living = registration.still_there(hello, member, self._parts.on(member.id))
+            if living or not registration.is_other(hello, member):
                 return member
-            if known.home == node.home:
+            if member.node.home == hello.home:
                 for said in hello.runs:
                     self._parts.hear(member, said, now)
             self._lose(member, now)
-        member = self._add(node.id, now)
+        node = node_of(hello.node, hello.home)
         self._out.events.append(NodeJoined(now, node))
-        return member
-
-    def _known(self, node: NodeId) -> Node | None:
-        """As the state has it."""
-        room = self.state.floor.by_id.get(node)
-        return room.node if room is not None and room.alive else None
+        return self._add(node, now)
 
     def _register(self, member: Member, conn: int, hello: Hello, now: Seconds) -> None:
         self._epoch = max(self._epoch + 1, int(now * 1000))

@@ -173,6 +173,26 @@ def test_a_stream_of_which_nothing_came_for_a_lease_is_closed() -> None:
     assert room.beat(1) == ["1: closed ABORTED"]
 
 
+def test_a_scheduler_that_stood_still_for_a_lease_takes_up_what_comes_back() -> None:
+    room = busy()
+    room.now += LEASE_S + MARGIN_S
+    lost, _ = room.roster.tick(room.now)
+    joined, _ = room.roster.take(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
+    assert [type(event) for event in (*lost, *joined)] == [Closed, NodeLost, NodeJoined, Opened]
+    room.tell(*lost, *joined)
+    assert room.status() == "starting 2"
+
+
+def test_another_policy_brings_another_state() -> None:
+    room = busy()
+    room.rig.scheduler = room.rig.fresh()
+    room.rig.scheduler.replay(room.rig.facts)
+    room.roster.state = room.rig.state
+    assert room.beat(1, "1/1 started") == ["1: beat"]
+    assert room.say(1, news("1/1 ended 0")) == ["1: confirm 1/1"]
+    assert room.status() == "done 1"
+
+
 def test_beats_keep_a_node_and_those_of_another_registration_do_not() -> None:
     room = busy()
     for _ in range(30):
@@ -265,6 +285,18 @@ def test_another_machine_of_that_name_waits_for_the_lease_of_the_first() -> None
     assert room.say(4, other) == ["4: welcome", "4: start 1/2 on [0]"]
 
 
+def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(room: Room) -> None:
+    """The state has heard of neither."""
+    events, _ = room.roster.take(1, hello(home="h1"), room.now)
+    events += room.roster.gone(1, room.now)[0]
+    events += room.roster.take(2, hello(home="h2", at=2), room.now)[0]
+    room.tell(*events)
+    assert room.rig.state.floor.by_id["n0"].node.home == "h2"
+    assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
+        NodeJoined, NodeLost, NodeJoined,
+    ]  # fmt: skip
+
+
 def test_another_machine_takes_the_name_at_once_where_nothing_runs(room: Room) -> None:
     room.say(1, hello())
     room.gone(1)
@@ -290,11 +322,11 @@ def test_a_node_with_other_labels_is_what_it_is_once_nothing_runs_there() -> Non
     room.gone(1)
     labelled = spec(labels=[Variable(name="zone", value="a")])
     assert room.say(2, hello(labelled, "1/1 started", at=2)) == ["2: welcome"]
-    assert dict(room.rig.state.floor.by_id["n0"].node.labels) == {"node": "n0"}
+    assert "zone" not in dict(room.rig.state.floor.by_id["n0"].node.labels)
     room.say(2, news("1/1 ended 0"))
     room.gone(2)
     assert room.say(3, hello(labelled, at=3)) == ["3: welcome"]
-    assert dict(room.rig.state.floor.by_id["n0"].node.labels) == {"node": "n0", "zone": "a"}
+    assert dict(room.rig.state.floor.by_id["n0"].node.labels)["zone"] == "a"
 
 
 def test_an_agent_of_another_scheduler_is_taken_once_its_runs_there_have_ended() -> None:

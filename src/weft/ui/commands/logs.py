@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with session.reach(args.scheduler) as client:
+        client.note = render.say
         if args.follow and not args.run:
             pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
         else:

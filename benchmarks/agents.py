@@ -1,0 +1,149 @@
+"""A cluster's scheduler under many agents: how soon they are all there, what they cost when nothing happens, how many
+jobs it takes in a burst, and how many it sends out to agents that finish them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import grpc.aio
+
+from benchmarks.figure import Figure
+from benchmarks.scheduler import cpu_s
+from weft.client import Client
+from weft.wire import credentials
+from weft.wire.addresses import Address
+from weft.wire.messages import JobSpec, SubmitReply, SubmitRequest
+from weft.wire.service import call
+
+AGENTS: Final = 300
+GPUS: Final = 8
+LEASE_S: Final = 600.0
+STEADY_S: Final = 30.0
+SUBMITS: Final = 5000
+IN_FLIGHT: Final = 64
+
+
+def figures() -> Iterator[Figure]:
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(TemporaryDirectory(prefix="weft-b-")))
+        server, port = _start_server(stack, home)
+        where = Address("localhost", port)
+        began = time.perf_counter()
+        fleet = _start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS), str(home))
+        client = stack.enter_context(Client(scheduler=f"localhost:{port}"))
+        while _connected(client) < AGENTS:
+            time.sleep(0.2)
+        yield Figure(f"{AGENTS} agents, all registered after", time.perf_counter() - began, "s", 20.0)
+        yield from _steady(client, server)
+        client.operate("pause")
+        yield from _burst(where, server)
+        yield from _dispatch(client, server, fleet)
+
+
+def _steady(client: Client, server: int) -> Iterator[Figure]:
+    cpu, wall, oldest = cpu_s(server), time.perf_counter(), 0.0
+    while time.perf_counter() - wall < STEADY_S:
+        time.sleep(2.0)
+        oldest = max(oldest, *(node["beat_s"] for node in client.query("nodes")["nodes"]))
+    share = (cpu_s(server) - cpu) / (time.perf_counter() - wall)
+    yield Figure("  the scheduler while nothing happens, of a core", 100 * share, "%", 20.0)
+    yield Figure("  the oldest beat, of the lease", oldest / LEASE_S, "", 0.5)
+
+
+def _burst(where: Address, server: int) -> Iterator[Figure]:
+    """Each job is a request of its own, on disk before it is answered."""
+    cpu, wall = cpu_s(server), time.perf_counter()
+    asyncio.run(_submit(where))
+    took = time.perf_counter() - wall
+    yield Figure(f"{SUBMITS:,} submits in a burst", SUBMITS / took, "jobs/s", 1000.0, more_is_better=True)
+    yield Figure("  the scheduler", 1e3 * (cpu_s(server) - cpu) / SUBMITS, "CPU ms/job")
+
+
+async def _submit(where: Address) -> None:
+    found = credentials.find(where)
+    numbers = iter(range(SUBMITS))
+    async with credentials.channel(where, found, grpc.aio) as channel:
+        submit = call(channel, "Submit")
+
+        async def some() -> None:
+            for number in numbers:
+                job = JobSpec(name=f"j{number}", command=["true"], gpus=1)
+                reply: SubmitReply = await submit(
+                    SubmitRequest(jobs=[job], key=f"key-{number}"), metadata=found.metadata()
+                )
+                assert len(reply.ids) == 1
+
+        await asyncio.gather(*(some() for _ in range(IN_FLIGHT)))
+
+
+def _dispatch(client: Client, server: int, fleet: int) -> Iterator[Figure]:
+    cpu, theirs, wall = cpu_s(server), cpu_s(fleet), time.perf_counter()
+    client.operate("resume")
+    while _left(client):
+        time.sleep(0.2)
+    took = time.perf_counter() - wall
+    yield Figure(f"{SUBMITS:,} jobs sent out to agents and ended", SUBMITS / took, "jobs/s", 300.0, more_is_better=True)
+    yield Figure("  the scheduler", 1e3 * (cpu_s(server) - cpu) / SUBMITS, "CPU ms/job")
+    yield Figure("  the agents", 1e3 * (cpu_s(fleet) - theirs) / SUBMITS, "CPU ms/job")
+    done = client.query("history", limit=10_000)["jobs"]
+    assert [job["state"] for job in done] == ["CD"] * SUBMITS, "every job ended well, once"
+
+
+def _connected(client: Client) -> int:
+    return sum(node["state"] == "connected" for node in client.query("nodes")["nodes"])
+
+
+def _left(client: Client) -> int:
+    found: dict[str, Any] = client.query("queue", limit=1)
+    return int(found["running"] + found["waiting"])
+
+
+# ---- processes
+
+
+def _start_server(stack: ExitStack, home: Path) -> tuple[int, int]:
+    before = dict(os.environ)
+    os.environ.update(XDG_STATE_HOME=f"{home}/s", XDG_RUNTIME_DIR=f"{home}/r", XDG_CONFIG_HOME=f"{home}/c")
+    stack.callback(_restore, before)
+    port = _free_port()
+    pid = _start(stack, "weft", "server", "--port", str(port), "--lease", str(LEASE_S), "--policy", "fifo")
+    while not credentials.answers(Address("localhost", port)):
+        time.sleep(0.05)
+    return pid, port
+
+
+def _restore(before: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _start(stack: ExitStack, module: str, *words: str) -> int:
+    process = subprocess.Popen([sys.executable, "-m", module, *words], stdout=subprocess.DEVNULL)
+    stack.callback(_end, process)
+    return process.pid
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,94 @@
+"""`python -m benchmarks.fleet PORT AGENTS GPUS DIR`: many agents in one process, for the benchmark `agents`.
+
+The stream, the state machine, folders and leases are those of `weft worker`; only the process engine is another: runs
+end as soon as they have started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import grpc.aio
+
+from weft.agent.folder import Folder
+from weft.agent.node import spec_of
+from weft.agent.stream import Way
+from weft.agent.worker import Worker
+from weft.local.gpus import Machine
+from weft.local.identity import Identity
+from weft.local.nvml import Device
+from weft.local.order import RunOrder
+from weft.local.reports import Report, RunExited, RunStarted
+from weft.model import Gpu, JobId, Node
+from weft.wire import credentials
+from weft.wire.addresses import Address
+
+NOBODY = Identity("", 1, 1)
+
+
+class AtOnce:
+    """An engine whose runs are over at once."""
+
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self._report = report
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def start(self, order: RunOrder) -> None:
+        asyncio.get_running_loop().call_soon(self._run, order.job, order.run)
+
+    def _run(self, job: JobId, run: int) -> None:
+        now = time.time()
+        self._report(RunStarted(now, job, run, NOBODY, NOBODY))
+        self._report(RunExited(now, job, run, code=0, started_at=now))
+
+    def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
+        for job, run in runs:
+            self._report(RunExited(time.time(), job, run, why="never-started"))
+
+
+def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
+    def dial() -> Way:
+        found = credentials.find(where, "worker")
+        return Way(credentials.channel(where, found, grpc.aio), found.metadata())
+
+    folder = Folder(home / name, home / name / "r")
+    folder.make()
+    devices = tuple(Device(at, "", "A100", 40960) for at in range(gpus))
+    machine = Machine(Node(name, (Gpu("A100", 40960),) * gpus, cpus=64, ram_mb=1 << 19), devices, "declared")
+    return Worker(machine, spec_of(machine, "localhost", 0), folder, dial, engine=AtOnce)
+
+
+async def serve(port: int, agents: int, gpus: int, home: Path) -> None:
+    workers = [a_worker(f"a{at}", gpus, Address("localhost", port), home) for at in range(agents)]
+    for worker in workers:
+        await worker.open()
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    serving = [asyncio.ensure_future(worker.serve()) for worker in workers]
+    await stopping.wait()
+    for worker in workers:
+        worker.stop()
+    await asyncio.gather(*serving, return_exceptions=True)
+    for worker in workers:
+        await worker.close()
+
+
+if __name__ == "__main__":
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    os.umask(0o077)
+    port, agents, gpus, home = sys.argv[1:]
+    asyncio.run(serve(int(port), int(agents), int(gpus), Path(home)))

@@ -1,0 +1,46 @@
+"""The loop and the scheduler's alarm clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from builders import node
+from weft import registry
+from weft.core.scheduler import Scheduler
+from weft.journal.memory import MemoryJournal
+from weft.model import Exited, Job, NodeJoined, Start, Submitted
+from weft.server.clock import Clock
+from weft.server.loop import Loop
+
+
+def test_an_alarm_that_rings_too_soon_is_set_again() -> None:
+    """The scheduler's clock goes slower here than the one that rings: a job whose next try is due later gets it."""
+
+    async def scenario() -> None:
+        began = time.monotonic()
+        clock = Clock(wall=lambda: 1000.0, steady=lambda: (time.monotonic() - began) / 4)
+        scheduler = Scheduler(registry.policy("fifo"), registry.placement("packed"))
+        started: list[Start] = []
+        loop = Loop(scheduler, MemoryJournal(), clock, lambda decision: started.append(decision))  # type: ignore[arg-type]
+        loop.open()
+        loop.tell(lambda now: [NodeJoined(now, node("n0", 1)), Submitted(now, Job("1"))])
+        while not started:
+            await asyncio.sleep(0.001)
+        due = 0.0
+
+        def end(now: float) -> list[Exited]:
+            nonlocal due
+            due = now + 0.05
+            return [Exited(now, "1", 1, "requeued", delay_s=0.05)]
+
+        loop.tell(end)
+        for _ in range(10_000):
+            if len(started) == 2:
+                break
+            await asyncio.sleep(0.001)
+        loop.close()
+        assert [start.run for start in started if isinstance(start, Start)] == [1, 2]
+        assert started[-1].at >= due
+
+    asyncio.run(scenario())
