@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from live import is_alive, until
 from live_cluster import free_port
 from persons import Person, person_at
 
+ROOT = Path(__file__).resolve().parents[2]
 SPEC = """
 nodes:
   - {count: 1, gpus: 2, gpu_model: A100, memory_mb: 40960, cpus: 96, ram_mb: 524288, switch: rack1, name: a}
@@ -74,6 +78,28 @@ def test_what_is_not_there_any_more_is_no_trouble_and_what_is_kept_goes_on(perso
     person.weft("cluster", "down", "--port", port, "--clean")
     assert not (person.root / "s" / "weft" / "servers" / port).exists()
     until(lambda: not person.left())
+
+
+def test_the_sample_task_is_trained_there(person: Person) -> None:
+    binaries = person.root / "bin"
+    binaries.mkdir()
+    (binaries / "python").symlink_to(sys.executable)
+    source = ROOT / "src"
+    person.env |= {"PATH": f"{binaries}:{person.env['PATH']}", "PYTHONPATH": str(source)}
+    port = str(free_port())
+    person.weft("cluster", "up", "--nodes", "1", "--gpus-per-node", "2", "--port", port)
+    flag = ("--scheduler", f"localhost:{port}")
+    task = ("--config", str(ROOT / "examples" / "sample_task.json"), "--chdir", str(ROOT), "--param", "epochs=12")
+    job = person.weft("submit", "-q", *flag, *task, "--env", f"PYTHONPATH={source}").stdout.strip()
+    person.weft("wait", *flag, job)
+    (shown,) = person.json("show", *flag, job)["jobs"]
+    assert (shown["name"], shown["gpus"], shown["memory_mb"]) == ("ResNet50 Training", 2, 8192)
+    assert shown["params"]["learning_rate"] == "0.001"
+    log = person.weft("logs", *flag, job).stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d+: loss ([\d.]+)", log)]
+    assert len(losses) == 12
+    assert losses[-1] < losses[0]
+    person.weft("cluster", "down", "--port", port)
 
 
 @pytest.mark.parametrize(
