@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live import until
-from live_cluster import free_port
+from gate import free_port
 from loopback import needed
 from weft.wire.addresses import Address
 from weft.wire.credentials import answers

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from live import until
-from live_cluster import free_port
+from gate import free_port
 from persons import Person, person_at
 from sshd import Sshd, sshd
 

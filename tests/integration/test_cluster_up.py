@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from live_cluster import free_port
+from gate import free_port
 from persons import Person, person_at
 
 ROOT = Path(__file__).resolve().parents[2]
