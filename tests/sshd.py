@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from live import until
 from gate import free_port
+from live import until
 from loopback import needed
 from weft.wire.addresses import Address
 from weft.wire.credentials import answers

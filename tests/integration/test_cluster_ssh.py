@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from live import until
 from gate import free_port
+from live import until
 from persons import Person, person_at
 from sshd import Sshd, sshd
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from live import is_alive, until
 from gate import free_port
+from live import is_alive, until
 from persons import Person, person_at
 
 ROOT = Path(__file__).resolve().parents[2]
