@@ -42,10 +42,11 @@ all: setup proto ## setup, plus whatever is generated
 proto rpc: setup ## the messages of the wire, from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster, run real jobs on this machine, then a workspace of training scripts
+run: setup ## compare the policies on a small cluster, run real jobs here, a workspace of training scripts, a small cluster
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/cluster/tour.sh
 
 server: setup ## a scheduler of a cluster: weft server
 	@$(WEFT) server
