@@ -85,7 +85,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(job, now),))
+        return Explanation(job.id, now, job.status, (_gate(state, job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
@@ -103,13 +103,18 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(job: JobState, now: Seconds) -> Reason:
+def _gate(state: State, job: JobState, now: Seconds) -> Reason:
     if job.behind:
         return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
         return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
+    if job.short:
+        limit = state.gates.quotas.limit_of(job.job.user)
+        return Reason(
+            "Quota", f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
+        )
     return Reason("JobArrayTaskLimit", f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
 
 

@@ -157,6 +157,8 @@ def brief_reason(state: State, job: JobState, first: JobId | None) -> str:
     if job.status == "held":
         return "JobHeldUser"
     if job.status == "blocked":
+        if job.short:
+            return "Quota"
         later = "JobArrayTaskLimit" if job.begin_at is None else "BeginTime"
         return "Dependency" if job.behind else later
     if job.status == "waiting":
