@@ -13,8 +13,9 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ from gate import free_port
 from live import PATIENCE_S, until
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Fact
+from weft.server.serving import usual
+from weft.server.settings import changed, save
+from weft.wire.addresses import Address
+from weft.wire.credentials import Credentials
+from weft.wire.credentials import channel as channel_to
+from weft.wire.service import SERVICES
+from weft.wire.service import call as method
 
 OVER = ("done", "failed", "cancelled")
 PLAIN = ("--policy", "fifo", "--min-run", "0")
@@ -32,7 +40,7 @@ SOURCE = str(Path(__file__).parents[1] / "src")
 class Cluster:
     root: Path
     port: int
-    env: dict[str, str]
+    env: dict[str, str] = field(repr=False)
     metrics_port: int
     prefix: tuple[str, ...] = ()
     """What commands begin with, such as one that enters a network namespace."""
@@ -43,10 +51,13 @@ class Cluster:
     # ---- its processes
 
     def serve(self) -> None:
-        ports = ("--port", str(self.port), "--metrics-port", str(self.metrics_port))
-        process = self.start("server", "server", *ports, *self.options)
+        process = self.start_server()
         until(lambda: process.poll() is not None or self.call("nodes").returncode == 0)
         assert process.poll() is None, self.out("server")
+
+    def start_server(self) -> subprocess.Popen[str]:
+        ports = ("--port", str(self.port), "--metrics-port", str(self.metrics_port))
+        return self.start("server", "server", *ports, *self.options)
 
     def work(self, *names: str, gpus: int = 2) -> None:
         """Workers, each with so many GPUs."""
@@ -84,6 +95,8 @@ class Cluster:
 
     def close(self) -> None:
         """Ends the jobs, then whoever runs them."""
+        if not self.processes:
+            return
         with contextlib.suppress(Exception):
             if "server" not in self.processes:
                 self.serve()
@@ -97,6 +110,7 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self.processes.clear()
 
     # ---- as a user
 
@@ -150,6 +164,24 @@ class Cluster:
     def metric(self, line: str) -> float:
         return float(next(each.rpartition(" ")[2] for each in self.page("/metrics")[1].splitlines() if line in each))
 
+    # ---- as a program
+
+    @property
+    def address(self) -> Address:
+        return Address("localhost", self.port)
+
+    def credentials(self) -> Credentials:
+        """Of the server's own user."""
+        return Credentials((self.folder / "token").read_text().strip())
+
+    @contextlib.contextmanager
+    def channel(self) -> Iterator[Callable[[str], Callable[..., Any]]]:
+        """Gives the methods of the wire by their names."""
+        shown = self.credentials()
+        service_of = {name: service for service, methods in SERVICES.items() for name in methods}
+        with channel_to(self.address, shown) as made:
+            yield lambda name: partial(method(made, name, service_of[name]), metadata=shown.metadata())
+
     # ---- what it keeps
 
     @property
@@ -180,8 +212,13 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(
-    *names: str, gpus: int = 2, options: Sequence[str] = PLAIN, prefix: tuple[str, ...] = ()
+    *names: str,
+    gpus: int = 2,
+    options: Sequence[str] = PLAIN,
+    settings: Mapping[str, object] | None = None,
+    prefix: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
+    """With workers of these names. `settings` are of those that have no option."""
     root = Path(tempfile.mkdtemp(prefix="weft-c-"))  # short: sockets are in it
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
     port = free_port()
@@ -190,6 +227,9 @@ def cluster(
         "XDG_CONFIG_HOME": f"{root}/c", "WEFT_SCHEDULER": f"localhost:{port}", "PYTHONPATH": SOURCE,
     }  # fmt: skip
     made = Cluster(root, port, env, free_port(), prefix, tuple(options))
+    if settings is not None:
+        made.folder.mkdir(parents=True)
+        save(made.folder, changed(usual(made.folder), **settings))
     try:
         made.serve()
         if names:

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from live_cluster import Cluster
-from live_cluster import cluster as new_cluster
+from live_cluster import cluster as a_cluster
 from weft.wire import messages as m
 from weft.wire.addresses import Address
 from weft.wire.credentials import channel, find
@@ -18,9 +18,8 @@ from weft.wire.service import call
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    options = ("--max-gpus-per-user", "1", "--max-queued-per-user", "3", "--log-format", "json")
-    with new_cluster(options=options) as made:
-        made.join("n1", "0,1", "A")
+    limits = ("--max-gpus-per-user", "1", "--max-queued-per-user", "3", "--log-format", "json")
+    with a_cluster("n1", options=limits) as made:
         yield made
 
 
@@ -30,7 +29,7 @@ def test_a_user_holds_no_more_gpus_and_queues_no_more_jobs_than_allowed(cluster:
     assert cluster.json("why", second)["reasons"][0]["code"] == "Quota"
     large = cluster.call("submit", "--gpus", "2", "--", "true")
     assert (large.returncode, "quota" in large.stderr) == (6, True)
-    cluster.submit("sleep", "60", flags=("--gpus", "0"))
+    cluster.submit("sleep", "60", flags=["--gpus", "0"])
     fourth = cluster.call("submit", "--", "true")
     assert (fourth.returncode, "quota" in fourth.stderr) == (6, True)
     cluster.weft("cancel", first)

@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 
 class Cluster:
-    def __init__(self, *, lease_s: float, beat_s: float = BEAT_S) -> None:
-        self._lease_s, self._beat_s = lease_s, min(beat_s, lease_s / 4)
+    def __init__(self, *, lease_s: float, margin_s: float = 0.0, beat_s: float = BEAT_S) -> None:
+        self._lease_s, self._margin_s, self._beat_s = lease_s, margin_s or MARGIN_S, min(beat_s, lease_s / 4)
         self.numbers = GpuNumbers()
         self.streams, self.pulls = Streams(), Pulls()
         self._ticking: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class Cluster:
         running = self._running
         return Roster(
             running.scheduler.state, running.loop.clock.now(), lease_s=self._lease_s, beat_s=self._beat_s,
-            margin_s=MARGIN_S, cluster=running.journal.name, version=version("weft"),
+            margin_s=self._margin_s, cluster=running.journal.name, version=version("weft"),
         )  # fmt: skip
 
     # ---- opening and closing

@@ -66,7 +66,7 @@ def usual(folder: Path) -> Settings:
 
 def run(plan: Plan) -> None:
     """Until it is told to end; jobs go on."""
-    cluster = Cluster(lease_s=plan.settings.lease_s)
+    cluster = Cluster(lease_s=plan.settings.lease_s, margin_s=plan.settings.margin_s)
     cluster.check(plan.settings)
     os.umask(0o077)
     here = Places(plan.folder, plan.folder / "run", plan.database)
