@@ -128,7 +128,7 @@ def _gpu(gpu: Mapping[str, Any]) -> list[Cell]:
     used = _used_mb(gpu)
     part = used / gpu["memory_mb"] if gpu["memory_mb"] else 0.0
     util = gpu.get("utilisation")
-    reasons = [f"({each['reason']})" for each in gpu["blocked"]]
+    reasons = list(dict.fromkeys(f"({each['reason']})" for each in gpu["blocked"]))
     colour = "red" if reasons else "green" if gpu["jobs"] else ""
     return [
         Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{used}/{gpu['memory_mb']}"),
