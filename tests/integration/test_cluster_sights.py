@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from live import until
 from live_cluster import Cluster, cluster
+from weft.local.kept import RUNS_KEPT
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +75,13 @@ def test_which_policy_it_has_is_an_answer_that_can_be_piped(here: Cluster) -> No
     here.weft("operate", "policy", "tiresias:thresholds=3600+36000")
     assert here.weft("operate", "policy") == "tiresias:thresholds=3600+36000\n"
     here.weft("operate", "policy", "fifo")
+
+
+def test_of_a_job_that_runs_again_and_again_its_node_keeps_the_last_runs(here: Cluster) -> None:
+    script = f"echo run $WEFT_RUN; [ $WEFT_RUN = {RUNS_KEPT + 3} ] || exit 1"
+    job = here.submit("sh", "-c", script, flags=("--node", "n2", "--retries", str(RUNS_KEPT + 2)))
+    assert here.wait(job) == 0
+    kept = [str(run) for run in range(4, RUNS_KEPT + 4)]
+    folder = here.workers / "n2" / "jobs" / job
+    until(lambda: sorted((each.name for each in folder.glob("[0-9]*")), key=int) == kept)
+    assert here.logs(job, "--run", "4") == "run 4\n"

@@ -14,7 +14,7 @@ from live import Site, site, until
 from weft.client import Client
 from weft.errors import NotFound, Refused, WeftError
 from weft.journal.compaction import compact
-from weft.server.upkeep import RUNS_KEPT
+from weft.local.kept import RUNS_KEPT
 from weft.wire.messages import SubmitRequest, Variable
 from weft.wire.places import Places
 from weft.wire.specs import spec_of

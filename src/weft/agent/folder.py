@@ -17,6 +17,7 @@ from typing import Final
 
 from weft.errors import InputError, Refused
 from weft.local import files, recovery
+from weft.local.kept import RUNS_KEPT, remove_old_runs
 from weft.local.order import is_plain
 from weft.model import JobId, NodeId
 from weft.wire.places import Places, places
@@ -130,8 +131,15 @@ class Folder:
         return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{files.EXIT}")]
 
     def is_claimed(self, job: JobId, run: int) -> bool:
+        """Whether it was started, or must not be any more: what is left of it may have gone by `trim`."""
         folder = self.run(job, run)
-        return any(os.path.exists(f"{folder}/{name}") for name in (files.CLAIM, files.STARTED, files.EXIT))
+        if any(os.path.exists(f"{folder}/{name}") for name in (files.CLAIM, files.STARTED, files.EXIT)):
+            return True
+        return any(name.isdecimal() and int(name) >= run + RUNS_KEPT for name in _names(self.jobs / job))
+
+    def trim(self, job: JobId, run: int) -> None:
+        """A run of this number begins: those long before it may go, once the scheduler knows how they ended."""
+        remove_old_runs(str(self.jobs / job), run, lambda folder: not os.path.exists(f"{folder}/{TOLD}"))
 
     def fence(self, job: JobId, run: int) -> bool:
         """Nobody starts this run any more; False: somebody has."""

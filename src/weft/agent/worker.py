@@ -22,6 +22,7 @@ from weft.errors import NotPermitted, Refused, WeftError
 from weft.local import lease
 from weft.local.engine import LocalEngine
 from weft.local.gpus import Machine
+from weft.local.kept import RUNS_KEPT
 from weft.local.nvml import NoDriver, Nvml
 from weft.local.progress import ProgressSocket
 from weft.local.reports import Report, RunExited
@@ -242,6 +243,8 @@ class Worker:
                         self._stream.send(action.message)
                 case Start():
                     self._hands.start(action.order)
+                    if action.order.run > RUNS_KEPT:
+                        self._spawn(asyncio.to_thread(self._folder.trim, action.order.job, action.order.run))
                 case Stop():
                     self._hands.stop(action)
                 case Settle():

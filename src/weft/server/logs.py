@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.job import JobState
 from weft.errors import NotFound
+from weft.local.kept import RUNS_KEPT
 from weft.model import JobId
 from weft.server.callers import Caller, check_owner
 from weft.server.gangs import nodes_of
 from weft.server.refs import one
-from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import LogChunk, LogsRequest
 
 if TYPE_CHECKING:

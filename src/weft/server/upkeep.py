@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.journal.backup import backup_of
+from weft.local.kept import RUNS_KEPT, remove_old_runs
 from weft.model import Event, Forgotten, Paused, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
@@ -28,8 +29,6 @@ FLOOR_MB: Final = 16
 NOT_NOW: Final = 75
 FORGET: Final = 1000
 """At a time."""
-RUNS_KEPT: Final = 10
-"""Of each job, the last ones: one that is preempted or asks to be run again all day would fill the disk."""
 BACKUP_S: Final = 86400.0
 BACKUP_AFTER_S: Final = 60.0
 """After its start a scheduler has something better to do."""
@@ -133,7 +132,7 @@ class Upkeep:
         """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
         last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
         for job, run in last.items():
-            await asyncio.to_thread(_remove_runs, self._running.places.jobs / job, run - RUNS_KEPT)
+            await asyncio.to_thread(remove_old_runs, str(self._running.places.jobs / job), run)
 
     # ---- the journal
 
@@ -166,13 +165,6 @@ class Upkeep:
         command = (sys.executable, "-c", _BESIDE + program, str(self._running.places.database))
         process = await asyncio.create_subprocess_exec(*command)
         return await process.wait()
-
-
-def _remove_runs(job: Path, until: int) -> None:
-    with suppress(OSError):
-        for run in os.listdir(job):
-            if run.isdecimal() and int(run) <= until:
-                _remove(job / run)
 
 
 def _remove(folder: Path) -> None:

@@ -10,13 +10,13 @@ import argparse
 import importlib
 import io
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from weft.errors import InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
+from weft.ui import sigterm
 from weft.ui.text import visible_lines
 
 INTERRUPTED: Final = 130
@@ -74,10 +74,6 @@ COMMANDS: Final = {
 }
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM. No SystemExit: a policy's own sys.exit is an error of the policy."""
-
-
 class Parser(argparse.ArgumentParser):
     """Raises what is wrong instead of printing it, so that --json sees it too."""
 
@@ -88,12 +84,12 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own: clean up when told to go
-        signal.signal(signal.SIGTERM, _terminate)
+        sigterm.listen()
     _mend_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
-    except Terminated:
+    except sigterm.Terminated:
         return TERMINATED
     except KeyboardInterrupt:
         return _fail(words, "interrupted", "interrupted", "", INTERRUPTED)
@@ -110,10 +106,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = error.strerror or str(error)
         return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
     return code
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
 
 
 def _mend_streams() -> None:

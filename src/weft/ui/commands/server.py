@@ -5,12 +5,13 @@ How it is set up is kept: started again without flags, it is as it was."""
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError
-from weft.ui import flags
+from weft.ui import flags, sigterm
 from weft.ui.text import plural
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     settings = changed(serving.usual(folder), **_given(args))
     plan = serving.Plan(
         folder, args.host, args.port, settings, Path(args.db).absolute() if args.db else None, args.metrics_port,
-        args.log_format, args.log_stderr, lambda opened: _greet(plan, opened),
+        args.log_format, args.log_stderr, lambda opened: _opened(plan, opened),
     )  # fmt: skip
     serving.run(plan)
     return 0
@@ -89,6 +90,12 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
         "lease_s": args.lease, "min_run_s": args.min_run, "max_gpus_per_user": args.max_gpus_per_user,
         "max_queued_per_user": args.max_queued_per_user,
     }  # fmt: skip
+
+
+def _opened(plan: Plan, opened: Opened) -> None:
+    if sigterm.has_come():
+        signal.raise_signal(signal.SIGTERM)  # it listens to that by now
+    _greet(plan, opened)
 
 
 def _greet(plan: Plan, opened: Opened) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError
-from weft.ui import flags, render
+from weft.ui import flags, render, sigterm
 from weft.ui.worker_lines import Lines
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ async def _serve(worker: Worker, show: Lines) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
+    if sigterm.has_come():
+        worker.stop()
     await worker.open()
     try:
         await worker.serve()

@@ -1,0 +1,48 @@
+"""SIGTERM that comes while a server or a worker is still starting, and whose exception somebody swallows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from live import until
+from live_cluster import SOURCE, Cluster, cluster
+
+SWALLOWING = """
+import os, signal, sys
+
+class Swallowing:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except BaseException:
+                print("swallowed", flush=True)
+
+sys.meta_path.insert(0, Swallowing())
+"""
+
+
+def swallowing(here: Cluster, folder: Path, module: str) -> None:
+    """From now on, whoever imports this module is sent SIGTERM, and does not notice."""
+    (folder / "sitecustomize.py").write_text(SWALLOWING.format(module=module))
+    here.env["PYTHONPATH"] = f"{folder}:{SOURCE}"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("weft.agent.worker", ("worker", "--id", "n1", "--gpus", "0")),
+        ("weft.server.serving", ("server", "--port", "0")),
+    ],
+)
+def test_it_ends_all_the_same(tmp_path: Path, module: str, words: tuple[str, ...]) -> None:
+    with cluster() as here:
+        before = here.env["PYTHONPATH"]
+        swallowing(here, tmp_path, module)
+        process = here.start("told", *words)
+        here.env["PYTHONPATH"] = before
+        until(lambda: process.poll() is not None)
+        assert (process.returncode, here.out("told")) == (0, "swallowed\n")
+        del here.processes["told"]
