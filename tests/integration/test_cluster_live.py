@@ -7,28 +7,29 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterlive import LiveCluster, live_cluster
 from live import until
+from live_cluster import Cluster
+from live_cluster import cluster as new_cluster
 from weft.model import Closed, Opened, Operated, Paused
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LiveCluster]:
-    with live_cluster() as made:
+def cluster() -> Iterator[Cluster]:
+    with new_cluster(options=()) as made:
         made.join("n1", "0,1", "A")
         made.join("n2", "2,3", "B", "--labels", "zone=b")
         yield made
 
 
-def test_jobs_run_where_they_are_told_and_their_places_are_numbered_as_the_driver_does(cluster: LiveCluster) -> None:
+def test_jobs_run_where_they_are_told_and_their_places_are_numbered_as_the_driver_does(cluster: Cluster) -> None:
     rows = cluster.json("gpus")["gpus"]
     assert sorted((row["node"], row["gpu"], row["model"]) for row in rows) == [
         ("n1", 0, "A"), ("n1", 1, "A"), ("n2", 2, "B"), ("n2", 3, "B"),
     ]  # fmt: skip
     jobs = {
-        "pinned": cluster.submit("--node", "n2", "--gpu-ids", "3", "--", "sleep", "60"),
-        "labelled": cluster.submit("--label", "zone=b", "--", "sleep", "60"),
-        "on-node": cluster.submit("--node", "n1", "--gpus", "0", "--", "sleep", "60"),
+        "pinned": cluster.submit("sleep", "60", flags=("--node", "n2", "--gpu-ids", "3")),
+        "labelled": cluster.submit("sleep", "60", flags=("--label", "zone=b")),
+        "on-node": cluster.submit("sleep", "60", flags=("--node", "n1", "--gpus", "0")),
     }
     places = {name: cluster.until_status(job, "running")["place"] for name, job in jobs.items()}
     assert places == {"pinned": "n2[3]", "labelled": "n2[2]", "on-node": "n1"}
@@ -37,29 +38,29 @@ def test_jobs_run_where_they_are_told_and_their_places_are_numbered_as_the_drive
         cluster.until_status(job, "cancelled")
 
 
-def test_a_gang_over_two_nodes_and_its_logs(cluster: LiveCluster) -> None:
+def test_a_gang_over_two_nodes_and_its_logs(cluster: Cluster) -> None:
     script = 'echo "I am $WEFT_NODE_RANK of $WEFT_NUM_NODES"'
-    job = cluster.submit("--gpus", "4", "--name", "gang", "--", "sh", "-c", script)
+    job = cluster.submit("sh", "-c", script, flags=("--gpus", "4", "--name", "gang"))
     assert cluster.until_status(job, "done", "failed")["status"] == "done"
-    assert cluster.weft("logs", job).stdout == "I am 0 of 2\n"
-    assert cluster.weft("logs", job, "--rank", "1").stdout == "I am 1 of 2\n"
+    assert cluster.logs(job) == "I am 0 of 2\n"
+    assert cluster.logs(job, "--rank", "1") == "I am 1 of 2\n"
 
 
-def test_a_job_that_fits_nowhere_waits_and_says_why_and_holds_up_nobody(cluster: LiveCluster) -> None:
-    big = cluster.submit("--gpus", "64", "--", "true")
-    elsewhere = cluster.submit("--node", "n99", "--", "true")
-    small = cluster.submit("--", "true")
+def test_a_job_that_fits_nowhere_waits_and_says_why_and_holds_up_nobody(cluster: Cluster) -> None:
+    big = cluster.submit("true", flags=("--gpus", "64"))
+    elsewhere = cluster.submit("true", flags=("--node", "n99"))
+    small = cluster.submit("true")
     assert cluster.until_status(small, "done", "failed")["status"] == "done"
     reasons = [cluster.json("why", job)["reasons"][0]["code"] for job in (big, elsewhere)]
     assert reasons == ["ReqNodeNotAvail", "ReqNodeNotAvail"]
     cluster.weft("cancel", big, elsewhere)
 
 
-def test_a_drained_node_takes_nothing_new_and_who_asked_is_journalled(cluster: LiveCluster) -> None:
+def test_a_drained_node_takes_nothing_new_and_who_asked_is_journalled(cluster: Cluster) -> None:
     cluster.weft("drain", "n1")
     cluster.weft("operate", "cordon", "n2[2]")
     assert cluster.node("n1")["closed"] == ["Drained"]
-    first, second = cluster.submit("--", "sleep", "60"), cluster.submit("--", "sleep", "60")
+    first, second = cluster.submit("sleep", "60"), cluster.submit("sleep", "60")
     assert cluster.until_status(first, "running")["place"] == "n2[3]"
     assert {each["code"] for each in cluster.json("why", second)["reasons"]} >= {"Resources", "Drained"}
     cluster.weft("operate", "undrain", "n1", "n2")
@@ -73,9 +74,9 @@ def test_a_drained_node_takes_nothing_new_and_who_asked_is_journalled(cluster: L
     ]  # fmt: skip
 
 
-def test_pause_policy_interval_pass_and_set(cluster: LiveCluster) -> None:
+def test_pause_policy_interval_pass_and_set(cluster: Cluster) -> None:
     cluster.weft("operate", "pause")
-    low, high = cluster.submit("--gpus", "4", "--", "true"), cluster.submit("--gpus", "4", "--", "true")
+    low, high = cluster.submit("true", flags=("--gpus", "4")), cluster.submit("true", flags=("--gpus", "4"))
     assert cluster.json("operate", "policy", "priority")["policy"] == "priority"
     cluster.weft("operate", "set", high, "priority=10")
     assert [job["id"] for job in cluster.json("queue")["jobs"]] == [high, low]
@@ -89,13 +90,13 @@ def test_pause_policy_interval_pass_and_set(cluster: LiveCluster) -> None:
     dump = cluster.json("operate", "dump", "all")
     assert {job["id"] for job in dump["jobs"]} >= {low, high}
     assert (dump["policy"], dump["settings"]["interval_s"]) == ("priority", 0)
-    refused = cluster.weft("operate", "policy", "muri-l", check=False)
+    refused = cluster.call("operate", "policy", "muri-l")
     assert (refused.returncode, "weaves" in refused.stderr, "srtf" in refused.stderr) == (2, True, True)
     cluster.weft("operate", "policy", "balanced")
     assert any(isinstance(fact, Paused) for fact in cluster.facts())
 
 
-def test_what_watches_it_can_read(cluster: LiveCluster) -> None:
+def test_what_watches_it_can_read(cluster: Cluster) -> None:
     assert [cluster.page(path)[0] for path in ("/healthz", "/readyz", "/metrics", "/other")] == [200, 200, 200, 404]
     assert cluster.metric('weft_agents{state="connected"}') == 2
     assert cluster.metric('weft_gpus{node="n2"}') == 2
@@ -103,34 +104,34 @@ def test_what_watches_it_can_read(cluster: LiveCluster) -> None:
     assert cluster.metric('weft_rpc_total{method="Scheduler/Submit"}') > 0
 
 
-def test_a_second_server_is_refused_with_one_clear_error(cluster: LiveCluster) -> None:
-    again = cluster.weft("server", "--port", str(cluster.port), check=False)
+def test_a_second_server_is_refused_with_one_clear_error(cluster: Cluster) -> None:
+    again = cluster.call("server", "--port", str(cluster.port))
     assert (again.returncode, again.stdout, again.stderr.count("error:")) == (6, "", 1)
-    weaver = cluster.weft("server", "--policy", "muri-s", "--port", "1", check=False)
+    weaver = cluster.call("server", "--policy", "muri-s", "--port", "1")
     assert (weaver.returncode, "balanced" in weaver.stderr) == (2, True)
 
 
-def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: LiveCluster) -> None:
-    job = cluster.submit("--node", "n1", "--", "sh", "-c", "echo before; sleep 4; echo after; sleep 2; exit 7")
+def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: Cluster) -> None:
+    job = cluster.submit("sh", "-c", "echo before; sleep 4; echo after; sleep 2; exit 7", flags=("--node", "n1"))
     cluster.until_status(job, "running")
     assert cluster.end("server") == 0
     cluster.serve()
     ended = cluster.until_status(job, "done", "failed")
     assert (ended["exit_code"], ended["run"]) == (7, 1)
-    assert cluster.weft("logs", job).stdout == "before\nafter\n"
+    assert cluster.logs(job) == "before\nafter\n"
     cluster.end("n1")
     until(lambda: cluster.node("n1")["state"] == "silent")
-    left = cluster.weft("logs", job)
+    left = cluster.call("logs", job)
     assert left.stdout.endswith("after\n")
     assert "not there" in left.stderr
-    waiting = cluster.submit("--node", "n1", "--", "true")
+    waiting = cluster.submit("true", flags=("--node", "n1"))
     assert "ReqNodeNotAvail" in {each["code"] for each in cluster.json("why", waiting)["reasons"]}
     cluster.join("n1", "0,1", "A")
     assert cluster.until_status(waiting, "done")
 
 
-def test_shutdown_stops_the_jobs_if_it_is_to(cluster: LiveCluster) -> None:
-    job = cluster.submit("--", "sleep", "600")
+def test_shutdown_stops_the_jobs_if_it_is_to(cluster: Cluster) -> None:
+    job = cluster.submit("sleep", "600")
     cluster.until_status(job, "running")
     cluster.weft("operate", "shutdown", "--jobs", "stop")
     assert cluster.processes.pop("server").wait(60) == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from weft.workspace.tasks import RUNNER
+from weft.workspace.launch import RUNNER
 from weft.workspace.turns import turn
 
 PATIENCE_S = 60

@@ -40,6 +40,8 @@ class Settings:
     """So long nothing new is planned after a plan; 0: whenever something happens, or as the policy has it."""
     lease_s: float = 600.0
     """In a cluster: so long a node may be cut off before its jobs run elsewhere."""
+    margin_s: float = 0.0
+    """In a cluster: so long after that shims have to end its runs; 0: what is safe on machines that are busy."""
     max_gpus_per_user: int = 0
     """In a cluster: GPUs that the jobs of one user may hold; 0: all there are."""
     max_queued_per_user: int = 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 from weft.local.identity import Identity, identify, is_alive, open_pidfd
 from weft.ui import render
+from weft.ui.text import plural
 
 if TYPE_CHECKING:
     from weft.agent.folder import Folder
@@ -108,8 +109,10 @@ def process(text: str) -> Identity:
     return Identity(boot, int(pid), int(start))
 
 
-def end(name: str, folder: Folder, only: str, *, as_json: bool) -> int:
+def end(name: str, folder: Folder, only: str, *, kill: bool, as_json: bool) -> int:
     """The worker of this name; one of the same name that was started since is left alone where `only` says so."""
+    from weft.agent.leaving import kill_runs
+
     pid = folder.holder()
     who = identify(pid) if pid is not None else None
     if only and who != process(only):
@@ -117,12 +120,12 @@ def end(name: str, folder: Folder, only: str, *, as_json: bool) -> int:
     if who is None and not only:
         raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends the one of that name")
     ended = who is not None and end_process(who, END_S)
+    killed = kill_runs(folder, END_S) if kill and folder.holder() is None else 0
     if as_json:
-        render.print_json({"schema": 1, "worker": name, "ended": ended})
+        render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
     else:
-        render.say(
-            f"worker {name} has ended; its jobs go on until their lease ends" if ended else "it has gone already"
-        )
+        jobs = f"{plural(killed, 'run')} killed" if kill else "its jobs go on until their lease ends"
+        render.say(f"worker {name} has {'ended' if ended else 'gone already'}; {jobs}")
     return 0
 
 

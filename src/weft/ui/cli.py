@@ -57,6 +57,7 @@ COMMANDS: Final = {
     "operate": Command("tell a running scheduler something: drain, policy, shutdown ..."),
     "server": Command("run the scheduler of a cluster"),
     "worker": Command("put this machine's GPUs at a cluster's disposal"),
+    "cluster": Command("bring a cluster up in one command, and end it: on this machine, or over ssh"),
     "up": Command("start the scheduler, or change how it is set up"),
     "down": Command("end the scheduler; jobs go on"),
     "auth": Command("who may come to a scheduler of a cluster: certificates and tokens"),

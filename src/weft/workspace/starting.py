@@ -14,8 +14,9 @@ from weft.errors import InputError
 from weft.wire.capture import captured
 from weft.wire.messages import SubmitRequest
 from weft.workspace.config import DEFAULT, Config
+from weft.workspace.launch import Launch, find_conda, interpreter, script
 from weft.workspace.status import STATES, UNFINISHED, latest
-from weft.workspace.tasks import Launch, Task, find_conda, interpreter, marker_of, script
+from weft.workspace.tasks import Task, marker_of
 
 ACTIVE: Final = ("starting", "running", "stopping")
 WAITING: Final = ("blocked", "waiting", "held")

@@ -11,7 +11,7 @@ from weft.errors import InputError
 from weft.workspace import templates
 from weft.workspace.config import Config, parse, read
 from weft.workspace.keys import KEYS
-from weft.workspace.tasks import interpreter
+from weft.workspace.launch import interpreter
 
 DEFAULTS = {
     "work_dir": ".", "config_dir": "configs", "script_path": "train.py", "output_dir": "out",

@@ -9,8 +9,9 @@ import pytest
 
 from weft.errors import InputError
 from weft.workspace.config import Config, read
+from weft.workspace.launch import Launch, find_conda, job_name, script
 from weft.workspace.status import estimate
-from weft.workspace.tasks import Launch, all_tasks, chosen_tasks, find_conda, job_name, script
+from weft.workspace.tasks import all_tasks, chosen_tasks
 
 
 @pytest.fixture

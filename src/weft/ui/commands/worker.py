@@ -66,12 +66,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--stop", metavar="PROCESS", nargs="?", const="",
         help="end the worker of this name; with what --background printed, only that very one",
     )  # fmt: skip
+    add("--kill", action="store_true", help="with --stop: kill its jobs, too")
     render.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.stop is not None:
         return _stop(args)
+    if args.kill:
+        raise InputError("--kill without --stop", hint="weft worker --id NAME --stop --kill")
     if not args.background:
         return _work(args)
     from weft.ui import background
@@ -121,7 +124,7 @@ def _stop(args: argparse.Namespace) -> int:
 
     name = args.id or host_name()
     folder = folder_of(name, Path(args.folder) if args.folder else None)
-    return background.end(name, folder, args.stop, as_json=args.json)
+    return background.end(name, folder, args.stop, kill=args.kill, as_json=args.json)
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:

@@ -40,7 +40,7 @@ def effective(config: Config) -> dict[str, Any]:
     import os
 
     from weft.workspace.keys import KEYS
-    from weft.workspace.tasks import find_conda, interpreter
+    from weft.workspace.launch import find_conda, interpreter
 
     values: dict[str, Any] = dict(config.values)
     for key in KEYS:

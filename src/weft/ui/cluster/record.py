@@ -1,0 +1,123 @@
+"""What `weft cluster` has started, written down so that `weft cluster down` ends exactly that."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from weft.errors import Refused, WeftError
+from weft.local.identity import Identity
+from weft.wire.addresses import Address, address
+from weft.wire.places import make_private, places
+from weft.wire.private import read_private, write_private
+
+FOLDER: Final = "clusters"
+
+
+@dataclass(frozen=True)
+class Process:
+    """On this machine: the scheduler, or a worker."""
+
+    name: str
+    who: Identity
+    folder: str
+    is_server: bool = False
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A worker on a machine that is reached over ssh."""
+
+    name: str
+    ssh: tuple[str, ...]
+    """What goes there."""
+    weft: str
+    process: str
+    """As that machine calls it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    scheduler: str
+    processes: tuple[Process, ...] = ()
+    remotes: tuple[Remote, ...] = ()
+
+    @property
+    def server(self) -> Process | None:
+        return next((each for each in self.processes if each.is_server), None)
+
+    @property
+    def workers(self) -> list[Process]:
+        return [each for each in self.processes if not each.is_server]
+
+    def with_process(self, process: Process) -> Record:
+        return replace(self, processes=(*self.processes, process))
+
+    def with_remote(self, remote: Remote) -> Record:
+        """In place of an earlier one of that name."""
+        return replace(self, remotes=(*(each for each in self.remotes if each.name != remote.name), remote))
+
+
+def load(where: Address, env: Mapping[str, str] = os.environ) -> Record | None:
+    path = _path(where, env)
+    try:
+        return _of(json.loads(read_private(path)))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError):
+        raise WeftError(f"{path} cannot be read\n  remove it, and end what it names by hand") from None
+
+
+def save(record: Record, env: Mapping[str, str] = os.environ) -> None:
+    """Removes it where nothing is left."""
+    path = _path(address(record.scheduler), env)
+    if not record.processes and not record.remotes:
+        path.unlink(missing_ok=True)
+        return
+    make_private(path.parent)
+    write_private(path, json.dumps(asdict(record), indent=2).encode())
+
+
+def known(env: Mapping[str, str] = os.environ) -> list[Record]:
+    """All that there are."""
+    found = [load(_where(path), env) for path in sorted(_folder(env).glob("*_*.json"))]
+    return [record for record in found if record is not None]
+
+
+@contextmanager
+def alone(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """One `weft cluster` at a time for each scheduler."""
+    make_private(_folder(env))
+    lock = os.open(_path(where, env).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Refused(f"another weft cluster is at work on {where}\n  wait for it, or interrupt it") from None
+    finally:
+        os.close(lock)
+
+
+def _folder(env: Mapping[str, str]) -> Path:
+    return places(env).state / FOLDER
+
+
+def _path(where: Address, env: Mapping[str, str]) -> Path:
+    return _folder(env) / f"{where.host.lower()}_{where.port}.json"
+
+
+def _where(path: Path) -> Address:
+    host, _, port = path.stem.rpartition("_")
+    return Address(host, int(port))
+
+
+def _of(found: Mapping[str, Any]) -> Record:
+    processes = (Process(**{**each, "who": Identity(*each["who"])}) for each in found["processes"])
+    remotes = (Remote(**{**each, "ssh": tuple(each["ssh"])}) for each in found["remotes"])
+    return Record(found["scheduler"], tuple(processes), tuple(remotes))

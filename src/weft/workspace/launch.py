@@ -1,0 +1,121 @@
+"""From a config to a job: what runs it, and what it is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.wire.messages import JobSpec, Variable
+from weft.wire.values import LONGEST_NAME, NOT_IN_NAMES
+from weft.workspace.config import Config
+from weft.workspace.tasks import AGAIN, BACKEND, HOME, NAME, Task, marker_of
+
+RUNNER: Final = Path(__file__).with_name("run_task.py")
+TURNS: Final = "turn"
+SHELLS: Final = ("bash", "sh")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What all tasks of a workspace are started with."""
+
+    config: Config
+    runtime: Path
+    """Where turns are taken, for owner and scheduler alone."""
+    memory_mb: int
+    """What a task may count on having of its GPU."""
+    gpus: tuple[int, ...]
+    """Those that may be used."""
+    conda: str = ""
+    """The program, where it is to be used."""
+    now: float = 0.0
+
+    def spec(self, task: Task, *, again: bool = False) -> JobSpec:
+        config = self.config
+        params = {NAME: task.name, HOME: str(config.home)}
+        if config.text("session_backend") != "tmux":
+            params[BACKEND] = config.text("session_backend")
+        if again:
+            params[AGAIN] = "1"
+        return JobSpec(
+            name=job_name(task.name),
+            command=self._command(task, again=again),
+            chdir=str(config.path("work_dir")),
+            gpus=1,
+            gpu_ids=[] if task.gpu is None else [task.gpu],
+            gpu_pool=self.gpus if task.gpu is None else [],
+            memory_mb=[self.memory_mb],
+            max_jobs_per_gpu=config.whole("max_jobs_per_gpu"),
+            retries=config.whole("max_retries") if config.is_on("auto_restart_failed") else 0,
+            comment=f"workspace {config.task_name}",
+            group=config.group,
+            params=[Variable(name=name, value=value) for name, value in params.items()],
+        )
+
+    def _command(self, task: Task, *, again: bool) -> list[str]:
+        config = self.config
+        settings = {
+            "task": task.name,
+            "marker": str(marker_of(config, task.name)),
+            "owner": config.group,
+            "logs": str(config.path("log_dir")) if config.is_on("enable_logging") else "",
+            "scheduler_log": f"{config.scheduler_session}.log",
+            "delay": f"{config.number('startup_delay'):g}",
+            "turns": str(self.runtime / TURNS),
+            "variable": config.text("cuda_visible_devices_var"),
+            "wrapped": "yes" if self.conda else "",
+            "again": repr(self.now) if again else "",
+        }
+        given = [f"{name}={value}" for name, value in settings.items() if value]
+        return [sys.executable, "-I", "-S", str(RUNNER), *given, "--", *self.program(task)]
+
+    def program(self, task: Task) -> list[str]:
+        """The task's own command."""
+        config = self.config
+        words = [interpreter(config, conda=self.conda), script(config), "--config_path", str(task.path)]
+        if self.conda:
+            name = config.text("conda_env")
+            by = ["-p", str(config.path("conda_env"))] if os.sep in name else ["-n", name]
+            words = [self.conda, "run", "--no-capture-output", *by, *words]
+        before = config.text("pre_command")
+        if before:
+            shell = next(found for name in SHELLS if (found := shutil.which(name)))
+            words = [shell, "-c", f'{before}\nexec "$@"', shell, *words]
+        return words
+
+
+def interpreter(config: Config, *, conda: str) -> str:
+    """The one that is given; else that of the conda environment, else the one that runs weft."""
+    given = config.text("python_env")
+    if not given:
+        return "python" if conda else sys.executable
+    return str(config.path("python_env")) if os.sep in given else given
+
+
+def script(config: Config) -> str:
+    """As it is seen from `work_dir`; one that is not there, but in the workspace, is meant as well."""
+    given = os.path.expanduser(config.text("script_path"))
+    is_elsewhere = not (config.path("work_dir") / given).is_file() and (config.home / given).is_file()
+    return str(config.home / given) if is_elsewhere else given
+
+
+def find_conda(config: Config, env: Mapping[str, str]) -> tuple[str, str]:
+    """The conda program to use, and a warning where there should be one and is none."""
+    name = config.text("conda_env")
+    if not name:
+        return "", ""
+    found = shutil.which("conda", path=env.get("PATH")) or env.get("CONDA_EXE", "")
+    if found and os.access(found, os.X_OK):
+        return found, ""
+    return "", f"there is no conda, so conda_env {name} is not used; tasks run with {interpreter(config, conda='')}"
+
+
+def job_name(name: str) -> str:
+    """As the queue shows it: without what a job's name may not hold."""
+    plain = "".join("_" if c in NOT_IN_NAMES or not c.isprintable() else c for c in name).strip()
+    return plain[:LONGEST_NAME] or "config"

@@ -1,0 +1,80 @@
+"""Submits jobs through thick and thin: each with a key, again and again until it is told that it was taken."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+
+from live_cluster import Cluster
+from storm import probe
+from storm.book import Book
+from storm.verdict import Work
+from weft.model import JobId
+from weft.wire.messages import JobSpec, QueryRequest, SubmitRequest
+
+SIZES = (1, 1, 2, 2, 3, 4)
+"""GPUs: with two on each node, the larger ones are gangs."""
+CODES = (0, 0, 0, 3, 7)
+PATIENCE_S = 10.0
+
+
+class Feeder:
+    def __init__(self, here: Cluster, book: Book) -> None:
+        self._here, self._book = here, book
+        self._wanted: queue.Queue[tuple[SubmitRequest, Work]] = queue.Queue()
+        self._made = 0
+        self._over = threading.Event()
+        self.jobs: dict[JobId, Work] = {}
+        """Those that it was told of."""
+        self._thread = threading.Thread(target=self._submit_all, daemon=True)
+        self._thread.start()
+
+    def invent(self, chance: Random, count: int) -> None:
+        for _ in range(count):
+            self._made += 1
+            work = Work(chance.choice(SIZES), chance.choice(CODES), chance.randint(0, 2))
+            seconds, script = chance.uniform(0.2, 3.0), str(Path(probe.__file__))
+            command = [sys.executable, "-IS", script, str(self._book.path), f"{seconds:.2f}", str(work.code)]
+            spec = JobSpec(command=command, gpus=work.gpus, retries=work.retries, memory_mb=[1000], grace_s=2.0)
+            request = SubmitRequest(jobs=[spec], chdir=str(self._here.root), key=f"storm-{self._made}")
+            self._wanted.put((request, work))
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.jobs) == self._made
+
+    def _submit_all(self) -> None:
+        with self._here.channel() as call:
+            while not self._over.is_set():
+                try:
+                    request, work = self._wanted.get(timeout=0.1)
+                except queue.Empty:
+                    continue
+                while not self._over.is_set():
+                    try:
+                        (job,) = call("Submit")(request, timeout=PATIENCE_S).ids
+                    except grpc.RpcError:
+                        self._over.wait(0.1)
+                    else:
+                        self.jobs[job] = work
+                        break
+
+    def rows(self) -> dict[JobId, dict[str, Any]]:
+        """What the scheduler answers of all of them; empty: it does not."""
+        with self._here.channel() as call:
+            try:
+                found = json.loads(call("Query")(QueryRequest(what="job", jobs=sorted(self.jobs)), timeout=60.0).json)
+            except grpc.RpcError:
+                return {}
+        return {row["id"]: row for row in found["jobs"]}
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()

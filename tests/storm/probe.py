@@ -1,0 +1,61 @@
+"""A job that tells on whoever runs it: `python probe.py BOOK SECONDS CODE` writes into one book, shared by all jobs,
+when each of its processes begins and ends, and whom it finds alive that should not be: another run of the same job, or
+anybody else on its GPUs. Each writes first and looks then: of two that live at the same time, at least one sees the
+other."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+STEP_S = 0.05
+
+
+def born(pid: int) -> int | None:
+    """When, by the clock of this boot, as its identity; None: it is dead."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def write(book: str, *words: object) -> None:
+    handle = os.open(book, os.O_WRONLY | os.O_APPEND)
+    os.write(handle, (" ".join(map(str, words)) + "\n").encode())
+    os.close(handle)
+
+
+def look(book: str, me: list[str]) -> None:
+    job, run, node, gpus = me[1], me[2], me[4], set(me[5].split(","))
+    with open(book) as file:
+        lines = [line.split() for line in file.read().splitlines()]
+    for line in lines:
+        if line[0] != "begin" or (line[1], line[2]) == (job, run):
+            continue
+        shares = line[4] == node and gpus & set(line[5].split(","))
+        if (line[1] == job or shares) and born(int(line[6])) == int(line[7]):
+            write(book, "overlap", job, run, me[3], "with", *line[1:])
+
+
+def main(book: str, seconds: str, code: str) -> int:
+    env = os.environ
+    nodes, rank = env["WEFT_NODELIST"].split(","), env["WEFT_NODE_RANK"]
+    names = [env["WEFT_JOB_ID"], env["WEFT_RUN"], rank, nodes[int(rank)], env["WEFT_GPU_IDS"]]
+    leads = os.fork()  # what it leaves behind is of the run as much as itself
+    me = ["begin", *names, str(os.getpid()), str(born(os.getpid())), "leads" if leads else "follows"]
+    write(book, *me)
+    look(book, me)
+    if not leads:
+        time.sleep(3600)
+    until = time.monotonic() + float(seconds)
+    while time.monotonic() < until:
+        time.sleep(STEP_S)
+    write(book, "end", *names[:3], code)
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
