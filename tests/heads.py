@@ -22,6 +22,7 @@ from weft.agent.stream import Way
 from weft.agent.worker import Note, Worker, worker_on
 from weft.local.gpus import Declared, discover
 from weft.local.nvml import NoDriver, Nvml
+from weft.server.handlers import handler
 from weft.wire.messages import (
     AgentMessage,
     BeatReply,
@@ -36,7 +37,7 @@ from weft.wire.messages import (
     Variable,
     Welcome,
 )
-from weft.wire.service import OPTIONS, handler
+from weft.wire.service import OPTIONS
 
 PATH = Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))
 PORT_OPTIONS = [*OPTIONS]
@@ -114,14 +115,14 @@ class Head:
 
     # ---- the stream
 
-    async def _attach(self, requests: AsyncIterator[AgentMessage], context: Any) -> AsyncIterator[SchedulerMessage]:
+    async def _attach(self, requests: AsyncIterator[AgentMessage], context: Any) -> None:
         if self.refusal is not None:
             await context.abort(*self.refusal)
         self._out = asyncio.Queue()
         reading = asyncio.ensure_future(self._read(requests, self._out))
         try:
             while (message := await self._out.get()) is not None:
-                yield message
+                await context.write(message)
         finally:
             reading.cancel()
 

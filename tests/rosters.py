@@ -19,10 +19,10 @@ from engines import until
 from heads import PORT_OPTIONS, Site
 from weft.agent.worker import Worker
 from weft.model import Cancelled, Event, Exited, Job, JobId, NodeJoined, NodeLost, Submitted, Task, Wake
+from weft.server.handlers import handler
 from weft.server.replies import Close, Reply, Send
 from weft.server.roster import Roster
 from weft.wire.messages import AgentMessage, SchedulerMessage
-from weft.wire.service import handler
 
 OVER = ("done", "failed", "cancelled")
 
@@ -123,7 +123,7 @@ class Scheduling:
                 self.rig.alarm = None
                 self._tell(Wake(self.now()))
 
-    async def _attach(self, requests: AsyncIterator[AgentMessage], context: Any) -> AsyncIterator[SchedulerMessage]:
+    async def _attach(self, requests: AsyncIterator[AgentMessage], context: Any) -> None:
         conn, out = next(self._numbers) + 1_000_000, asyncio.Queue[SchedulerMessage | Close]()
         self._streams[conn] = out
         reading = asyncio.ensure_future(self._read(conn, requests, out))
@@ -133,7 +133,7 @@ class Scheduling:
                 if isinstance(message, Close):
                     await context.abort(grpc.StatusCode[message.code], message.words)
                 else:
-                    yield message
+                    await context.write(message)
         finally:
             reading.cancel()
             if self._streams.pop(conn, None) is not None:

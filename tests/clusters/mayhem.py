@@ -80,6 +80,6 @@ def draw(chance: Random) -> Mayhem:
         longest_s=chance.choice((10.0, 40.0, 120.0)),
         policy=chance.choice(("fifo", "srtf", "las", "tiresias", "priority")),
         nodes=chance.choice(((4, 4), (4, 4, 4), (8, 8), (2, 4, 8), (4, 4, 4, 4), (8, 8, 8))),
-        sizes=chance.choice(((0, 1, 1, 2, 3, 4, 6, 8, 16), (1, 1, 2), (1, 1, 2))),
+        sizes=chance.choice(((0, 1, 1, 2, 3, 4, 6, 8, 16), (1, 1, 2))),
         jobs=chance.randint(8, 20),
     )

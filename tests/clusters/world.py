@@ -117,7 +117,8 @@ class World:
 
     def _rendezvous(self, key: RunKey) -> None:
         """The parts of a run work once all of them are there."""
-        job = self.head.scheduler.state.jobs[key[0]]
+        job = self.head.scheduler.state.jobs.get(key[0])
+        assert job is not None, f"run {key} has started, of a job that is not on disk"
         nodes = parts_of(job) if job.run == key[1] else ()
         here = [machine for machine in self.machines if (key, machine.name) in self.truth.living]
         if not nodes or {machine.node for machine in here} != set(nodes):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents import Room, hello, news, spec
+from anything import messages, texts
 from checks import check, snapshot
 from weft.agent.machine import Agent
 from weft.local.identity import Identity
@@ -20,53 +16,7 @@ from weft.wire.messages import AgentMessage, RunEnd, RunNews, SchedulerMessage, 
 
 NOBODY = Identity("boot", 1, 1)
 BUDGET = settings(max_examples=150, suppress_health_check=list(HealthCheck))
-TEXTS = st.one_of(
-    st.sampled_from(["1", "2", "3", "n0", "n1", "i", "h", "h1", "c", "", "../x", "DirtyGpu", "never-started", "asked"]),
-    st.text(max_size=8),
-)
-FLOATS = st.one_of(st.sampled_from([0.0, 1.0, 2.0, 100.0, -1.0, float("nan"), float("inf")]), st.floats())
-Field = FieldDescriptor
-INTS = {
-    Field.CPPTYPE_UINT32: (0, 2**32 - 1),
-    Field.CPPTYPE_UINT64: (0, 2**64 - 1),
-    Field.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
-    Field.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
-}
-
-
-@st.composite
-def messages(draw: st.DrawFn, kind: type[Message]) -> Any:
-    """Any message of this type: small numbers and known names more often than others, so that something comes of it."""
-    made = kind()
-    oneof = [field.name for one in kind.DESCRIPTOR.oneofs if one.name == "is" for field in one.fields]
-    chosen = draw(st.sampled_from([*oneof, ""])) if oneof else None
-    for field in kind.DESCRIPTOR.fields:
-        if (chosen is not None and field.name != chosen) or (chosen is None and draw(st.integers(0, 3)) == 0):
-            continue
-        count = draw(st.integers(0, 3)) if field.is_repeated else 1
-        values = [draw(_value(field)) for _ in range(count)]
-        if field.is_repeated:
-            getattr(made, field.name).extend(values)
-        elif field.message_type is not None:
-            getattr(made, field.name).CopyFrom(values[0])
-        else:
-            setattr(made, field.name, values[0])
-    return made
-
-
-def _value(field: Any) -> st.SearchStrategy[Any]:
-    if field.message_type is not None:
-        return messages(GetMessageClass(field.message_type))
-    if field.enum_type is not None:
-        return st.sampled_from([value.number for value in field.enum_type.values])
-    if field.cpp_type in INTS:
-        low, high = INTS[field.cpp_type]
-        return st.one_of(st.integers(0, 3), st.integers(low, high))
-    if field.cpp_type in (Field.CPPTYPE_DOUBLE, Field.CPPTYPE_FLOAT):
-        return FLOATS
-    if field.cpp_type == Field.CPPTYPE_BOOL:
-        return st.booleans()
-    return st.binary(max_size=8) if field.type == Field.TYPE_BYTES else TEXTS
+WORDS = texts("1", "2", "3", "n0", "n1", "i", "h", "h1", "c", "", "../x", "DirtyGpu", "never-started", "asked")
 
 
 def likely() -> st.SearchStrategy[AgentMessage]:
@@ -110,7 +60,7 @@ def test_the_roster_takes_anything(data: st.DataObject) -> None:
             case 5 | 6 | 7:
                 room.say(data.draw(st.integers(0, 4)), data.draw(likely()))
             case _:
-                room.say(data.draw(st.integers(0, 4)), data.draw(messages(AgentMessage)))
+                room.say(data.draw(st.integers(0, 4)), data.draw(messages(AgentMessage, WORDS)))
         check(room.rig.state)
     twin = room.rig.fresh()
     twin.replay(room.rig.facts)
@@ -142,7 +92,7 @@ def test_an_agent_takes_anything(data: st.DataObject) -> None:
                 key = data.draw(st.sampled_from(["1", "2"])), data.draw(st.integers(1, 2))
                 agent.report(RunStarted(now, *key, NOBODY, NOBODY), now)
             case _:
-                agent.take(data.draw(messages(SchedulerMessage)), now)
+                agent.take(data.draw(messages(SchedulerMessage, WORDS)), now)
         assert before - set(agent.known) <= ended, "a run was forgotten whose end is not confirmed"
         assert agent.lease_until <= now + 30 * 86400
         due = agent.next_at()

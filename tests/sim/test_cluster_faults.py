@@ -9,6 +9,21 @@ cancelled. After 200 s all is mended, and everything must come to its end.
 A world that fails says its number. It is told again, step by step, by
 
     PYTHONPATH=src:tests python -m clusters NUMBER
+
+That such a world would notice is tested, too: rules are broken one at a time (`clusters.mutants`). Of the first 300
+worlds so many noticed:
+
+| broken rule               | worlds | broken rule           | worlds |
+|---------------------------|--------|-----------------------|--------|
+| no_margin                 |     18 | no_claim              |    110 |
+| no_lease                  |     96 | no_home               |     13 |
+| lease_from_answer         |      6 | nothing_again         |    251 |
+| lease_from_before_restart |    103 | parts_confirmed_alone |     10 |
+| lease_without_end         |     41 | first_end_counts      |    124 |
+| answer_before_commit      |     33 | gang_not_torn         |     84 |
+| order_before_commit       |     16 | last_code_counts      |     79 |
+| no_epoch                  |      9 | lost_runs_cost        |    196 |
+| no_fence                  |     21 |                       |        |
 """
 
 from __future__ import annotations
@@ -21,7 +36,7 @@ from clusters.world import play
 WORLDS = 2000
 SHARD = 50
 ENOUGH = 800
-"""By then a world must have noticed that a rule is broken; the hardest needs about 70."""
+"""By then a world must have noticed that a rule is broken; one in fifty notices the hardest."""
 
 
 @pytest.mark.parametrize("first", range(1, WORLDS + 1, SHARD))

@@ -40,7 +40,8 @@ class Feeder:
         for _ in range(count):
             self._made += 1
             work = Work(chance.choice(SIZES), chance.choice(CODES), chance.randint(0, 2))
-            seconds, script = chance.uniform(0.2, 3.0), str(Path(probe.__file__))
+            seconds = chance.uniform(6.0, 9.0) if chance.random() < 0.2 else chance.uniform(0.2, 2.5)
+            script = str(Path(probe.__file__))
             command = [sys.executable, "-IS", script, str(self._book.path), f"{seconds:.2f}", str(work.code)]
             spec = JobSpec(command=command, gpus=work.gpus, retries=work.retries, memory_mb=[1000], grace_s=2.0)
             request = SubmitRequest(jobs=[spec], chdir=str(self._here.root), key=f"storm-{self._made}")

@@ -63,7 +63,7 @@ class Storm:
         whole = [node for node in self.proxies if node not in self._mending]
         kinds: list[Callable[[], None]] = [self._kill_job, self._kill_job, self._kill_shim]
         if "server" not in self._mending:
-            kinds += [self._kill_server, self._restart_server]
+            kinds.append(self.chance.choice((self._kill_server, self._restart_server)))
         if len(self.proxies) - len(whole) < MOST_OUT:
             node = self.chance.choice(whole)
             faults = (

@@ -10,6 +10,7 @@ from typing import Any, Final
 from weft.errors import Unreachable, WeftError
 from weft.wire.addresses import Address
 from weft.wire.credentials import Credentials, answers, channel, find
+from weft.wire.secure import connected
 
 PROBE_S: Final = 5.0
 RETURN_S: Final = 60.0
@@ -56,8 +57,7 @@ class RemoteRoute:
 def diagnosed(where: Address, ca: bytes | None, details: str) -> WeftError:
     """Looks again, by hand, at what went wrong: gRPC says little of it, and not always the same."""
     try:
-        with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line:
-            found = _by_tls(where, line, ca) if ca is not None else _in_clear(where, line)
+        found = _by_tls(where, ca) if ca is not None else _in_clear(where)
     except socket.gaierror:
         return Unreachable(f"there is no host {where.host}\n  check the address: --scheduler HOST:PORT")
     except OSError as error:
@@ -67,11 +67,11 @@ def diagnosed(where: Address, ca: bytes | None, details: str) -> WeftError:
     return found or Unreachable(f"the scheduler at {where} does not answer: {details[:300]}\n  try again")
 
 
-def _by_tls(where: Address, line: socket.socket, ca: bytes) -> WeftError | None:
+def _by_tls(where: Address, ca: bytes) -> WeftError | None:
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii", "replace"))
         context.set_alpn_protocols(["h2"])
-        with context.wrap_socket(line, server_hostname=where.host) as secure:
+        with connected(context, where, PROBE_S) as secure:
             if secure.selected_alpn_protocol() == "h2":
                 return None
         return _other(where, "no gRPC")
@@ -94,13 +94,13 @@ def _by_tls(where: Address, line: socket.socket, ca: bytes) -> WeftError | None:
         )
 
 
-def _in_clear(where: Address, line: socket.socket) -> WeftError | None:
-    line.sendall(HTTP2)
-    line.settimeout(PROBE_S)
-    try:
-        seen = line.recv(64)
-    except TimeoutError:
-        return _other(where, "it says nothing")
+def _in_clear(where: Address) -> WeftError | None:
+    with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line:
+        line.sendall(HTTP2)
+        try:
+            seen = line.recv(64)
+        except TimeoutError:
+            return _other(where, "it says nothing")
     if seen[:1] == bytes((ALERT,)) or (not seen and _speaks_tls(where)):
         return Unreachable(f"what listens at {where} wants TLS\n  join it anew: weft auth join {where} TOKEN")
     if seen.startswith(b"HTTP/"):
@@ -112,7 +112,7 @@ def _speaks_tls(where: Address) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is told to it
     try:
-        with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line, context.wrap_socket(line):
+        with connected(context, where, PROBE_S):
             return True
     except OSError:
         return False

@@ -7,17 +7,16 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.server.callers import caller
+from weft.server.handlers import handler
 from weft.server.replies import Close
 from weft.server.streams import Stream, end
 from weft.wire import messages as m
-from weft.wire.service import handler
 
 if TYPE_CHECKING:
     from weft.server.cluster import Cluster
@@ -40,16 +39,16 @@ class Agents:
         reading = asyncio.ensure_future(self._read(conn, stream, requests))
         writing = asyncio.ensure_future(stream.write(context))
         try:
-            await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
-            if stream.end is not None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(asyncio.shield(writing), timeout=1.0)
+            try:
+                await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                reading.cancel()
+                cluster.streams.remove(conn)
+                cluster.gone(conn)
+            await stream.finish(writing)
         finally:
-            for task in (reading, writing):
-                task.cancel()
+            writing.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
-            cluster.streams.remove(conn)
-            cluster.gone(conn)
         if stream.end is not None:
             await end(context, stream.end)
 
@@ -64,6 +63,8 @@ class Agents:
                     await self._take(conn, stream, message)
         except TimeoutError:
             stream.close(Close(conn, "DEADLINE_EXCEEDED", f"it did not say hello within {HELLO_S:.0f} s"))
+        except InputError as error:
+            stream.close(Close(conn, "INVALID_ARGUMENT", str(error)))
         except WeftError as error:  # the journal could not be written: what was said was not heard
             stream.close(Close(conn, "UNAVAILABLE", str(error)))
         except grpc.RpcError:

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Final
 import grpc
 
 from weft.errors import InputError, NotFound, Refused, WeftError
+from weft.server.handlers import handler
 from weft.server.statuses import abort
 from weft.wire import messages as m
 from weft.wire.places import make_private
-from weft.wire.service import handler
 
 MOST_BYTES: Final = 1 << 30
 """Of one blob."""

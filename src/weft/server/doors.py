@@ -21,6 +21,7 @@ from weft.errors import InputError, NotPermitted, WeftError
 from weft.server import tls
 from weft.server.callers import Caller, Role, caller, let_in, owner
 from weft.server.failures import Failures, host_of
+from weft.server.handlers import handler
 from weft.server.managing import manage
 from weft.server.protocol import check_protocol
 from weft.server.statuses import abort
@@ -28,7 +29,7 @@ from weft.server.tokens import Tokens
 from weft.wire import messages as m
 from weft.wire.addresses import is_loopback
 from weft.wire.private import write_private
-from weft.wire.service import OPTIONS, PREFIX, handler
+from weft.wire.service import OPTIONS, PREFIX
 
 SERVER_OPTIONS: Final = (
     *OPTIONS,

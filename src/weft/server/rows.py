@@ -140,7 +140,7 @@ def _blocked(occupant: Occupant) -> dict[str, Any]:
 
 
 def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """With what else is known of them."""
+    """With what else is known of them. One that was lost and joined again is there as what it is now."""
     return [
         {
             "node": room.node.id, "alive": room.alive, "gpus": len(room.node.gpus),
@@ -150,7 +150,7 @@ def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict
             "closed": [why for node, why in state.closed if node == room.node.id],
             **({"state": "lost"} if not room.alive else known.get(room.node.id, {})),
         }
-        for room in state.floor.rooms
+        for room in state.floor.rooms if state.floor.by_id[room.node.id] is room
     ]  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from weft.errors import JournalError, NotPermitted, WeftError
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, Recalled, Submitted
 from weft.server.callers import Caller, caller
+from weft.server.handlers import handler
 from weft.server.logs import read_log
 from weft.server.queries import Queries
 from weft.server.running import Running
 from weft.server.statuses import abort
 from weft.wire import messages as m
-from weft.wire.service import handler
 
 Context = grpc.aio.ServicerContext[Any, Any]
 FOR_ALL: Final = ("doctor",)

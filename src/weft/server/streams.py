@@ -20,6 +20,7 @@ from weft.wire.messages import SchedulerMessage
 MOST_WAITING: Final = 10_000
 MOST_BYTES: Final = 16 << 20
 """So much may wait for one agent to read it."""
+LAST_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +34,7 @@ class Stream:
         self.dropped = 0
         self._waiting: deque[SchedulerMessage] = deque()
         self._bytes = 0
+        self._is_over = False
         self._more = asyncio.Event()
 
     def send(self, message: SchedulerMessage) -> None:
@@ -58,10 +60,20 @@ class Stream:
                 message = self._waiting.popleft()
                 self._bytes -= message.ByteSize()
                 await context.write(message)
-            if self.end is not None:
+            if self.end is not None or self._is_over:
                 return
             self._more.clear()
             await self._more.wait()
+
+    async def finish(self, writing: asyncio.Future[None]) -> None:
+        """Waits for the last that is written: while a message is under way, gRPC cannot send the status that ends a
+        stream, and the other end would wait for it for ever. What is only in line has a moment."""
+        if self.end is not None:
+            await asyncio.wait({writing}, timeout=LAST_S)
+        self._waiting.clear()
+        self._is_over = True
+        self._more.set()
+        await asyncio.wait({writing})
 
 
 class Streams:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import socket
 import ssl
 from typing import Any, Final
 
 from weft.errors import Unreachable, WeftError
 from weft.wire.addresses import Address
+from weft.wire.secure import connected
 
 HANDSHAKE_S: Final = 10.0
 
@@ -42,10 +42,7 @@ def _chain(where: Address) -> list[bytes]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is known by its fingerprint, afterwards
     context.set_alpn_protocols(["h2"])
-    with (
-        socket.create_connection((where.host, where.port), timeout=HANDSHAKE_S) as plain,
-        context.wrap_socket(plain, server_hostname=where.host) as secure,
-    ):
+    with connected(context, where, HANDSHAKE_S) as secure:
         if hasattr(secure, "get_unverified_chain"):  # from Python 3.13 on
             return list(secure.get_unverified_chain())
         found: Any = secure._sslobj.get_unverified_chain()  # type: ignore[attr-defined]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-import grpc
-
 from weft.wire import messages as m
 
 MOST_BYTES: Final = 64 << 20
@@ -50,22 +48,7 @@ BLOBS: Final = {"Put": Method(m.BlobPart, m.BlobName, "upload"), "Get": Method(m
 DOORS: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
 SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Doors": DOORS}
 PREFIX: Final = "weft.v1."
-_HANDLERS: Final = {
-    "unary": grpc.unary_unary_rpc_method_handler,
-    "stream": grpc.unary_stream_rpc_method_handler,
-    "upload": grpc.stream_unary_rpc_method_handler,
-    "both": grpc.stream_stream_rpc_method_handler,
-}
 _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}
-
-
-def handler(of: Callable[[str], Callable[..., Any]], service: str = "Scheduler") -> grpc.GenericRpcHandler:
-    """What a server takes up; `of` gives the function of each method."""
-    made = {
-        name: _HANDLERS[method.kind](of(name), method.request.FromString, method.reply.SerializeToString)
-        for name, method in SERVICES[service].items()
-    }
-    return grpc.method_handlers_generic_handler(PREFIX + service, made)
 
 
 def call(channel: Any, name: str, service: str = "Scheduler") -> Callable[..., Any]:
