@@ -85,3 +85,14 @@ def test_of_a_job_that_runs_again_and_again_its_node_keeps_the_last_runs(here: C
     folder = here.workers / "n2" / "jobs" / job
     until(lambda: sorted((each.name for each in folder.glob("[0-9]*")), key=int) == kept)
     assert here.logs(job, "--run", "4") == "run 4\n"
+
+
+def test_what_is_forgotten_while_a_worker_is_away_goes_when_it_is_back(here: Cluster) -> None:
+    gone, stays = (here.submit("true", flags=("--node", "n2")) for _ in range(2))
+    assert (here.wait(gone), here.wait(stays)) == (0, 0)
+    here.end("n2")
+    here.weft("clean", gone)
+    assert (here.workers / "n2" / "jobs" / gone).exists()
+    here.join("n2", "0,1", "V100")
+    until(lambda: not (here.workers / "n2" / "jobs" / gone).exists())
+    assert (here.workers / "n2" / "jobs" / stays).exists()

@@ -150,6 +150,10 @@ class Folder:
         with suppress(OSError):
             files.write_new(f"{self.run(job, run)}/{TOLD}", b"")
 
+    def kept(self) -> list[JobId]:
+        """Jobs of which something is here."""
+        return [job for job in _names(self.jobs) if is_plain(job)]
+
     def forget(self, jobs: Iterable[JobId]) -> None:
         for job in jobs:
             if is_plain(job):

@@ -28,8 +28,8 @@ from weft.local.progress import ProgressSocket
 from weft.local.reports import Report, RunExited
 from weft.local.sentry import Sentry
 from weft.local.watch import Foreign
-from weft.wire.messages import BlobName, GpuBlock, GpuMemory, NodeSpec, ReadLog, SchedulerMessage
-from weft.wire.runs import RunKey
+from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
+from weft.wire.runs import KEPT_AT_A_TIME, RunKey
 from weft.wire.service import call
 
 TICK_S: Final = 1.0
@@ -204,6 +204,14 @@ class Worker:
                 if self.agent.registered and not self._was_registered:
                     self._was_registered = True
                     self._note(Note("connected", runs=len(self.agent.known)))
+                    self._spawn(self._say_what_is_kept())
+
+    async def _say_what_is_kept(self) -> None:
+        """Some of it may have been forgotten while the agent was away."""
+        jobs = await asyncio.to_thread(self._folder.kept)
+        for start in range(0, len(jobs), KEPT_AT_A_TIME):
+            if self._stream is not None and self.agent.registered:
+                self._stream.send(AgentMessage(kept=Kept(jobs=jobs[start : start + KEPT_AT_A_TIME])))
 
     async def _answer(self, asked: ReadLog) -> None:
         message = await answer(self._folder, asked)

@@ -82,6 +82,8 @@ class Agents:
                 cluster.pulls.answered(conn, message.log)
             case "tail":
                 await cluster.keep(conn, message.tail)
+            case "kept":
+                cluster.forget_unknown(conn, message.kept)
             case _:
                 await cluster.take(conn, message)
 

@@ -18,6 +18,7 @@ from weft import registry
 from weft.core.job import JobState
 from weft.errors import InputError, WeftError
 from weft.local import lease
+from weft.local.kept import RUNS_KEPT
 from weft.local.logs import MISSING, LogPart
 from weft.local.order import is_plain
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
@@ -34,6 +35,7 @@ from weft.server.site import ManyNodes
 from weft.server.streams import Streams
 from weft.server.tails import Tails
 from weft.wire import messages as m
+from weft.wire.runs import KEPT_AT_A_TIME
 
 if TYPE_CHECKING:
     from weft.server.running import Running
@@ -43,7 +45,6 @@ BEAT_S: Final = 5.0
 MARGIN_S: Final = 2 * (lease.GRACE_S + lease.LOOK_S) + 10.0
 """What shims take, after the lease has ended, to see it and to kill; twice, for machines that are busy."""
 NUMBERS: Final = "numbers.json"
-AT_A_TIME: Final = 1000
 log = logging.getLogger(__name__)
 
 
@@ -176,6 +177,7 @@ class Cluster:
     def carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Start):
             self._where[decision.job, decision.run] = nodes_of(decision.slots)
+            self._where.pop((decision.job, decision.run - RUNS_KEPT), None)
         self._say(self.roster.carry_out(decision))
 
     def _say(self, replies: list[Reply]) -> None:
@@ -197,11 +199,20 @@ class Cluster:
         gone = set(jobs)
         self._where = {key: nodes for key, nodes in self._where.items() if key[0] not in gone}
         named = sorted(gone)
-        for start in range(0, len(named), AT_A_TIME):
-            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + AT_A_TIME]))
+        for start in range(0, len(named), KEPT_AT_A_TIME):
+            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + KEPT_AT_A_TIME]))
             for member in self.roster.members():
                 if member.conn is not None:
                     self.streams.send(member.conn, message)
+
+    def forget_unknown(self, conn: int, kept: m.Kept) -> None:
+        """An agent says what it keeps: what was forgotten while it was away goes now."""
+        if len(kept.jobs) > KEPT_AT_A_TIME:
+            raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
+        known = self._running.scheduler.state.jobs
+        gone = [job for job in kept.jobs if job not in known and is_plain(job)]
+        if gone and self.roster.member(conn) is not None:
+            self.streams.send(conn, m.SchedulerMessage(forget=m.Forget(jobs=gone)))
 
     def site(self) -> ManyNodes:
         return ManyNodes(self._running.scheduler.state, self.numbers)

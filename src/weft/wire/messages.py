@@ -25,6 +25,7 @@ from weft.wire.weft_pb2 import (
     JoinReply,
     JoinRequest,
     JsonReply,
+    Kept,
     LogChunk,
     LogPart,
     LogsRequest,
@@ -49,7 +50,7 @@ from weft.wire.weft_pb2 import (
 __all__ = [
     "AgentMessage", "Beat", "BeatReply", "BlobName", "BlobPart", "ChangeReply", "ChangeRequest", "Confirm",
     "ExplainRequest", "FactLine", "Forget", "GangMember", "GpuBlock", "GpuMemory", "GpuNews", "GpuReading", "GpuSpec",
-    "Hello", "JobSpec", "JoinReply", "JoinRequest", "JsonReply", "LogChunk", "LogPart", "LogTail", "LogsRequest",
-    "NodeSpec", "OperateRequest", "Progress", "QueryRequest", "ReadLog", "RunEnd", "RunNews", "SchedulerMessage",
-    "StartRun", "StopRun", "SubmitReply", "SubmitRequest", "Variable", "WatchRequest", "Welcome",
+    "Hello", "JobSpec", "JoinReply", "JoinRequest", "JsonReply", "Kept", "LogChunk", "LogPart", "LogTail",
+    "LogsRequest", "NodeSpec", "OperateRequest", "Progress", "QueryRequest", "ReadLog", "RunEnd", "RunNews",
+    "SchedulerMessage", "StartRun", "StopRun", "SubmitReply", "SubmitRequest", "Variable", "WatchRequest", "Welcome",
 ]  # fmt: skip

@@ -17,6 +17,9 @@ LEASE_ENDED = "lease-ended"
 FENCED = "fenced"
 """Why a run is killed that the scheduler has given up, or never knew."""
 
+KEPT_AT_A_TIME = 1000
+"""Names of jobs in one message that says what is kept, or what need not be kept."""
+
 
 def news(key: RunKey, phase: RunNews.Phase, end: RunEnd | None = None) -> RunNews:
     return RunNews(job=key[0], run=key[1], phase=phase, end=end)

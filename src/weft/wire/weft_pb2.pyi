@@ -188,7 +188,7 @@ class OperateRequest(_message.Message):
     def __init__(self, verb: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "beat", "news", "gpus", "progress", "log", "tail")
+    __slots__ = ("hello", "beat", "news", "gpus", "progress", "log", "tail", "kept")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BEAT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +196,7 @@ class AgentMessage(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     LOG_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     beat: Beat
     news: RunNews
@@ -203,7 +204,8 @@ class AgentMessage(_message.Message):
     progress: Progress
     log: LogPart
     tail: LogTail
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ...) -> None: ...
+    kept: Kept
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
     __slots__ = ("welcome", "start", "stop", "confirm", "beat", "read", "forget")
@@ -534,6 +536,12 @@ class LogTail(_message.Message):
     offset: int
     text: bytes
     def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ...) -> None: ...
+
+class Kept(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Forget(_message.Message):
     __slots__ = ("jobs",)
