@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -138,3 +139,16 @@ def test_shutdown_stops_the_jobs_if_it_is_to(cluster: Cluster) -> None:
     cluster.serve()
     assert cluster.until_status(job, "cancelled")
     assert cluster.end("server", signal.SIGINT) == 0
+
+
+def test_a_port_that_somebody_else_has_is_said_in_one_error(cluster: Cluster) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        refused = cluster.call("server", "--port", str(port))
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == [
+        f"weft: error: 127.0.0.1:{port} cannot be listened on",
+        "  is it taken, or not of this machine?",
+    ]

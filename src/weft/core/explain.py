@@ -203,7 +203,7 @@ def _impossible(scheduler: Scheduler, job: JobState) -> Reason:
     where, memory = shape.family.where, memory_needed(shape)
     for label in where.labels:
         if not any(label in room.node.labels for room in living):
-            return Reason("BadConstraints", f"no node has {'='.join(label)}")
+            return Reason("ReqNodeNotAvail", f"no node has {'='.join(label)}")
     suited = [room.node.gpus[gpu] for room in living for gpu in _suited(room, shape)]
     kind = f" of model {where.gpu_model}" if where.gpu_model else ""
     kind += "".join(f" with {name}={value}" for name, value in where.labels)

@@ -155,7 +155,7 @@ MIXED = [
             "ReqNodeNotAvail",
             "needs 3 GPUs of model A100; the cluster has 2",
         ),
-        (Job("j", 1, where=Where(labels=(("node", "gone"),))), "BadConstraints", "no node has node=gone"),
+        (Job("j", 1, where=Where(labels=(("node", "gone"),))), "ReqNodeNotAvail", "no node has node=gone"),
         (
             Job("j", 3, where=Where(labels=(("rack", "3"),))),
             "ReqNodeNotAvail",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import InputError
-from weft.ui import flags, sigterm
+from weft.ui import flags, session, sigterm
 from weft.ui.text import plural
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    session.load()
     from weft.server import serving
     from weft.server.settings import changed
     from weft.wire.places import server_folder

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError
-from weft.ui import flags, render, sigterm
+from weft.ui import flags, render, session, sigterm
 from weft.ui.worker_lines import Lines
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
+    session.load()
     from weft.agent.folder import folder_of
     from weft.agent.node import settled, spec_of
     from weft.agent.worker import worker_on
