@@ -5,11 +5,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
+# $(call debian,PROGRAM,PACKAGE,WITHOUT IT): there already, or installed by root, or said
+debian = command -v $(1) >/dev/null || { [ "$$(id -u)" = 0 ] && { apt-get install -qq -y $(2) || { apt-get update -qq && \
+	apt-get install -qq -y $(2); }; } >/dev/null 2>&1; } || echo "$(1) is not there: $(3) (Debian: apt-get install $(2))" >&2
+# weft as it was set up here; the jobs of a worker find its python
+WEFT := PATH="$(CURDIR)/$(BIN):$$PATH" weft
+IP ?= 127.0.0.1
+SCHEDULER ?= balanced
+WORKER_PORT ?= 0
+
 .DEFAULT_GOAL := help
-.PHONY: help setup all proto run test check bench clean
+.PHONY: help setup all proto rpc run test check bench clean server worker submit monitor master run1 run2 run3
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with Weft and its tools; at once when it is there
 
@@ -20,25 +29,45 @@ $(READY): pyproject.toml constraints.txt
 		echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@command -v tmux >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y tmux >/dev/null 2>&1; } || { \
-		[ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y tmux >/dev/null 2>&1; } || \
-		echo "tmux is not installed: workspaces have no sessions, their tests are skipped (Debian: apt-get install tmux)" >&2
+	@$(call debian,tmux,tmux,workspaces have no sessions and their tests are skipped)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch]' || \
 		echo "torch could not be installed: the tests that really train on several nodes are skipped" >&2
-	@command -v mpirun >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y openmpi-bin >/dev/null 2>&1; } || { \
-		[ "$$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y openmpi-bin >/dev/null 2>&1; } || \
-		echo "mpirun is not installed: its tests are skipped (Debian: apt-get install openmpi-bin)" >&2
+	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
+	@# where services are started by themselves, one that lets people in is for you to install
+	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
 	@touch $@
 
 all: setup proto ## setup, plus whatever is generated
 
-proto: setup ## the messages of the wire, from weft.proto
+proto rpc: setup ## the messages of the wire, from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster, run real jobs on this machine, then a workspace of training scripts
+run: setup ## compare the policies on a small cluster, run real jobs here, a workspace of training scripts, a small cluster
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/cluster/tour.sh
+
+server: setup ## a scheduler of a cluster: weft server
+	@$(WEFT) server
+
+worker: setup ## a worker with two declared GPUs for it
+	@$(WEFT) worker --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
+
+submit: setup ## a training job for it: examples/sample_task.json
+	@$(WEFT) submit --config examples/sample_task.json
+
+monitor: setup ## workers, GPUs and jobs, again and again
+	@$(WEFT) monitor
+
+master: setup ## IP=10.0.0.1 SCHEDULER=srsf: a scheduler that other machines reach there, with that policy
+	@case "$(IP)" in 127.*|localhost) ;; *) $(WEFT) auth init --host "$(IP)" ;; esac
+	@$(WEFT) server --host "$(IP)" --policy "$(SCHEDULER)"
+
+run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: this machine as worker 1, 2 or 3 of that scheduler
+	@[ -z "$(TOKEN)" ] || $(WEFT) auth join "$(IP):50051" "$(TOKEN)" --node $(@:run%=%)
+	@case "$(IP)" in 127.*|localhost) at=localhost ;; *) at=$$(hostname) ;; esac; $(WEFT) worker --scheduler "$(IP):50051" \
+		--id $(@:run%=%) --addr "$$at:$(WORKER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
 
 test: setup ## the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -18,6 +18,7 @@ VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
     "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "delays", "begin_at", "code", "why",
+    "short",
 )  # fmt: skip
 
 
@@ -49,6 +50,7 @@ def _statuses(state: State) -> None:
         assert job.status == "blocked" or not job.behind, job.id
         assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
         assert job.leaving == (job.status == "stopping"), job.id
+        assert job.status == "blocked" or not job.short, job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
 
@@ -133,6 +135,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "paused": state.paused,
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "closed": {key: closure.detail for key, closure in state.closed.items()},
+        "limits": dict(state.gates.limits),
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},

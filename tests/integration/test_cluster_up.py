@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
+import re
 import signal
-import subprocess
+import socket
 import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gate import free_port
 from live import is_alive, until
+from persons import Person, person_at
 
+ROOT = Path(__file__).resolve().parents[2]
 SPEC = """
 nodes:
   - {count: 1, gpus: 2, gpu_model: A100, memory_mb: 40960, cpus: 96, ram_mb: 524288, switch: rack1, name: a}
@@ -27,53 +25,10 @@ nodes:
 FOR_EVER = "trap '' TERM; while :; do sleep 0.1; done"
 
 
-@dataclass
-class Person:
-    """Somebody with an empty home, and what they type."""
-
-    root: Path
-    env: dict[str, str]
-
-    def weft(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "weft", *words], env=self.env, cwd=self.root, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
-        assert code is None or done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self.weft(*words, "--json").stdout)
-
-    def processes(self) -> dict[str, int]:
-        """By name, as the record has them."""
-        (path,) = (self.root / "s" / "weft" / "clusters").glob("*.json")
-        return {each["name"]: each["who"][1] for each in json.loads(path.read_text())["processes"]}
-
-    def left(self) -> list[str]:
-        """Processes that know of this home."""
-        found = []
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                mine = f"XDG_STATE_HOME={self.root}/s".encode() in environ.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            found += [environ.parent.name] if mine else []
-        return found
-
-
 @pytest.fixture
 def person() -> Iterator[Person]:
-    root = Path(tempfile.mkdtemp(prefix="weft-u-"))
-    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
-    folders = {"XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r", "XDG_CONFIG_HOME": f"{root}/c"}
-    made = Person(root, {**keep, **folders, "HOME": str(root)})
-    try:
+    with person_at() as made:
         yield made
-    finally:
-        for record in (root / "s" / "weft" / "clusters").glob("*.json"):
-            made.weft("cluster", "down", "-y", "--port", record.stem.rpartition("_")[2], code=None)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def test_up_jobs_run_down_and_nothing_is_left(person: Person) -> None:
@@ -125,6 +80,28 @@ def test_what_is_not_there_any_more_is_no_trouble_and_what_is_kept_goes_on(perso
     until(lambda: not person.left())
 
 
+def test_the_sample_task_is_trained_there(person: Person) -> None:
+    binaries = person.root / "bin"
+    binaries.mkdir()
+    (binaries / "python").symlink_to(sys.executable)
+    source = ROOT / "src"
+    person.env |= {"PATH": f"{binaries}:{person.env['PATH']}", "PYTHONPATH": str(source)}
+    port = str(free_port())
+    person.weft("cluster", "up", "--nodes", "1", "--gpus-per-node", "2", "--port", port)
+    flag = ("--scheduler", f"localhost:{port}")
+    task = ("--config", str(ROOT / "examples" / "sample_task.json"), "--chdir", str(ROOT), "--param", "epochs=12")
+    job = person.weft("submit", "-q", *flag, *task, "--env", f"PYTHONPATH={source}").stdout.strip()
+    person.weft("wait", *flag, job)
+    (shown,) = person.json("show", *flag, job)["jobs"]
+    assert (shown["name"], shown["gpus"], shown["memory_mb"]) == ("ResNet50 Training", 2, 8192)
+    assert shown["params"]["learning_rate"] == "0.001"
+    log = person.weft("logs", *flag, job).stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d+: loss ([\d.]+)", log)]
+    assert len(losses) == 12
+    assert losses[-1] < losses[0]
+    person.weft("cluster", "down", "--port", port)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -145,8 +122,6 @@ def test_what_cannot_be_is_said_and_nothing_stays(person: Person, words: tuple[s
 
 
 def test_a_port_that_is_taken_is_left_alone(person: Person) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as line:
         port = str(line.getsockname()[1])
         assert "something listens" in person.weft("cluster", "up", "--port", port, code=6).stderr

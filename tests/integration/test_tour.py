@@ -63,3 +63,11 @@ def test_a_workspace_of_training_scripts_is_shown_while_it_runs(tmp_path: Path) 
     assert "complete, skipped: careful, fast, faster, middle, slow, wild" in shown
     if shutil.which("tmux"):
         assert "rates_fast_gpu1\n" in shown
+
+
+def test_a_cluster_is_brought_up_runs_a_gang_and_nothing_is_left(tmp_path: Path) -> None:
+    shown = tour(tmp_path, "cluster")
+    assert "2 nodes with 4 GPUs at localhost:" in shown
+    assert re.search(r"4 of 4 GPUs busy, 1 job running, 1 waiting", shown)
+    assert re.search(r"node 1 of 2: n\d,n\d\n", shown)
+    assert shown.count("\nthe gang is done\n") == 1

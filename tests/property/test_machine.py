@@ -30,6 +30,7 @@ from weft.model import (
     Forgotten,
     Held,
     Job,
+    Limited,
     Measured,
     NodeJoined,
     NodeLost,
@@ -67,6 +68,7 @@ BUDGET = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+USERS = ("u", "v")
 which = st.integers(0, 1000)
 memory = st.one_of(st.just(0), st.sampled_from([10, 30, 50]))
 shares = st.sampled_from([Share(), Share(), Share(0.5, 0.5), Share(1 / 3, 1 / 3), Share(0.5, 1.0)])
@@ -99,8 +101,9 @@ class Anything(RuleBasedStateMachine):
         profile: Profile | None, retries: int, opportunistic: bool,
     ) -> None:  # fmt: skip
         self.submitted += 1
-        job = Job(f"j{self.submitted}", gpus, memory_mb=memory_mb, cpus=cpus, share=share, where=where,
-                  declared_s=length, profile=profile, retries=retries, opportunistic=opportunistic)  # fmt: skip
+        job = Job(f"j{self.submitted}", gpus, user=USERS[self.submitted % 2], memory_mb=memory_mb, cpus=cpus,
+                  share=share, where=where, declared_s=length, profile=profile, retries=retries,
+                  opportunistic=opportunistic)  # fmt: skip
         self.tell(Submitted(self.rig.now, job))
 
     @rule(gpus=st.integers(1, 12), data=st.data())
@@ -154,6 +157,10 @@ class Anything(RuleBasedStateMachine):
         if not ends:
             new = [job for job in self.rig.state.active.values() if job.id not in before]
             assert not any(place == node for job in new for place, _ in job.slots), "started on a closed node"
+
+    @rule(user=st.sampled_from(["", "u"]), gpus=st.sampled_from([None, 2, 6]))
+    def limit(self, user: str, gpus: int | None) -> None:
+        self.tell(Limited(self.rig.now, user, gpus))
 
     @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
     def measured(self, index: int, memory_mb: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from commands import Capture, as_json, fails
+from weft import registry
 from weft.ui.cli import COMMANDS, main
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -39,6 +41,13 @@ def test_help_names_every_command(capsys: Capture, words: list[str]) -> None:
 def test_help_of_a_command_has_an_example(capsys: Capture, command: str) -> None:
     assert main([command, "--help"]) == 0
     assert "example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_policies_in_the_help_are_there_with_their_options(capsys: Capture, command: str) -> None:
+    main([command, "--help"])
+    for name in re.findall(r"(?:--policy|operate policy) ([a-z][a-z0-9-]*(?::[a-z]\S*)?)", capsys.readouterr().out):
+        assert registry.policy(name)
 
 
 def test_version(capsys: Capture) -> None:

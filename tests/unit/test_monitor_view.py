@@ -45,7 +45,7 @@ def drawn(seen: dict[str, Any]) -> str:
 
 def test_workers_gpus_and_jobs_are_drawn() -> None:
     text = drawn(of_worker(QUEUE, gpus(2, 2), nodes(2, state="silent", beat_s=12.3, load=1.25), None))
-    assert "2 workers, 0 of 4 GPUs busy, 1 job running, 1 waiting" in text
+    assert "2 workers (2 silent), 0 of 4 GPUs busy, 1 job running, 1 waiting" in text
     assert text.count("SILENT  12 s ago   1.2   1/2") == 2
     assert "500/1000  ######......" in text
     assert "(Drained)" in text
@@ -53,6 +53,20 @@ def test_workers_gpus_and_jobs_are_drawn() -> None:
     assert "20.0s" in text
     assert "n1[0],n2[0,1]" in text
     assert "(Resources)" in text
+
+
+def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> None:
+    seen = nodes(3, state="connected", beat_s=1.0, load=0.0, closed=[], lost_in_s=None)["nodes"]
+    seen[0] |= {"node": "n10", "closed": ["Drained"]}
+    seen[1] |= {"state": "silent", "beat_s": 130.0, "closed": ["ReqNodeNotAvail"], "lost_in_s": 485.0}
+    seen[2] |= {"alive": False, "state": "lost"}
+    text = drawn(of_worker(QUEUE, gpus(1, 1), {"nodes": seen}, None))
+    assert "3 workers (1 silent, 1 lost), " in text
+    lines = [line.split()[:2] for line in text.splitlines()[3:6]]
+    assert lines == [["n2", "SILENT"], ["n3", "LOST"], ["n10", "UP"]]
+    assert "SILENT (lost in 8:05)" in text
+    assert "2:10 ago" in text
+    assert "UP (Drained)" in text
 
 
 def test_one_worker_has_its_own_gpus_and_jobs() -> None:

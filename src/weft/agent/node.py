@@ -21,7 +21,7 @@ def settled(machine: Machine, folder: Folder) -> Machine:
         note = "other GPUs than before, but jobs run on those: they change with the first start after these jobs"
         log.warning("%s", note)
         gpus = tuple(Gpu(device.model, device.memory_mb) for device in before)
-        return replace(machine, node=replace(machine.node, gpus=gpus), devices=before, note=note)
+        return replace(machine, node=replace(machine.node, gpus=gpus), devices=before, note=note, source="before")
     save_devices(folder.state, machine.devices)
     return machine
 

@@ -250,6 +250,7 @@ class Worker:
                     self._lend(action.until)
                 case Told():
                     self._folder.tell(action.job, action.run)
+                    self._send_tail((action.job, action.run))  # it may have ended while nobody could be told
                     self._tails.forget((action.job, action.run))
                     self._reports.forget((action.job, action.run))
                 case Joined():

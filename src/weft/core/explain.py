@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from weft.core.feasible import Feasible
 from weft.core.floor import Floor
 from weft.core.job import JobState
 from weft.core.ports import Replanner
+from weft.core.room import Room
 from weft.core.scheduler import Scheduler
-from weft.core.scratch import fits_empty
 from weft.core.shapes import Shape, memory_needed
 from weft.core.state import State
 from weft.core.walk import Walk
@@ -85,7 +86,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(job, now),))
+        return Explanation(job.id, now, job.status, (_gate(state, job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
@@ -103,13 +104,18 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(job: JobState, now: Seconds) -> Reason:
+def _gate(state: State, job: JobState, now: Seconds) -> Reason:
     if job.behind:
         return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
         return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
+    if job.short:
+        limit = state.gates.quotas.limit_of(job.job.user)
+        return Reason(
+            "Quota", f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
+        )
     return Reason("JobArrayTaskLimit", f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
 
 
@@ -131,17 +137,17 @@ def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
 
 def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Seconds) -> Iterator[Reason]:
     state, shape = scheduler.state, job.shape
-    impossible = _impossible(scheduler, shape)
-    if impossible is not None:
-        yield impossible
+    if scheduler.impossible(job):
+        yield _impossible(scheduler, job)
         return
     for why, detail in state.paused.items():
         yield Reason(why, f"nothing new is started: {detail or 'resume to go on'}")
     fits = _fits_now(scheduler, shape)
     if not fits:
         yield Reason("Resources", _shortage(state.floor, shape, job))
-        yield from _occupied(state)
-        yield from _closed(state)
+        yield from _occupied(state, shape)
+        yield from _closed(state, shape)
+    ahead = [other for other in ahead if not scheduler.impossible(other)]
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
         yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
@@ -152,10 +158,12 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
         yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
 
 
-def _occupied(state: State) -> Iterator[Reason]:
-    """GPUs that are there and may not be used, by the reason."""
+def _occupied(state: State, shape: Shape) -> Iterator[Reason]:
+    """GPUs that it could have and that may not be used, by the reason."""
     found: dict[str, list[str]] = {}
     for (node, gpu, why), occupant in state.occupants.items():
+        if gpu not in _suited(state.floor.by_id[node], shape):
+            continue
         taken = "" if occupant.memory_mb is None else f" ({occupant.memory_mb} MB)"
         found.setdefault(why, []).append(f"{node}[{gpu}]{taken}" + (f": {occupant.detail}" if occupant.detail else ""))
     for why, where in found.items():
@@ -163,39 +171,51 @@ def _occupied(state: State) -> Iterator[Reason]:
         yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
 
 
-def _closed(state: State) -> Iterator[Reason]:
-    """Nodes that are there and on which nothing new is started, by the reason."""
+def _closed(state: State, shape: Shape) -> Iterator[Reason]:
+    """Nodes that it could be on and on which nothing new is started, by the reason."""
     found: dict[str, list[str]] = {}
     for (node, why), closure in state.closed.items():
-        if state.floor.by_id[node].alive:
+        room = state.floor.by_id[node]
+        if room.alive and (_suited(room, shape) or not shape.gpus):
             found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
         yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
 
 
-def _impossible(scheduler: Scheduler, shape: Shape) -> Reason | None:
+def _suited(room: Room, shape: Shape) -> list[int]:
+    """The GPUs of a node that are of the kind it asks for."""
+    where = shape.family.where
+    if not set(where.labels) <= set(room.node.labels):
+        return []
+    return [index for index, gpu in enumerate(room.node.gpus) if where.gpu_model in ("", gpu.model)]
+
+
+def _impossible(scheduler: Scheduler, job: JobState) -> Reason:
     """Why no living node could ever hold it, were it empty."""
-    floor = scheduler.state.floor
-    if fits_empty(scheduler.state, scheduler.placement, shape):
-        return None
-    living = [room for room in floor.rooms if room.alive]
-    if not floor.rooms:
+    shape, rooms = job.shape, scheduler.state.floor.rooms
+    living = [room for room in rooms if room.alive]
+    if not rooms:
         return Reason("ReqNodeNotAvail", "no node has joined yet")
-    if len(living) < len(floor.rooms):
-        lost = ", ".join(room.node.id for room in floor.rooms if not room.alive)
+    if len(living) < len(rooms):
+        lost = ", ".join(room.node.id for room in rooms if not room.alive)
         return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
-    memory, where = memory_needed(shape), shape.family.where
-    suited = [g for room in living for g in room.node.gpus if where.gpu_model in ("", g.model)]
-    if len(suited) >= shape.gpus and sum(g.memory_mb >= memory for g in suited) < shape.gpus:
+    where, memory = shape.family.where, memory_needed(shape)
+    for label in where.labels:
+        if not any(label in room.node.labels for room in living):
+            return Reason("BadConstraints", f"no node has {'='.join(label)}")
+    suited = [room.node.gpus[gpu] for room in living for gpu in _suited(room, shape)]
+    kind = f" of model {where.gpu_model}" if where.gpu_model else ""
+    kind += "".join(f" with {name}={value}" for name, value in where.labels)
+    if len(suited) < shape.gpus:
+        return Reason("ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)}")
+    if sum(g.memory_mb >= memory for g in suited) < shape.gpus:
         largest = max((g.memory_mb for g in suited), default=0)
         return Reason(
             "GpuMemory", f"needs {memory} MB on each of {_gpus(shape.gpus)}; the largest GPU has {largest} MB"
         )
-    kind = f" of model {where.gpu_model}" if where.gpu_model else ""
-    return Reason(
-        "ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)} such, or not together"
-    )
+    found = Feasible([room.node for room in living], [scheduler.placement]).why_not(job.job)
+    return Reason("ReqNodeNotAvail", found or f"needs {_gpus(shape.gpus)}{kind}, which cannot be had together")
 
 
 def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:
@@ -206,12 +226,13 @@ def _shortage(floor: Floor, shape: Shape, job: JobState) -> str:
     if shape.family.where.pinned:
         return f"the GPUs it is pinned to are taken: {_pinned(shape)}"
     free = floor.free_for(shape, soon=False)
-    most = max(free.count, default=0)
+    most = next((free.count[node] for node in free.roomiest()), 0)
+    kind = f" of model {shape.family.where.gpu_model}" if shape.family.where.gpu_model else ""
     kept = sum(len(gpus) for _, gpus in job.reserved)
     reserved = f"; {kept} are kept for it" if kept else ""
     if shape.gpus > free.largest():
-        return f"needs {_gpus(shape.gpus)} on several nodes; {free.total()} are free in all{reserved}"
-    return f"needs {_gpus(shape.gpus)} on one node; the roomiest can give {most}{reserved}"
+        return f"needs {_gpus(shape.gpus)}{kind} on several nodes; {free.total()} are free in all{reserved}"
+    return f"needs {_gpus(shape.gpus)}{kind} on one node; the roomiest can give {most}{reserved}"
 
 
 def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | None:

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from weft.core.job import ENDED, JobState
+from weft.core.quotas import Quotas
 from weft.model import JobId, Seconds
 
 NEVER: Final = float("inf")
@@ -21,6 +22,9 @@ NEVER: Final = float("inf")
 class Gates:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
+        self.quotas = Quotas(jobs)
+        self.limits = self.quotas.limits
+        """How many GPUs users may hold; empty where nobody is limited."""
         self._followers: dict[JobId, dict[JobId, None]] = {}
         """Who comes after each job, or each batch."""
         self._undone: dict[str, int] = {}
@@ -66,10 +70,12 @@ class Gates:
         delayed = _is_delayed(job)
         if delayed:
             self.delay(job)
+        if job.short or delayed or job.status not in ("blocked", "held", *ENDED):
+            self.quotas.recall(job)
         batch = job.job.batch
         if not batch or not job.job.batch_limit or job.behind or job.status in ENDED:
             return
-        if job.status == "blocked" and not delayed:
+        if job.status == "blocked" and not delayed and not job.short:
             self._line_up(job)
         elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
@@ -121,7 +127,15 @@ class Gates:
                 yield follower
 
     def join_batch(self, job: JobState) -> bool:
-        """Whether its batch has a place for it; else it stands in line. Who is held needs none."""
+        """Whether its batch has a place for it, and its user GPUs left; else it stands in line. Who is held needs
+        none."""
+        return self._take_place(job) and (job.holding or self.quotas.take(job))
+
+    def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
+        """Who may wait now, and who no longer may."""
+        return self.quotas.limit(user, gpus)
+
+    def _take_place(self, job: JobState) -> bool:
         batch, limit = job.job.batch, job.job.batch_limit
         if not batch or not limit or job.holding:
             return True
@@ -136,7 +150,8 @@ class Gates:
         heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
 
     def step_aside(self, job: JobState) -> Iterator[JobState]:
-        """It no longer needs its place in its batch: who has it now."""
+        """It no longer needs its place in its batch, nor GPUs of its user: who has them now."""
+        yield from self.quotas.leave(job)
         going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
             return
@@ -145,7 +160,8 @@ class Gates:
             follower = self._jobs.get(heappop(queued)[1])
             if follower is not None and _is_in_line(follower):
                 going[follower.id] = None
-                yield follower
+                if self.quotas.take(follower):
+                    yield follower
                 return
 
     # ---- the clock
@@ -183,7 +199,7 @@ def _is_delayed(job: JobState) -> bool:
 
 def _is_in_line(job: JobState) -> bool:
     """Whether only its batch keeps it."""
-    return job.status == "blocked" and not job.behind and job.begin_at is None
+    return job.status == "blocked" and not job.behind and job.begin_at is None and not job.short
 
 
 def _count(counts: dict[str, int], batch: str, change: int) -> None:

@@ -18,7 +18,7 @@ class JobState:
         "alone", "attained_s", "begin_at", "behind", "cancelling", "code", "delays", "ended_at", "failures",
         "first_start", "holding", "id", "job", "key", "leaving", "lost", "mark", "measured_mb", "moves",
         "placed", "preemptions", "rate", "remaining_s", "requeues", "reserved", "run", "seat", "seq", "shape",
-        "share", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
+        "share", "short", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
         "waiting_since", "weave", "why",
     )  # fmt: skip
 
@@ -28,6 +28,8 @@ class JobState:
         """It ran out of GPU memory beside others: from now on it shares with nobody."""
         self.measured_mb = 0
         """The most memory it was seen to need on a GPU."""
+        self.short = False
+        """Its user holds enough GPUs, or will with what is next."""
         self.behind: dict[JobId, None] = {}
         """Jobs that must be done before it may wait."""
         self.become(job)

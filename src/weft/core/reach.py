@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
+from weft.core.floor import Floor
 from weft.core.free import Free, members
 from weft.core.job import JobState
 from weft.core.order import KEY_ROUNDING, Order
@@ -45,6 +46,8 @@ class Reach:
         self._blocked: tuple[JobState, int] | None = None
         """Who held up all others when last looked at, and the floor's version then."""
 
+        self._empty = Floor()
+        """The nodes there are, with nobody on them."""
         self._impossible: dict[Shape, bool] = {}
         self._impossible_at = -1
 
@@ -64,10 +67,10 @@ class Reach:
         topology = self._state.floor.topology
         if self._impossible_at != topology:
             self._impossible.clear()
-            self._impossible_at = topology
+            self._impossible_at, self._empty = topology, self._state.floor.empty_copy()
         found = self._impossible.get(shape)
         if found is None:
-            found = self._impossible[shape] = not fits_empty(self._state, placement, shape)
+            found = self._impossible[shape] = not fits_empty(self._empty, placement, shape)
         return found
 
     def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:

@@ -205,6 +205,10 @@ class Scheduler:
         self._drain()
         return self.order.best_first()
 
+    def impossible(self, job: JobState) -> bool:
+        """Whether the nodes there are could not hold it even if they were empty: it holds up nobody."""
+        return self._reach.impossible(job.shape, self.placement)
+
     def plan_at_once(self) -> None:
         """Where it plans at intervals: with the next event, however long ago the last plan was."""
         self.state.planned_at = float("-inf")

@@ -127,12 +127,14 @@ def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
     return None
 
 
-def fits_empty(state: State, placement: Placement, shape: Shape) -> bool:
-    """Whether the living nodes could hold it with nobody on them."""
-    scratch = Scratch(state, placement)
+def fits_empty(empty: Floor, placement: Placement, shape: Shape) -> bool:
+    """Whether a floor with nobody on it, as `Floor.empty_copy` makes it, could hold it. Nothing is taken."""
     if shape.family.where.pinned:
-        return pinned_slots(scratch.floor(), shape) is not None
-    return scratch.seat(shape) is not None
+        return pinned_slots(empty, shape) is not None
+    if not shape.gpus:
+        return node_for_cpus(empty, shape) is not None
+    parts = placement.place(shape, empty.free_for(shape, soon=False))
+    return parts is not None and slots_of(empty, shape, parts, placement) is not None
 
 
 def _chooser(placement: Placement) -> Callable[[Room, int, Shape], tuple[int, ...] | None] | None:

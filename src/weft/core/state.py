@@ -31,6 +31,7 @@ from weft.model import (
     Forgotten,
     Held,
     JobId,
+    Limited,
     Measured,
     NodeId,
     NodeJoined,
@@ -60,7 +61,7 @@ RECENT: Final = 1000
 """How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
-    Closed: nodes.closed, Opened: nodes.opened,
+    Closed: nodes.closed, Opened: nodes.opened, Limited: jobs.limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
@@ -216,7 +217,7 @@ class State:
                 self.waiting.pop(job.id, None)
             job.status, job.ended_at, job.why = status, at, why
             self.ended[job.id] = self.touched[job.id] = job
-            if not (job.job.batch or job.behind or self.gates.matters(job.id)):
+            if not (job.job.batch or job.behind or self.gates.limits or self.gates.matters(job.id)):
                 continue
             for follower in self.gates.leave(job):
                 if self.gates.doomed(follower) is None:

@@ -26,9 +26,9 @@ class Machine:
     node: Node
     devices: tuple[Device, ...]
     """The device behind each of the node's GPUs, in the same order."""
-    source: Literal["driver", "declared", "none"]
+    source: Literal["driver", "declared", "none", "before"]
     note: str = ""
-    """Why there is no driver to ask."""
+    """Why there is no driver to ask, or why these GPUs and not those that are there now."""
 
     def indices(self, gpus: Sequence[int]) -> tuple[int, ...]:
         """What the driver calls these GPUs of the node."""

@@ -20,6 +20,7 @@ from weft.model.facts import (
     Fact,
     Forgotten,
     Held,
+    Limited,
     Measured,
     NodeJoined,
     NodeLost,
@@ -62,8 +63,8 @@ from weft.model.nouns import (
 
 __all__ = [
     "ANYWHERE", "DECISIONS", "EVENTS", "FACTS", "WHOLE", "Alarm", "Blocked", "Cancelled", "Closed", "Decision",
-    "Edited", "Event", "Exited", "Fact", "Forgotten", "Gpu", "Held", "Job", "JobId", "Measured", "Node", "NodeId",
-    "NodeJoined", "NodeLost", "Opened", "Operated", "Outcome", "Past", "Paused", "Planned", "Profile", "Progressed",
-    "Recalled", "Released", "Reserve", "Restored", "Resumed", "Seconds", "Share", "Slots", "Start", "Started",
-    "Stepped", "Stop", "StopReason", "Submitted", "Task", "Unblocked", "Wake", "Where",
+    "Edited", "Event", "Exited", "Fact", "Forgotten", "Gpu", "Held", "Job", "JobId", "Limited", "Measured", "Node",
+    "NodeId", "NodeJoined", "NodeLost", "Opened", "Operated", "Outcome", "Past", "Paused", "Planned", "Profile",
+    "Progressed", "Recalled", "Released", "Reserve", "Restored", "Resumed", "Seconds", "Share", "Slots", "Start",
+    "Started", "Stepped", "Stop", "StopReason", "Submitted", "Task", "Unblocked", "Wake", "Where",
 ]  # fmt: skip

@@ -130,6 +130,15 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Limited:
+    """The jobs of a user may hold so many GPUs; None: as everybody. The user '' is everybody: then None is no limit."""
+
+    at: Seconds
+    user: str
+    gpus: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A run was seen to need this much memory on each of its GPUs, more or less than it was given."""
 
@@ -289,6 +298,8 @@ class Past:
     behind: tuple[JobId, ...] = ()
     code: int | None = None
     why: str = ""
+    short: bool = False
+    """Its user holds enough GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,15 +332,16 @@ class Restored:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Closed | Opened | Submitted | Edited | Cancelled | Held | Released
-    | Forgotten | Paused | Resumed | Started | Progressed | Measured | Exited | Operated | Wake | Recalled | Restored
+    NodeJoined | NodeLost | Blocked | Unblocked | Closed | Opened | Limited | Submitted | Edited | Cancelled | Held
+    | Released | Forgotten | Paused | Resumed | Started | Progressed | Measured | Exited | Operated | Wake
+    | Recalled | Restored
 )  # fmt: skip
 Decision = Start | Stop | Reserve | Stepped | Planned | Alarm
 Fact = Event | Decision
 
 EVENTS: Final = (
-    NodeJoined, NodeLost, Blocked, Unblocked, Closed, Opened, Submitted, Edited, Cancelled, Held, Released, Forgotten,
-    Paused, Resumed, Started, Progressed, Measured, Exited, Operated, Wake, Recalled, Restored,
+    NodeJoined, NodeLost, Blocked, Unblocked, Closed, Opened, Limited, Submitted, Edited, Cancelled, Held, Released,
+    Forgotten, Paused, Resumed, Started, Progressed, Measured, Exited, Operated, Wake, Recalled, Restored,
 )  # fmt: skip
 DECISIONS: Final = (Start, Stop, Reserve, Stepped, Planned, Alarm)
 FACTS: Final = EVENTS + DECISIONS

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -26,7 +26,8 @@ ALL_BYTES: Final = 64 << 30
 """Of all."""
 PART: Final = 1 << 18
 STALE_S: Final = 3600.0
-"""What was begun so long ago and never finished may go."""
+"""What is not needed goes after so long."""
+PRUNE_S: Final = 600.0
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,15 +35,18 @@ class Blobs:
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES, all_bytes: int = ALL_BYTES) -> None:
         make_private(folder)
         self._folder, self._most, self._all = folder, most_bytes, all_bytes
-        self._sweep()
+        self.prune(None)
 
     def handler(self) -> grpc.GenericRpcHandler:
         methods: dict[str, Callable[..., Any]] = {"Put": self.put, "Get": self.get}
         return handler(methods.__getitem__, "Blobs")
 
-    def _sweep(self) -> None:
+    def prune(self, used: Collection[str] | None) -> None:
+        """What was begun and never finished goes, and what no job needs; None: nobody knows yet. Not what is new: it
+        comes before its job."""
         for entry in os.scandir(self._folder):
-            if entry.name.endswith(".part") and time.time() - entry.stat().st_mtime > STALE_S:
+            idle = entry.name.endswith(".part") or (used is not None and entry.name not in used)
+            if idle and time.time() - entry.stat().st_mtime > STALE_S:
                 os.unlink(entry.path)
 
     async def put(self, parts: AsyncIterator[m.BlobPart], context: Any) -> m.BlobName:

@@ -23,6 +23,7 @@ from weft.local.order import is_plain
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
 from weft.server.checkpoints import Checkpoints
 from weft.server.gangs import nodes_of
+from weft.server.limits import Limits
 from weft.server.loop import CLOSING
 from weft.server.numbers import GpuNumbers
 from weft.server.pulls import Pulls
@@ -72,6 +73,7 @@ class Cluster:
         self._numbered: dict[NodeId, list[int]] = _load_numbers(running.places.state / NUMBERS)
         for node, numbers in self._numbered.items():
             self.numbers.know(node, numbers)
+        self.limits: Limits | None = Limits(running.settings, running.places.state)
         self.roster = self._new_roster()
 
     def _new_roster(self) -> Roster:
@@ -88,7 +90,9 @@ class Cluster:
         self._ticking = asyncio.get_running_loop().create_task(self._tick_after_tick())
 
     def _opening(self, now: Seconds) -> list[Event]:
-        return [Resumed(now, CLOSING)] if CLOSING in self._running.scheduler.state.paused else []
+        state = self._running.scheduler.state
+        limits = self.limits.facts(state, now) if self.limits is not None else []
+        return [*limits, *([Resumed(now, CLOSING)] if CLOSING in state.paused else [])]
 
     async def close(self) -> None:
         """Agents come back when there is a scheduler again; until then their lease counts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Final
@@ -26,6 +26,7 @@ from weft.model import (
 )
 from weft.server.callers import Caller, check_owner
 from weft.server.intake import Intake
+from weft.server.limits import Limits
 from weft.server.refs import one, resolve
 from weft.server.site import Site
 from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
@@ -40,7 +41,10 @@ Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 
 
 class Desk:
-    def __init__(self, scheduler: Scheduler, site: Site) -> None:
+    def __init__(self, scheduler: Scheduler, site: Site, limits: Limits | None = None) -> None:
+        self._limits = limits
+        self._fresh: list[Job] = []
+        """Those that were taken and may not be in the state yet."""
         self._scheduler, self._numbers, self._intake = scheduler, site.numbers, Intake(site)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
@@ -68,6 +72,8 @@ class Desk:
             return [], SubmitReply(ids=self._keys[who.user, request.key])
         state, user = self._scheduler.state, who.user
         made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
+        if self._limits is not None:
+            self._limits.check(user, [job for jobs in made for job in jobs], self._users())
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
@@ -75,10 +81,19 @@ class Desk:
             spec, jobs = request.jobs[at], made[at]
             for job in jobs:
                 self._know(job)
+                if self._limits is not None:
+                    self._fresh.append(job)
                 events.append(Submitted(now, job))
                 if spec.hold:
                     events.append(Held(now, job.id))
         return events, SubmitReply(ids=[job.id for jobs in made for job in jobs])
+
+    def _users(self) -> Iterator[str]:
+        """Of all jobs that have not ended."""
+        jobs = self._scheduler.state.jobs
+        self._fresh = [job for job in self._fresh if job.id not in jobs]
+        yield from (job.user for job in self._fresh)
+        yield from (job.job.user for job in jobs.values() if job.status not in ENDED)
 
     # ---- change
 

@@ -18,6 +18,7 @@ from weft.local.sentry import Holding, Sentry
 from weft.local.watch import RunKey
 from weft.model import Decision, Event, JobId, NodeId, NodeJoined, NodeLost, Resumed, Seconds
 from weft.server.hands import Finding, Hands
+from weft.server.limits import Limits
 from weft.server.loop import CLOSING
 from weft.server.numbers import GpuNumbers
 from weft.server.settings import Settings
@@ -34,6 +35,8 @@ class Embedded:
     def __init__(self, machine: Machine, nvml: Nvml | NoDriver) -> None:
         self.machine, self._nvml = machine, nvml
         self.numbers = GpuNumbers()
+
+    limits: Limits | None = None
 
     def check(self, settings: Settings) -> None:
         """Whatever a policy can do, one machine can."""

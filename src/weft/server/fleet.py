@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.core.job import JobState
 from weft.local.logs import LogPart
 from weft.model import Decision, JobId, NodeId
+from weft.server.limits import Limits
 from weft.server.numbers import GpuNumbers
 from weft.server.settings import Settings
 from weft.server.site import Site
@@ -21,6 +22,10 @@ class Fleet(Protocol):
 
     def check(self, settings: Settings) -> None:
         """Raises where it could not work with these."""
+
+    @property
+    def limits(self) -> Limits | None:
+        """Of what one user may have; None: there is only one."""
 
     def settle(self, running: Running) -> None:
         """First of all: whom it works for, with the state as the journal has it."""

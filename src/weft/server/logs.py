@@ -11,6 +11,7 @@ from weft.core.job import JobState
 from weft.errors import NotFound
 from weft.model import JobId
 from weft.server.callers import Caller, check_owner
+from weft.server.gangs import nodes_of
 from weft.server.refs import one
 from weft.server.upkeep import RUNS_KEPT
 from weft.wire.messages import LogChunk, LogsRequest
@@ -34,6 +35,7 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
         runs = f"{job.run} run{'' if job.run == 1 else 's'}" if job.run else "no run yet"
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
+    _check_rank(job, run, request.rank)
     asked = Asked(job, request.rank, request.follow, request.lines)
     if run <= job.run - RUNS_KEPT:
         part = await running.fleet.read_log(job, run, request.rank, 0, 0)
@@ -47,6 +49,14 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
         if not request.follow or request.run or job.ended_at is not None:
             return
         run, asked = run + 1, replace(asked, lines=0)
+
+
+def _check_rank(job: JobState, run: int, rank: int) -> None:
+    """Of its last run it is known on how many nodes that was."""
+    nodes = len(nodes_of(job.placed)) if run == job.run else 0
+    if nodes and rank >= nodes:
+        there = f"{nodes} nodes, ranks 0 to {nodes - 1}" if nodes > 1 else "one node, rank 0"
+        raise NotFound(f"run {run} of job {job.id} has no rank {rank}\n  it is on {there}")
 
 
 @dataclass(frozen=True, slots=True)

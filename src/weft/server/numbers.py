@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from weft.errors import InputError
-from weft.model import NodeId
+from weft.model import NodeId, Slots
 
-SAID: Final = frozenset({"place", "text", "lines", "jobs", "reasons", "unblock", "nodes"})
-"""Fields of an answer, or of what they hold, in which places are written out."""
+SAID: Final = frozenset({"place", "last_place", "text", "lines", "jobs", "gpus", "reasons", "unblock", "nodes"})
+"""Fields of an answer, or of what they hold, in which places are written out, or GPUs listed with their nodes."""
 _PLACE: Final = re.compile(r"(?<![\w.-])([\w.-]+)\[(\d+(?:,\d+)*)\]")
 
 
@@ -47,16 +47,19 @@ class GpuNumbers:
         numbers = self._numbers.get(node, ())
         return numbers[place] if place < len(numbers) else place
 
-    def numbers(self, node: NodeId, places: Sequence[int]) -> list[int]:
+    def numbers(self, slots: Slots) -> list[int]:
         """Of those that are still there."""
-        known = self._numbers.get(node, ())
-        return [known[place] for place in places if place < len(known)]
+        known = self._numbers
+        return [known[node][gpu] for node, gpus in slots for gpu in gpus if gpu < len(known.get(node, ()))]
 
     def shown(self, answer: dict[str, Any]) -> dict[str, Any]:
         """An answer with GPUs as they are numbered."""
         if not self._odd:
             return answer
-        return {key: self._said(value) if key in SAID else value for key, value in answer.items()}
+        found = {key: self._said(value) if key in SAID else value for key, value in answer.items()}
+        if "gpu" in answer and "node" in answer:
+            found["gpu"] = self.number(answer["node"], answer["gpu"])
+        return found
 
     def _said(self, value: Any) -> Any:
         if isinstance(value, str):

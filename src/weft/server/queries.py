@@ -12,7 +12,7 @@ from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.server.checkpoints import last_checkpoint
 from weft.server.refs import one, resolve
-from weft.server.rows import SCHEMA, brief_reason, detail, gpu_rows, iso, node_rows, row, whereabouts
+from weft.server.rows import SCHEMA, brief_reason, detail, first_in_line, gpu_rows, iso, node_rows, row, whereabouts
 from weft.wire.messages import QueryRequest
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Queries:
         """Those that run, then those that wait, best first, then the rest."""
         state, limit = self._state, _limit(request)
         order = list(islice(self._scheduler.in_order(), limit))
-        first = order[0].id if order else None
+        first = first_in_line(self._scheduler)
         known = {job.id for job in order}
         # neither active nor waiting: held or behind a gate; few enough to look for, or not looked for at all
         others: Iterable[JobState] = (
@@ -83,7 +83,7 @@ class Queries:
         }  # fmt: skip
 
     def _row(self, job: JobState, first: JobId | None) -> dict[str, Any]:
-        return row(job, self._now, brief_reason(self._state, job, first), self._running.progress_of(job))
+        return row(job, self._now, brief_reason(self._scheduler, job, first), self._running.progress_of(job))
 
     def _jobs(self, request: QueryRequest) -> dict[str, Any]:
         state = self._state
@@ -91,12 +91,13 @@ class Queries:
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         jobs = [state.jobs[job] for job in named[:MOST]]
-        first = next((job.id for job in self._scheduler.in_order()), None)
+        first = first_in_line(self._scheduler)
         found = [
-            detail(job, self._now, brief_reason(state, job, first), self._running.progress_of(job)) for job in jobs
+            detail(job, self._now, brief_reason(self._scheduler, job, first), self._running.progress_of(job))
+            for job in jobs
         ]
         for job, each in zip(jobs, found, strict=True):
-            each["last_gpus"] = [n for node, gpus in job.placed for n in self._numbers.numbers(node, gpus)]
+            each["last_gpus"] = self._numbers.numbers(job.placed)
             each["misplaced"] = (
                 [self._numbers.number(*where) for where in self._misplaced(job.id)] if job.active else []
             )
@@ -121,8 +122,7 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        rows = gpu_rows(self._state, self._running.fleet.readings())
-        return {"gpus": [{**row, "gpu": self._numbers.number(row["node"], row["gpu"])} for row in rows]}
+        return {"gpus": gpu_rows(self._state, self._running.fleet.readings())}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
         return {"nodes": node_rows(self._state, self._running.fleet.nodes())}

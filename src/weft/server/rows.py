@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from weft.core.job import ENDED, JobState
 from weft.core.room import Occupant
+from weft.core.scheduler import Scheduler
 from weft.core.state import State
 from weft.model import JobId, Seconds, Slots, Task
 
@@ -83,6 +84,7 @@ def detail(job: JobState, now: Seconds, reason: str, progress: Mapping[str, Any]
         "comment": task.comment,
         "group": task.group,
         "last_gpus": [gpu for _, gpus in job.placed for gpu in gpus],
+        "last_place": place(job.placed) if job.run else "",
     }
 
 
@@ -152,13 +154,22 @@ def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict
     ]  # fmt: skip
 
 
-def brief_reason(state: State, job: JobState, first: JobId | None) -> str:
+def first_in_line(scheduler: Scheduler) -> JobId | None:
+    """Of those that wait, the first that could run here at all."""
+    return next((job.id for job in scheduler.in_order() if not scheduler.impossible(job)), None)
+
+
+def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> str:
     """In one word, cheaply: `why` tells it in full."""
     if job.status == "held":
         return "JobHeldUser"
     if job.status == "blocked":
+        if job.short:
+            return "Quota"
         later = "JobArrayTaskLimit" if job.begin_at is None else "BeginTime"
         return "Dependency" if job.behind else later
     if job.status == "waiting":
-        return next(iter(state.paused), "Resources" if job.id == first else "Priority")
+        if scheduler.impossible(job):
+            return "ReqNodeNotAvail"
+        return next(iter(scheduler.state.paused), "Resources" if job.id == first else "Priority")
     return job.why

@@ -53,7 +53,7 @@ class Running:
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), fleet.carry_out)
         self.progress = Progress(self)
         fleet.settle(self)
-        self.desk = Desk(self.scheduler, fleet.site())
+        self.desk = Desk(self.scheduler, fleet.site(), fleet.limits)
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
@@ -118,7 +118,7 @@ class Running:
 
     def _install(self, scheduler: Scheduler, *, same: bool) -> None:
         self.scheduler = self.loop.scheduler = scheduler
-        self.desk = Desk(self.scheduler, self.fleet.site())
+        self.desk = Desk(self.scheduler, self.fleet.site(), self.fleet.limits)
         self.fleet.start_over(same=same)
 
     def _find_again(self) -> None:

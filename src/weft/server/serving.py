@@ -15,7 +15,7 @@ from typing import Final
 
 from weft.errors import Refused
 from weft.server.agents import Agents
-from weft.server.blobs import Blobs
+from weft.server.blobs import PRUNE_S, Blobs
 from weft.server.cluster import Cluster
 from weft.server.doors import Doors
 from weft.server.logfile import Format, log_to
@@ -131,11 +131,25 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
     plan.opened(opened)
     web.ready = True
+    pruning = loop.create_task(_prune(running, blobs))
     await running.until_done(lambda: service.asked_at)
     web.ready = False
+    pruning.cancel()
     cluster.part()
     await server.stop(grace=GRACE_S)
     await web.close()
     await doors.close()
     await running.close()
     log.info("done")
+
+
+async def _prune(running: Running, blobs: Blobs) -> None:
+    """Files that no job needs any more go."""
+    while True:
+        await asyncio.sleep(PRUNE_S)
+        jobs = running.scheduler.state.jobs.values()
+        used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
+        try:
+            await asyncio.to_thread(blobs.prune, used)
+        except OSError as error:
+            log.warning("files of submitters could not be removed: %s", error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
 from weft.server.callers import Caller
-from weft.server.rows import brief_reason, detail, gpu_rows, iso, node_rows
+from weft.server.rows import brief_reason, detail, first_in_line, gpu_rows, iso, node_rows
 from weft.server.settings import changed
 from weft.wire.messages import ChangeRequest, Variable
 
@@ -56,8 +56,9 @@ def dump(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
     """The state: nodes, GPUs, jobs that have not ended (with `all`, those too), and what keeps things from starting."""
     state, now = running.scheduler.state, running.loop.clock.now()
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
-    first = next((job.id for job in running.scheduler.in_order()), None)
-    return {
+    first = first_in_line(running.scheduler)
+    numbers = running.fleet.numbers
+    found: dict[str, Any] = {
         "now": iso(now),
         "position": len(running.journal),
         "policy": running.policy,
@@ -66,5 +67,12 @@ def dump(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
         "closed": [{"node": node, "reason": why, "detail": each.detail} for (node, why), each in state.closed.items()],
         "nodes": node_rows(state, running.fleet.nodes()),
         "gpus": gpu_rows(state, running.fleet.readings()),
-        "jobs": [detail(job, now, brief_reason(state, job, first), running.progress_of(job)) for job in jobs],
+        "jobs": [
+            {
+                **detail(job, now, brief_reason(running.scheduler, job, first), running.progress_of(job)),
+                "last_gpus": numbers.numbers(job.placed),
+            }
+            for job in jobs
+        ],
     }
+    return numbers.shown(found)

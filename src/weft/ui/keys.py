@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.ui import flags, session
 from weft.wire import config
 from weft.wire.addresses import PORT, Address
@@ -49,8 +49,20 @@ def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, An
 
 
 def own_folder(where: Address) -> Path | None:
-    """Of a scheduler that this user runs on this machine."""
+    """Of a scheduler that this user runs on this machine, by whatever name it is reached."""
     from weft.wire.places import server_folder
 
     folder = server_folder(where.port)
-    return folder if where.is_loopback and folder.is_dir() else None
+    return folder if folder.is_dir() and (where.is_loopback or _is_at(where, folder)) else None
+
+
+def _is_at(where: Address, folder: Path) -> bool:
+    """Whether the scheduler there shows the authority that is in this folder."""
+    from weft.server import tls
+    from weft.wire.pinning import authority_at
+
+    material = tls.load(folder)
+    try:
+        return material is not None and bool(authority_at(where, material.fingerprint))
+    except WeftError:
+        return False

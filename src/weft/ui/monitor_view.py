@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from weft.ui import job_table, listing
+from weft.ui import job_table, listing, node_table
 from weft.ui.listing import Cell, Column
 from weft.ui.text import plural
 
@@ -25,19 +25,18 @@ BY_WORKER: Final = (
     Column("UTIL", right=True), Column("EACH"),
 )  # fmt: skip
 LEGEND: Final = "each GPU: # busy, . idle, x blocked"
-STATES: Final = {"connected": ("UP", "green"), "silent": ("SILENT", "yellow"), "lost": ("LOST", "red")}
 Seen = Mapping[str, Any]
 """Of one moment: the answers to the queries for the queue, the GPUs and the nodes, of some workers or of all."""
 
 
 def of_worker(queue: Seen, gpus: Seen, nodes: Seen, worker: str | None) -> dict[str, Any]:
     """All of it, or what concerns one worker."""
-    jobs, held = queue["jobs"], gpus["gpus"]
+    jobs, held = queue["jobs"], node_table.in_order(gpus["gpus"])
     if worker is not None:
         held = [gpu for gpu in held if gpu["node"] == worker]
         there = {job for gpu in held for job in gpu["jobs"]}
         jobs = [job for job in jobs if job["id"] in there or is_on(job["place"], worker)]
-    shown = [node for node in nodes["nodes"] if worker in (None, node["node"])]
+    shown = [node for node in node_table.in_order(nodes["nodes"]) if worker in (None, node["node"])]
     return {**queue, "jobs": jobs, "gpus": held, "nodes": shown}
 
 
@@ -73,12 +72,18 @@ def draw(seen: Seen, *, colour: bool, narrow: bool) -> list[str]:
 
 def headline(seen: Seen) -> str:
     busy = sum(bool(gpu["jobs"]) for gpu in seen["gpus"])
+    away = [f"{count} {name}" for name in ("silent", "lost") if (count := _count(seen["nodes"], name))]
+    there = f" ({', '.join(away)})" if away else ""
     paused = f", paused ({', '.join(seen['paused_for'])})" if seen["paused"] else ""
     return (
-        f"{seen['now']}  {seen['policy']}{paused}  {plural(len(seen['nodes']), 'worker')}, "
+        f"{seen['now']}  {seen['policy']}{paused}  {plural(len(seen['nodes']), 'worker')}{there}, "
         f"{busy} of {plural(len(seen['gpus']), 'GPU')} busy, {plural(seen['running'], 'job')} running, "
         f"{seen['waiting']:,} waiting"
     )
+
+
+def _count(nodes: Sequence[Mapping[str, Any]], standing: str) -> int:
+    return sum(node_table.standing(node) == standing for node in nodes)
 
 
 def _job_fields(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -86,21 +91,11 @@ def _job_fields(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _worker(node: Mapping[str, Any]) -> list[Cell]:
-    word, colour = STATES[node.get("state") or ("connected" if node["alive"] else "lost")]
-    closed = node.get("closed")
-    if closed:
-        word, colour = f"{word} ({', '.join(closed)})", "yellow"
-    beat, load = node.get("beat_s"), node.get("load")
     return [
-        Cell(node["node"]), Cell(word, colour),
-        Cell("-" if beat is None else f"{beat:.0f} s ago"), Cell("-" if load is None else f"{load:.1f}"),
-        Cell(f"{node['busy']}/{node['gpus']}"), Cell(str(node["jobs"])), Cell(_of(node, "cpus_used", "cpus")),
-        Cell(_of(node, "ram_used_mb", "ram_mb")),
+        Cell(node["node"]), node_table.state(node), node_table.beat(node), node_table.load(node),
+        Cell(f"{node['busy']}/{node['gpus']}"), Cell(str(node["jobs"])), node_table.taken(node, "cpus_used", "cpus"),
+        node_table.taken(node, "ram_used_mb", "ram_mb"),
     ]  # fmt: skip
-
-
-def _of(node: Mapping[str, Any], used: str, there: str) -> str:
-    return f"{node[used]}/{node[there]}" if node[there] else "-"
 
 
 def _gpu_table(gpus: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Column], list[list[Cell]]]:
@@ -133,7 +128,7 @@ def _gpu(gpu: Mapping[str, Any]) -> list[Cell]:
     used = _used_mb(gpu)
     part = used / gpu["memory_mb"] if gpu["memory_mb"] else 0.0
     util = gpu.get("utilisation")
-    reasons = [f"({each['reason']})" for each in gpu["blocked"]]
+    reasons = list(dict.fromkeys(f"({each['reason']})" for each in gpu["blocked"]))
     colour = "red" if reasons else "green" if gpu["jobs"] else ""
     return [
         Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{used}/{gpu['memory_mb']}"),

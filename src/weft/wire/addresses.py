@@ -54,6 +54,20 @@ def is_loopback(host: str) -> bool:
     return bool(found := _resolved(host)) and all(ipaddress.ip_address(each).is_loopback for each in found)
 
 
+def is_here(host: str) -> bool:
+    """Whether all that this name stands for is this machine, as the kernel sees it."""
+    return bool(found := _resolved(host)) and all(map(_is_own, found))
+
+
+def _is_own(number: str) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in number else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((number, 0))  # nothing is sent
+        except OSError:
+            return False
+    return True
+
+
 def _resolved(host: str) -> list[str]:
     if _is_ip(host):
         return [host]

@@ -1,7 +1,7 @@
 """What a client shows at the door of a scheduler, and how it knows that it is the right one.
 
-A scheduler on this machine leaves its token, for its own user, in its folder. For any other, `weft auth join` has
-written one, with the certificate authority to trust, into a folder for that address.
+A scheduler on this machine leaves its token, for its own user, in its folder, beside its authority if it has one. For
+any other, `weft auth join` has written one, with the certificate authority to trust, into a folder for that address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import grpc
 
 from weft.errors import NotPermitted, Unreachable
-from weft.wire.addresses import Address, numeric
+from weft.wire.addresses import Address, is_here, numeric
 from weft.wire.places import home, make_private, server_folder
 from weft.wire.private import read_private, write_private
 from weft.wire.protocol import PROTOCOL
@@ -66,9 +66,8 @@ def joined_folder(where: Address, env: Mapping[str, str] = os.environ) -> Path:
 
 def find(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.environ) -> Credentials:
     """Those for this scheduler; raises what to do where there are none."""
-    joined = joined_folder(where, env)
     is_loopback = where.is_loopback
-    for folder in (joined, server_folder(where.port, env)) if is_loopback else (joined,):
+    for folder in (joined_folder(where, env), *_own_folders(where, env)):
         for name in _TOKENS[kind]:
             if found := _read(folder / name):
                 ca = _read(folder / "ca.pem")
@@ -82,6 +81,13 @@ def find(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.enviro
             f"no token for the scheduler at {where}: it is not yours, or keeps its state elsewhere\n  {_join(where)}"
         )
     raise NotPermitted(f"no token for the scheduler at {where}\n  {_join(where)}")
+
+
+def _own_folders(where: Address, env: Mapping[str, str]) -> list[Path]:
+    """Of a scheduler of this user's here. By an address that others reach, too, it is known by its authority."""
+    folder = server_folder(where.port, env)
+    mine = where.is_loopback or ((folder / "ca.pem").exists() and is_here(where.host))
+    return [folder] if mine else []
 
 
 def _read(path: Path) -> bytes | None:

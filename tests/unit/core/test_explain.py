@@ -11,7 +11,7 @@ from weft.core.explain import Explanation, explain
 from weft.core.order import Protection
 from weft.core.ports import Ask, Replanner, View
 from weft.errors import UnknownName
-from weft.model import Gpu, Job, Node, NodeLost, Where
+from weft.model import Closed, Gpu, Job, Node, NodeLost, Where
 
 
 class EachAlone(Replanner):
@@ -137,3 +137,52 @@ def _with_a() -> Rig:
     rig = Rig("fifo", grid(1, 1))
     rig.submit(Job("a"))
     return rig
+
+
+MIXED = [
+    Node("a", (Gpu("A100", 80_000),) * 2, labels=(("node", "a"), ("rack", "3"))),
+    Node("v", (Gpu("V100", 16_000),) * 4, labels=(("node", "v"), ("rack", "4"))),
+    Node("bare", (), labels=(("node", "bare"),)),
+]
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "text"),
+    [
+        (Job("j", 7), "ReqNodeNotAvail", "needs 7 GPUs; the cluster has 6"),
+        (
+            Job("j", 3, where=Where(gpu_model="A100")),
+            "ReqNodeNotAvail",
+            "needs 3 GPUs of model A100; the cluster has 2",
+        ),
+        (Job("j", 1, where=Where(labels=(("node", "gone"),))), "BadConstraints", "no node has node=gone"),
+        (
+            Job("j", 3, where=Where(labels=(("rack", "3"),))),
+            "ReqNodeNotAvail",
+            "needs 3 GPUs with rack=3; the cluster has 2",
+        ),
+        (
+            Job("j", 1, memory_mb=20_000, where=Where(gpu_model="V100")),
+            "GpuMemory",
+            "needs 20000 MB on each of 1 GPU; the largest GPU has 16000 MB",
+        ),
+    ],
+)
+def test_a_job_that_fits_nowhere_is_told_what_is_missing(job: Job, code: str, text: str) -> None:
+    rig = Rig("fifo", MIXED)
+    rig.submit(job)
+    assert [(reason.code, reason.text) for reason in why(rig, "j").reasons] == [(code, text)]
+
+
+def test_who_can_never_run_holds_up_nobody_and_nodes_that_could_not_help_are_not_named() -> None:
+    rig = Rig("fifo", MIXED)
+    rig.submit(Job("never", 100))
+    rig.submit(Job("first", 2, where=Where(gpu_model="A100")))
+    rig.settle()
+    rig.tell(Closed(rig.now, "bare", "Drained"), Closed(rig.now, "v", "Drained"))
+    rig.submit(Job("next", 2, where=Where(gpu_model="A100")))
+    found = why(rig, "next")
+    assert [(reason.code, reason.text) for reason in found.reasons] == [
+        ("Resources", "needs 2 GPUs of model A100 on one node; the roomiest can give 0")
+    ]
+    assert [ahead.job for ahead in found.ahead] == ["never"]

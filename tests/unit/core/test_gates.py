@@ -9,7 +9,7 @@ import pytest
 from builders import Rig, grid
 from weft.core.explain import explain
 from weft.core.folds.snapshots import snapshot
-from weft.model import Alarm, Edited, Exited, Forgotten, Job, Outcome, Wake
+from weft.model import Alarm, Edited, Exited, Forgotten, Job, Limited, Outcome, Wake
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -225,3 +225,35 @@ def test_a_restart_keeps_the_delay() -> None:
         assert (again.state.jobs["a"].status, again.alarm) == ("blocked", 30.0)
         assert [type(each).__name__ for each in again.step(Wake(29.0))] == []
         assert [type(each).__name__ for each in again.step(Wake(30.0))] == ["Start", "Alarm"]
+
+
+def test_a_users_jobs_hold_no_more_gpus_than_the_limit_and_keep_nobody_else_waiting() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(Limited(0.0, "", 4), Limited(0.0, "boss", 6))
+    rig.submit(Job("a1", 3, user="a"), Job("a2", 2, user="a"), Job("a3", 1, user="a"), Job("b1", 2, user="boss"))
+    assert set(rig.active) == {"a1", "a3", "b1"}
+    reason = explain(rig.scheduler, "a2").reasons[0]
+    assert (rig.job("a2").status, reason.code, "4 GPUs" in reason.text) == ("blocked", "Quota", True)
+    rig.submit(Job("c", 0, user="a"), Job("a4", 2, user="a", priority=9))
+    assert "c" in rig.active
+    rig.exit("a1")
+    assert set(rig.active) >= {"a3", "a4"}
+    assert "a2" not in rig.active
+    rig.tell(Limited(0.0, "", None))
+    assert "a2" in rig.active
+
+
+def test_a_limit_that_comes_late_stops_nobody_and_holds_back_those_who_wait() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(*(Job(f"a{at}", 1, user="a") for at in range(5)))
+    rig.tell(Limited(0.0, "a", 1))
+    assert {job.id: job.status for job in rig.state.jobs.values()} == {
+        "a0": "starting", "a1": "starting", "a2": "blocked", "a3": "blocked", "a4": "blocked",
+    }  # fmt: skip
+    rig.exit("a0")
+    assert set(rig.active) == {"a1"}
+    rig.exit("a1")
+    assert set(rig.active) == {"a2"}
+    rig.cancel("a3")
+    rig.exit("a2")
+    assert set(rig.active) == {"a4"}

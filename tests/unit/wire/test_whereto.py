@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from weft.errors import InputError, NotPermitted, Unreachable, WeftError
-from weft.wire import nearby
+from weft.wire import addresses, nearby
 from weft.wire.addresses import Address
 from weft.wire.config import Setting, scheduler, setting
 from weft.wire.credentials import Credentials, find, joined_folder, keep
@@ -48,9 +49,9 @@ def test_where_nothing_is_said_it_is_the_server_that_this_user_runs(
         port = line.getsockname()[1]
         monkeypatch.setattr(nearby, "PORT", port)
         server_folder(port, env).mkdir(parents=True)
-        assert nearby.listeners(port) == set(), "bound, but nobody listens yet"
+        assert nearby.listeners(port) == [], "bound, but nobody listens yet"
         line.listen()
-        assert nearby.listeners(port) == {os.getuid()}
+        assert nearby.listeners(port) == [(ip_address("127.0.0.1"), os.getuid())]
         assert scheduler(None, env) is None, "it has left no token: it is somebody else's"
         (server_folder(port, env) / "token").write_text("weft.a.b")
         assert setting("scheduler", None, env) == Setting(f"localhost:{port}", "your weft server")
@@ -115,6 +116,31 @@ def test_nothing_goes_elsewhere_in_clear(env: dict[str, str]) -> None:
     keep(where, "user", Credentials("weft.a.b"), env)
     with pytest.raises(NotPermitted, match="no certificate"):
         find(where, "user", env)
+
+
+@pytest.mark.parametrize(
+    ("at", "found"), [("::1", "::1"), ("127.0.0.2", "127.0.0.2"), ("::ffff:127.0.0.1", "127.0.0.1")]
+)
+def test_who_listens_where_is_read_from_the_kernel(at: str, found: str) -> None:
+    family = socket.AF_INET6 if ":" in at else socket.AF_INET
+    with socket.create_server((at, 0), family=family, dualstack_ipv6="ffff" in at) as line:
+        assert nearby.listeners(line.getsockname()[1]) == [(ip_address(found), os.getuid())]
+
+
+def test_the_owner_of_a_server_needs_no_token_at_any_address_of_this_machine(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = server_folder(7, env)
+    folder.mkdir(parents=True)
+    write_private(folder / "token", b"weft.a.b")
+    monkeypatch.setattr(addresses, "_resolved", lambda host: {"here": ["127.0.0.2"], "there": ["192.0.2.7"]}[host])
+    monkeypatch.setattr(addresses, "is_loopback", lambda _: False)
+    with pytest.raises(NotPermitted):
+        find(Address("here", 7), "user", env)  # it has no certificate: nothing is said to it in clear
+    write_private(folder / "ca.pem", b"CA")
+    assert find(Address("here", 7), "user", env) == Credentials("weft.a.b", b"CA")
+    with pytest.raises(NotPermitted):
+        find(Address("there", 7), "user", env)
 
 
 def test_the_token_of_a_server_here_is_not_for_other_machines(env: dict[str, str]) -> None:

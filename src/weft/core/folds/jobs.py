@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.job import ACTIVE, ENDED, JobState
-from weft.model import Cancelled, Edited, Forgotten, Held, Paused, Released, Resumed, Submitted
+from weft.model import Cancelled, Edited, Forgotten, Held, Limited, Paused, Released, Resumed, Submitted
 
 if TYPE_CHECKING:
     from weft.core.state import State
@@ -20,7 +20,7 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
     state.gates.meet(job)
-    if fact.job.after or fact.job.batch_limit:
+    if fact.job.after or fact.job.batch_limit or state.gates.limits:
         _through_gates(state, job, fact.at)
     else:
         state.waiting[job.id] = job
@@ -42,11 +42,11 @@ def edited(state: State, fact: Edited) -> bool:
     for follower in state.gates.leave(job):
         state.open(follower)
     job.become(fact.job)
-    job.seat, job.begin_at = job.shape, None
+    job.seat, job.begin_at, job.short = job.shape, None, False
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
-    if fact.job.after or fact.job.batch_limit:
+    if fact.job.after or fact.job.batch_limit or state.gates.limits:
         _through_gates(state, job, fact.at)
     else:
         state.open(job)
@@ -79,6 +79,9 @@ def held(state: State, fact: Held) -> bool:
     elif job.status == "blocked" and not job.behind and job.begin_at is None:
         job.status = "held"
         state.touched[job.id] = job
+        for follower in state.gates.step_aside(job):
+            state.open(follower)
+            state.news = True
     return True
 
 
@@ -114,3 +117,15 @@ def paused(state: State, fact: Paused) -> bool:
 def resumed(state: State, fact: Resumed) -> bool:
     state.news = True
     return state.paused.pop(fact.why, None) is not None
+
+
+def limited(state: State, fact: Limited) -> bool:
+    opened, shut = state.gates.limit(fact.user, fact.gpus)
+    for job in shut:
+        del state.waiting[job.id]
+        job.status = "blocked"
+        state.touched[job.id] = job
+    for job in opened:
+        state.open(job)
+    state.news = True
+    return True

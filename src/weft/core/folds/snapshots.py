@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.shapes import alone, shape_of_weave, with_memory
-from weft.model import Blocked, Closed, Fact, NodeJoined, NodeLost, Past, Recalled, Restored
+from weft.model import Blocked, Closed, Fact, Limited, NodeJoined, NodeLost, Past, Recalled, Restored
 
 if TYPE_CHECKING:
     from weft.core.state import State
@@ -24,6 +24,8 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield NodeJoined(now, room.node)
         if not room.alive:  # it keeps its place: nodes are looked at in the order in which they first joined
             yield NodeLost(now, room.node.id)
+    for user, gpus in state.gates.limits.items():
+        yield Limited(now, user, gpus)
     for job in state.jobs.values():
         yield Recalled(now, job.job, _past(job))
     for (node, gpu, why), occupant in state.occupants.items():

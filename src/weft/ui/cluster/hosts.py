@@ -92,9 +92,9 @@ def _host(words: list[str], where: str) -> Host:
 
 def _check(host: Host, where: str) -> None:
     """Nothing may look like a flag of ssh, or like two words."""
-    for what, text, form in (("host", host.host, _HOST), ("user", host.user, _USER), ("id", host.id, _NAME)):
+    for what, text, form in (("a host", host.host, _HOST), ("a user", host.user, _USER), ("an id", host.id, _NAME)):
         if text and not form.fullmatch(text):
-            raise InputError(f"{text[:80]!r} cannot be a {what}", where=where, hint=FORM)
+            raise InputError(f"{text[:80]!r} cannot be {what}", where=where, hint=FORM)
     if not host.host:
         raise InputError("a user without a host", where=where, hint=FORM)
     if host.weft.startswith("-"):

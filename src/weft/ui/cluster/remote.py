@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from weft.errors import Refused, Unreachable, WeftError
+from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.ui.cluster.hosts import Host
 from weft.ui.cluster.record import Remote
 from weft.wire.addresses import Address
@@ -18,6 +18,7 @@ CALL_S: Final = 150.0
 """For a command there; a worker has a minute to join."""
 NOT_FOUND: Final = 127
 SSH_FAILED: Final = 255
+NOT_PERMITTED: Final = 5
 LONGEST: Final = 500
 
 
@@ -39,11 +40,17 @@ def ssh_words(host: Host, config: str = "") -> tuple[str, ...]:
     return (*words, "--", host.host)
 
 
-def begin(host: Host, config: str, scheduler: Address, token: str) -> Remote:
-    """Joins, and starts a worker there; the token is told through standard input, where nobody else sees it."""
+def begin(host: Host, config: str, scheduler: Address, token: Callable[[], str]) -> Remote:
+    """Starts a worker there; where it is not let in yet, it joins first. The token is told through standard input,
+    where nobody else sees it."""
     ssh = ssh_words(host, config)
-    _call(ssh, [host.weft, "auth", "join", str(scheduler), "-", "--node", host.id, "--json"], f"{token}\n")
-    found = _call(ssh, [host.weft, *worker_words(host, scheduler), "--background", "--json"])
+    start = [host.weft, *worker_words(host, scheduler), "--background", "--json"]
+    try:
+        found = _call(ssh, start)
+    except NotPermitted:
+        join = [host.weft, "auth", "join", str(scheduler), "-", "--node", host.id, "--json"]
+        _call(ssh, join, f"{token()}\n")
+        found = _call(ssh, start)
     return Remote(host.id, ssh, host.weft, str(found["process"]))
 
 
@@ -81,7 +88,8 @@ def _call(ssh: Sequence[str], words: Sequence[str], stdin: str = "") -> dict[str
     except ValueError:
         found = None
     if done.returncode or not isinstance(found, dict):
-        raise Refused(_refusal(done.stderr) or f"it ended with code {done.returncode}")
+        words = _refusal(done.stderr) or f"it ended with code {done.returncode}"
+        raise (NotPermitted if done.returncode == NOT_PERMITTED else Refused)(words)
     return found
 
 
@@ -89,7 +97,8 @@ def _refusal(stderr: str) -> str:
     """Weft's own words, where they are Weft's."""
     last = _last_line(stderr)
     try:
-        return str(json.loads(last)["error"]["message"])[:LONGEST]
+        error = json.loads(last)["error"]
+        return "; ".join(str(error[key]) for key in ("message", "hint") if error[key])[:LONGEST]
     except (ValueError, KeyError, TypeError):
         return last
 

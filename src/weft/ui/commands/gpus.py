@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any, Final
 
 from weft.errors import Unreachable
-from weft.ui import flags, listing, render, session
+from weft.ui import flags, listing, node_table, render, session
 from weft.ui.listing import Cell, Column
 
 EXAMPLE: Final = """example:
@@ -33,14 +34,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json(found)
         return 0
-    listing.print_table(COLUMNS, [_row(gpu) for gpu in found["gpus"]], args.color)
+    listing.print_table(COLUMNS, [_row(gpu) for gpu in node_table.in_order(found["gpus"])], args.color)
     if not found["gpus"]:
         render.say("there are none; weft up --gpus 0,1 declares some, weft doctor tells more")
     return 0
 
 
-def _row(gpu: dict[str, Any]) -> list[Cell]:
-    reasons = [f"({each['reason']}{': ' if each['detail'] else ''}{each['detail']})" for each in gpu["blocked"]]
+def _row(gpu: Mapping[str, Any]) -> list[Cell]:
+    why = [f"({each['reason']}{': ' if each['detail'] else ''}{each['detail']})" for each in gpu["blocked"]]
+    reasons = list(dict.fromkeys(why))  # a GPU may be drained, and its node as well
     reasons += [f"({each} is on it, but was not given it)" for each in gpu.get("misplaced", ())]
     state, colour = ("BLOCKED", "red") if gpu["blocked"] else ("BUSY", "green") if gpu["jobs"] else ("IDLE", "")
     return [
@@ -50,5 +52,5 @@ def _row(gpu: dict[str, Any]) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _figure(gpu: dict[str, Any], key: str, unit: str) -> str:
+def _figure(gpu: Mapping[str, Any], key: str, unit: str) -> str:
     return "-" if gpu.get(key) is None else f"{gpu[key]}{unit}"

@@ -1,21 +1,22 @@
-"""Lists the machines: GPUs, CPUs and memory, and how much of them is taken."""
+"""Lists the machines: GPUs, CPUs and memory, and how much of them is taken; of a cluster also who is heard of."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any, Final
 
 from weft.errors import Unreachable
-from weft.ui import flags, listing, render, session
+from weft.ui import flags, listing, node_table, render, session
 from weft.ui.listing import Cell, Column
-from weft.ui.monitor_view import STATES
 
 EXAMPLE: Final = """example:
   weft nodes --json"""
 
-COLUMNS: Final = (
-    Column("NODE"), Column("ST"), Column("JOBS", right=True), Column("GPUS", right=True), Column("CPUS", right=True),
-    Column("RAM MB", right=True),
+STANDING: Final = (Column("NODE"), Column("ST"))
+HEARD: Final = (Column("BEAT", right=True), Column("LOAD", right=True))
+TAKEN: Final = (
+    Column("JOBS", right=True), Column("GPUS", right=True), Column("CPUS", right=True), Column("RAM MB", right=True),
 )  # fmt: skip
 
 
@@ -32,14 +33,18 @@ def run(args: argparse.Namespace) -> int:
         found = client.query("nodes")
     if args.json:
         render.print_json(found)
-    else:
-        listing.print_table(COLUMNS, [_row(node) for node in found["nodes"]], args.color)
+        return 0
+    nodes = node_table.in_order(found["nodes"])
+    heard = node_table.is_cluster(nodes)
+    columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
+    listing.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
     return 0
 
 
-def _row(node: dict[str, Any]) -> list[Cell]:
-    word, colour = STATES[node.get("state") or ("connected" if node["alive"] else "lost")]
-    closed = f" ({', '.join(node['closed'])})" if node.get("closed") else ""
-    state = Cell(word + closed, "yellow" if closed else colour)
-    taken = [(node["busy"], node["gpus"]), (node["cpus_used"], node["cpus"]), (node["ram_used_mb"], node["ram_mb"])]
-    return [Cell(node["node"]), state, Cell(str(node["jobs"])), *(Cell(f"{used}/{there}") for used, there in taken)]
+def _row(node: Mapping[str, Any], *, heard: bool) -> list[Cell]:
+    return [
+        Cell(node["node"]), node_table.state(node),
+        *([node_table.beat(node), node_table.load(node)] if heard else []),
+        Cell(str(node["jobs"])), Cell(f"{node['busy']}/{node['gpus']}"),
+        node_table.taken(node, "cpus_used", "cpus"), node_table.taken(node, "ram_used_mb", "ram_mb"),
+    ]  # fmt: skip

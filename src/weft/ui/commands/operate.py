@@ -22,7 +22,7 @@ EXAMPLE: Final = """commands:
 
 examples:
   weft operate drain n3
-  weft operate policy tiresias:queues=3
+  weft operate policy tiresias:thresholds=3600+36000
   weft operate set 7 priority=100
   weft operate shutdown --jobs stop"""
 Options = dict[str, str]
@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         found = client.operate(args.command, **options)
     if args.json or args.command == "dump":
         render.print_json(found)
+    elif args.command == "policy" and not options.get("policy"):
+        print(found["policy"])  # asked for, not said: it may go into a pipe
     else:
         render.say(said(found))
     return 1 if found.get("refused") else 0

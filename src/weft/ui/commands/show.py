@@ -50,6 +50,7 @@ def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPUs", _gpus(job)),
         ("CPUs, RAM", ", ".join(_hosts(job))),
         ("on", job["place"]),
+        ("was on", "" if job["place"] else job["last_place"]),
         ("also on", _misplaced(job)),
         ("priority", str(job["priority"])),
         ("time limit", _duration(job["time_limit_s"])),

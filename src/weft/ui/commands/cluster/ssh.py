@@ -71,11 +71,12 @@ def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
     from weft.ui.cluster import record, remote
 
     config, writing = os.path.abspath(ssh_config) if ssh_config else "", threading.Lock()
-    tokens = [
-        _token(where) for _ in hosts
-    ]  # before anything is done anywhere: whoever may not make them, may not at all
 
-    def begin(host: Host, token: str) -> Joined:
+    def token() -> str:
+        with writing:
+            return _token(where)
+
+    def begin(host: Host) -> Joined:
         try:
             made = remote.begin(host, config, where, token)
         except WeftError as error:
@@ -85,7 +86,7 @@ def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
         return remote.Joined(host, made)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(begin, hosts, tokens))
+        return list(pool.map(begin, hosts))
 
 
 def _token(where: Address) -> str:

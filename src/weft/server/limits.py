@@ -1,0 +1,82 @@
+"""What one user may have of a cluster: GPUs that their jobs hold, jobs that wait or run. With exceptions, by user.
+
+Exceptions are in `limits.json` beside the settings: {"ada": {"gpus": 16, "queued": 500}}; 0: as many as they like.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from weft.core.state import State
+from weft.errors import InputError, Refused
+from weft.model import Event, Job, Limited, Seconds
+from weft.server.settings import Settings
+
+FILE: Final = "limits.json"
+KEYS: Final = ("gpus", "queued")
+MOST: Final = 1_000_000_000
+ALL: Final = MOST
+"""So many GPUs are as many as one likes, whatever holds for everybody."""
+HINT: Final = 'such as {"ada": {"gpus": 16, "queued": 500}}; 0: as many as they like'
+
+
+class Limits:
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._gpus, self._queued = settings.max_gpus_per_user, settings.max_queued_per_user
+        self._own = _load(folder / FILE)
+
+    def gpus_of(self, user: str) -> int:
+        """0: as many as there are."""
+        return self._own.get(user, {}).get("gpus", self._gpus)
+
+    def queued_of(self, user: str) -> int:
+        return self._own.get(user, {}).get("queued", self._queued)
+
+    def check(self, user: str, jobs: Iterable[Job], there: Iterable[str]) -> None:
+        """Raises where these are too many, or too large, beside those that are there: the users of jobs not ended."""
+        jobs = list(jobs)
+        gpus, queued = self.gpus_of(user), self.queued_of(user)
+        largest = max((job.gpus for job in jobs), default=0)
+        if gpus and largest > gpus:
+            raise Refused(
+                f"quota: {largest} GPUs, and the jobs of {user} may hold {gpus}\n  ask an admin for more, or use fewer"
+            )
+        if queued and (have := sum(each == user for each in there)) + len(jobs) > queued:
+            raise Refused(
+                f"quota: {user} has {have} jobs that wait or run, and may have {queued}\n"
+                "  wait until some have ended, or put several into one"
+            )
+
+    def facts(self, state: State, now: Seconds) -> list[Event]:
+        """What makes the state's limits these."""
+        wanted = {"": self._gpus} if self._gpus else {}
+        wanted |= {
+            user: own["gpus"] or ALL for user, own in self._own.items() if "gpus" in own and (own["gpus"] or wanted)
+        }
+        known = state.gates.limits
+        return [
+            *(Limited(now, user, None) for user in known if user not in wanted),
+            *(Limited(now, user, gpus) for user, gpus in wanted.items() if known.get(user) != gpus),
+        ]
+
+
+def _load(path: Path) -> Mapping[str, Mapping[str, int]]:
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read: {error}", where=str(path), hint=HINT) from None
+    if not isinstance(found, dict) or not all(_fits(own) for own in found.values()):
+        raise InputError("not limits by user", where=str(path), hint=HINT)
+    return found
+
+
+def _fits(own: Any) -> bool:
+    return isinstance(own, dict) and all(
+        key in KEYS and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
+        for key, value in own.items()
+    )
