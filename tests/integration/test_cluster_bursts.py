@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,11 +29,6 @@ PATIENCE_S = 300.0
 def here() -> Iterator[Cluster]:
     with cluster("n1", options=("--policy", "fifo", "--min-run", "0")) as made:
         yield made
-
-
-def memory_mb(here: Cluster) -> float:
-    lines = Path(f"/proc/{here.processes['server'].pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def held(at: int, kilobytes: int = 0) -> SubmitRequest:
@@ -66,7 +60,7 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(here: Cluster) -> No
         for at in range(500):
             call("Submit")(held(at, 20), timeout=PATIENCE_S)
         newest = json.loads(call("Query")(QueryRequest(what="queue"), timeout=PATIENCE_S).json)["position"]
-    before = memory_mb(here)
+    before = here.memory_mb()
     with ExitStack() as open_ones:
         kept = []  # what nobody holds any more is ended
         for _ in range(DEAF):
@@ -82,5 +76,5 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(here: Cluster) -> No
         job = here.submit("sh", "-c", "echo heard; exit 4", flags=("--gpus", "1"))
         assert here.wait(job) == 4
         assert here.logs(job) == "heard\n"
-        assert memory_mb(here) - before < MOST_MB
+        assert here.memory_mb() - before < MOST_MB
     here.weft("cancel", "--all", "-y")
