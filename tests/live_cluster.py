@@ -93,6 +93,11 @@ class Cluster:
         """All that it wrote."""
         return (self.root / f"{name}.out").read_text()
 
+    def memory_mb(self) -> float:
+        """That the server has."""
+        lines = Path(f"/proc/{self.processes['server'].pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
     def close(self) -> None:
         """Ends the jobs, then whoever runs them."""
         if not self.processes:

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -25,6 +24,7 @@ from weft.wire.service import PREFIX, SERVICES
 BUDGET = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 Status = grpc.StatusCode
 WAIT_S = 60.0
+MOST_MB = 300.0
 CLEAR = {
     Status.INVALID_ARGUMENT, Status.NOT_FOUND, Status.FAILED_PRECONDITION, Status.PERMISSION_DENIED,
     Status.ALREADY_EXISTS, Status.ABORTED, Status.RESOURCE_EXHAUSTED,
@@ -69,11 +69,7 @@ def check_well(here: Cluster) -> None:
         before, _, after = text.partition("Traceback")
         assert not after, f"{before[-500:]}Traceback{after[:3000]}"
     assert here.processes["server"].poll() is None
-
-
-def memory_mb(here: Cluster) -> float:
-    lines = Path(f"/proc/{here.processes['server'].pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+    assert here.memory_mb() < MOST_MB
 
 
 def check_clear(error: grpc.RpcError, *more: grpc.StatusCode) -> None:

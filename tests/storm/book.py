@@ -22,6 +22,10 @@ class Begin(NamedTuple):
     leads: bool
 
     @property
+    def key(self) -> RunKey:
+        return self.job, self.run
+
+    @property
     def lives(self) -> bool:
         return born(self.pid) == self.born
 

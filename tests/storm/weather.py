@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from live import until
 from live_cluster import Cluster
 from storm.book import Book
 from storm.proxy import Proxy
@@ -121,7 +122,8 @@ class Storm:
                 os.kill(line.pid, signal.SIGKILL)
 
     def _kill_shim(self) -> None:
-        living = self.book.living_leaders()
+        """Where there is an agent: it sees to what the shim leaves behind. Without either, nobody would."""
+        living = [line for line in self.book.living_leaders() if line.node in self.here.processes]
         if living:
             line = self.chance.choice(living)
             shim = _parent(line.pid)
@@ -131,6 +133,8 @@ class Storm:
             self.book.unkept.add((line.job, line.run))
             with suppress(ProcessLookupError):
                 os.kill(shim, signal.SIGKILL)
+            left = [each for each in self.book.begins() if each.key == line.key and each.node == line.node]
+            until(lambda: not any(each.lives for each in left))
 
     # ---- what happens to connections
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from weft.core.free import Free
+from weft.core.floor import Floor
 from weft.core.scheduler import Scheduler
 from weft.core.shapes import plain_shape
 from weft.errors import InputError
@@ -66,10 +66,9 @@ def test_rescue_lets_a_hopeless_job_wait() -> None:
 
 
 def test_apart_puts_small_jobs_on_the_last_node() -> None:
-    free = Free()
+    floor = Floor()
     for node in range(3):
-        free.add_node(8, "s0")
-        free.change(node, +8)
-    assert Apart().place(plain_shape(1), free) == ((2, 1),)
-    assert Apart().place(plain_shape(2), free) == ((0, 2),)
-    assert Apart(small=4).place(plain_shape(2), free) == ((2, 2),)
+        floor.join(Node(f"n{node}", (Gpu(),) * 8))
+    assert Apart().place(plain_shape(1), floor.idle) == ((2, 1),)
+    assert Apart().place(plain_shape(2), floor.idle) == ((0, 2),)
+    assert Apart(small=4).place(plain_shape(2), floor.idle) == ((2, 2),)

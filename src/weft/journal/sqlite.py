@@ -62,10 +62,11 @@ class SqliteJournal:
     def sync(self) -> None:
         """Nothing to do: every append has been synced."""
 
-    def read(self, after: int = 0) -> Iterator[Fact]:
+    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
+        """`page`: so many are in memory at a time, of a reader who may be slow."""
         base = self.base
-        early = self._rows("snapshot", 0, self._last("snapshot")) if after < base else iter(())
-        return chain(early, self._rows("facts", max(after, base), self._count))
+        early = self._rows("snapshot", 0, self._last("snapshot"), page) if after < base else iter(())
+        return chain(early, self._rows("facts", max(after, base), self._count, page))
 
     @property
     def base(self) -> int:
@@ -105,10 +106,10 @@ class SqliteJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rows(self, table: str, after: int, until: int) -> Iterator[Fact]:
+    def _rows(self, table: str, after: int, until: int, page: int) -> Iterator[Fact]:
         # page by page, so that a reader who stops half way holds no transaction open
-        for begin in range(after, until, PAGE):
-            end = min(begin + PAGE, until)
+        for begin in range(after, until, page):
+            end = min(begin + page, until)
             with self._explained("read"):
                 rows = self._db.execute(
                     f"SELECT position, body FROM {table} WHERE position > ? AND position <= ? ORDER BY position",

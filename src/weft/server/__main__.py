@@ -26,7 +26,7 @@ from weft.server.service import Service
 from weft.server.settings import load
 from weft.wire.machine import this_machine
 from weft.wire.places import Places, places
-from weft.wire.service import OPTIONS
+from weft.wire.service import SERVER
 
 LOG_BYTES: Final = 1 << 20
 LOCK_S: Final = 10.0
@@ -80,7 +80,7 @@ async def _serve(here: Places) -> bytes:
     settings = load(here.state)
     fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
     running = Running(here, settings, fleet)
-    server = grpc.aio.server(options=OPTIONS, interceptors=(OwnDoor(),))
+    server = grpc.aio.server(options=SERVER, interceptors=(OwnDoor(),))
     service = Service(running)
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):

@@ -29,10 +29,10 @@ from weft.server.tokens import Tokens
 from weft.wire import messages as m
 from weft.wire.addresses import is_loopback
 from weft.wire.private import write_private
-from weft.wire.service import OPTIONS, PREFIX
+from weft.wire.service import PREFIX, SERVER
 
 SERVER_OPTIONS: Final = (
-    *OPTIONS,
+    *SERVER,
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.max_concurrent_streams", 1024),

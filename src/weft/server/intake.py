@@ -20,6 +20,8 @@ MOST_JOBS: Final = 100_000
 """Of one request, array tasks counted."""
 MOST_LINKS: Final = 1_000_000
 """Of one request: each job with each that it comes after; an array counts as one."""
+MOST_BYTES: Final = 6 << 20
+"""Of a job's command, params and environment: no Linux starts a program with more."""
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
 _NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
@@ -70,6 +72,11 @@ class Intake:
         check_job(job)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        if (size := _size(job)) > MOST_BYTES:
+            raise InputError(
+                f"command, params and environment come to {size >> 20} MB, more than any program can be started with",
+                hint="put what is large into a file, and name that",
+            )
         self._site.check(job)
 
     def _where(self, spec: JobSpec) -> Where:
@@ -207,6 +214,14 @@ def _circle(after: dict[int, set[int]]) -> list[int]:
                 path[following] = None
                 stack.append((following, iter(sorted(after.get(following, ())))))
     return []
+
+
+def _size(job: Job) -> int:
+    """In bytes, of which a character has up to four: counted only where that matters."""
+    pairs = (*job.params, *(job.task.env if job.task is not None else ()))
+    texts = (*job.command, *(text for pair in pairs for text in pair))
+    characters = sum(map(len, texts))
+    return characters if 4 * characters <= MOST_BYTES else sum(len(text.encode()) for text in texts)
 
 
 def _default_name(spec: JobSpec) -> str:

@@ -24,6 +24,8 @@ from weft.wire import messages as m
 Context = grpc.aio.ServicerContext[Any, Any]
 FOR_ALL: Final = ("doctor",)
 """Operations that change nothing."""
+AT_A_TIME: Final = 32
+"""Facts for each of those who watch: they may be large, and whoever asks may never read them."""
 
 
 class Service:
@@ -101,7 +103,7 @@ class Service:
         position = position or running.journal.base
         while position >= running.journal.base:
             try:
-                for fact in running.journal.read(position):
+                for fact in running.journal.read(position, page=AT_A_TIME):
                     position += 1
                     yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
             except JournalError:

@@ -17,6 +17,15 @@ OPTIONS: Final = (
 )
 
 
+SERVER: Final = (
+    *OPTIONS,
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 40_000),
+    ("grpc.server_max_unrequested_time_in_server", 600),
+    # or calls that are sent before the client knows how many may be under way are refused, not kept waiting
+    ("grpc.http.overload_protection", 0),
+)
+"""For servers: a burst of calls waits for its turn. As gRPC comes, some of more than 1,000 are turned away."""
 CHANNEL: Final = (
     *OPTIONS,
     ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure

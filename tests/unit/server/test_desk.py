@@ -7,10 +7,11 @@ import os
 import pytest
 
 from builders import Rig
-from weft.errors import NotPermitted
+from weft.errors import InputError, NotPermitted
 from weft.model import Event, Forgotten, Gpu, Node
 from weft.server.callers import Caller
 from weft.server.desk import Desk
+from weft.server.intake import MOST_BYTES
 from weft.server.numbers import GpuNumbers
 from weft.server.site import OneMachine
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
@@ -55,6 +56,19 @@ def test_requests_are_remembered_as_long_as_their_jobs() -> None:
     desk.prune()
     assert submit(rig, desk, "old")[1] == ["3"]
     assert submit(rig, desk, "new") == ([], ["2"])
+
+
+@pytest.mark.parametrize("field", ["command", "env", "params"])
+def test_what_no_program_can_be_started_with_is_refused(field: str) -> None:
+    _, desk = a_desk()
+    large = "\u00e9" * (MOST_BYTES // 2)  # two bytes each
+    values = [large] if field == "command" else [Variable(name="large", value=large)]
+    spec = JobSpec(command=["true"])
+    getattr(spec, field).extend(values)
+    asked = request("")
+    asked.jobs[0].CopyFrom(spec)
+    with pytest.raises(InputError, match="come to 6 MB"):
+        desk.submit(asked, 0.0, ANN)
 
 
 # ---- whose jobs
