@@ -127,6 +127,7 @@ def test_whoever_is_not_let_in_is_told_and_no_shell_sees_what_is_in_the_file(
     wrong = ("cluster", "ssh", "--hosts", str(hosts), "--ssh-config", str(tmp_path / "wrong"), *flag)
     (refused,) = json.loads(person.weft(*wrong, code=1).stdout)["hosts"]
     assert "Permission denied" in refused["words"]
+    assert "far" in person.json("cluster", "down", "--port", port)["ended"]
 
 
 @pytest.mark.parametrize(
