@@ -22,7 +22,7 @@ from storm.verdict import judge, left_over, unconfirmed
 from storm.weather import LEASE_S, MARGIN_S, Storm, pause
 from weft.model import Exited, NodeLost, Submitted
 
-SEED = int(os.environ.get("WEFT_STORM_SEED", "1"))
+SEED = int(os.environ.get("WEFT_STORM_SEED", "4"))
 ROUNDS = int(os.environ.get("WEFT_STORM_ROUNDS", "20"))
 NODES = ("n1", "n2", "n3")
 PATIENCE_S = 300.0
