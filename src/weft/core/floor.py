@@ -39,6 +39,7 @@ class Floor:
         """Rises when nodes come or go."""
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
+        self._largest_mb: int | None = None
         self._sizes: dict[Family | Shape, list[int]] = {}
         self._counted: dict[tuple[Family | Shape, bool], tuple[Free, int]] = {}
         """What each node could give to a shape or family, and as of which version."""
@@ -220,7 +221,10 @@ class Floor:
 
     def largest_memory_mb(self) -> int:
         """Of any GPU of the living nodes."""
-        return max((gpu.memory_mb for room in self.rooms if room.alive for gpu in room.node.gpus), default=0)
+        if self._largest_mb is None:
+            living = (gpu for room in self.rooms if room.alive for gpu in room.node.gpus)
+            self._largest_mb = max((gpu.memory_mb for gpu in living), default=0)
+        return self._largest_mb
 
     def touch(self, slots: Slots) -> None:
         """Whoever holds these GPUs stands elsewhere in the order now."""
@@ -279,7 +283,7 @@ class Floor:
         self._masks.clear()
         self._sizes.clear()
         self._counted.clear()
-        self._empty = None
+        self._empty = self._largest_mb = None
         self.idle.top = self.soon.top = max(self.node_sizes, default=0)
 
     def _mask(self, shape: Shape) -> int | None:
