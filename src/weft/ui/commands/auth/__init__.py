@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from typing import Final
 
-from weft.ui import render
+from weft.ui import actions
 
 EXAMPLE: Final = """On the scheduler's machine: init once, then a token for each who is to come. On all others: join.
 
@@ -28,20 +27,9 @@ ACTIONS: Final = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=lambda _: _help(parser))
-    actions = parser.add_subparsers(metavar="COMMAND", dest="action")
+    below = parser.add_subparsers(metavar="COMMAND", dest="action")
     for name, summary in ACTIONS.items():
-        module = importlib.import_module(f"weft.ui.commands.auth.{name}")
-        action = actions.add_parser(
-            name,
-            help=summary,
-            description=module.__doc__,
-            epilog=module.EXAMPLE,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.configure(action)
-        action.set_defaults(act=module.run)
-        render.add_arguments(action)
+        actions.add(below, "auth", name, summary)
 
 
 def run(args: argparse.Namespace) -> int:
