@@ -18,8 +18,8 @@ from weft.report.gantt_picture import gantt_png
 from weft.report.page import Chart, Report, page
 from weft.report.pictures import Series, pictures
 from weft.report.stats import FIGURES, outcome
-from weft.sim.trace import Trace
-from weft.sim.writing import to_bytes
+from weft.sim.traces.trace import Trace
+from weft.sim.traces.writers import to_bytes
 
 POLICIES: Final = "fifo,sjf,srtf,srsf,tiresias,balanced"
 

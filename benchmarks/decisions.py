@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.figure import Figure
-from weft import registry
 from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.model import Event, Exited, Fact, NodeJoined, Start, Started, Stop, Submitted, Wake
+from weft.plugins import registry
 from weft.server.settings import DEFAULT_POLICY, Settings
-from weft.sim.cluster import read_cluster
-from weft.sim.generator import generate
+from weft.sim.clusters.reader import read_cluster
+from weft.sim.traces.generator import generate
 
 POLICIES = ("fifo", "sjf", "srtf", "srsf", "las", "tiresias", "simple", "balanced", "priority", DEFAULT_POLICY)
 SIZES = (("1250x8", 100_000, 500.0, 5.0), ("64x8", 10_000, 30.0, 5.0))

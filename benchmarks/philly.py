@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.figure import Figure, least
 from benchmarks.workloads import philly, run
-from weft.sim.generator import generate
+from weft.sim.traces.generator import generate
 
 GOALS = {
     ("56x8", "fifo"): 20_000.0,

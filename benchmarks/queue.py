@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from benchmarks.figure import Figure
-from weft.sim.cluster import read_cluster
-from weft.sim.generator import generate
+from weft.sim.clusters.reader import read_cluster
 from weft.sim.simulation import Setting, prepare
-from weft.sim.trace import TraceJob
+from weft.sim.traces.generator import generate
+from weft.sim.traces.trace import TraceJob
 
 WAITING, EVENTS = 20_000, 200
 

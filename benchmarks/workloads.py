@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.sim.cluster import read_cluster
-from weft.sim.fits import split_feasible
-from weft.sim.generator import generate
+from weft.sim.clusters.feasible_jobs import split_feasible
+from weft.sim.clusters.reader import read_cluster
 from weft.sim.simulation import Model, Outcome, Setting, simulate
-from weft.sim.trace import Trace, TraceJob, read_trace
+from weft.sim.traces.generator import generate
+from weft.sim.traces.trace import Trace, TraceJob, read_trace
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 PHILLY_JOBS = 82_247

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft import registry
 from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
@@ -36,8 +35,9 @@ from weft.model import (
     Submitted,
     Wake,
 )
+from weft.plugins import registry
 from weft.sim.simulation import Setting, prepare
-from weft.sim.trace import TraceJob
+from weft.sim.traces.trace import TraceJob
 
 # ---- nouns
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from weft.jobs import JobHandle, submit, submit_many
     from weft.journal import open_journal
     from weft.model import Job, Node
-    from weft.sim.cluster import read_cluster
+    from weft.sim.clusters.reader import read_cluster
     from weft.sim.simulation import Setting, simulate
-    from weft.sim.trace import read_trace
+    from weft.sim.traces.trace import read_trace
 
 __all__ = [
     "Ask", "Job", "JobHandle", "JobView", "Node", "Placement", "Policy", "Replanner", "Scheduler", "Setting", "View",
@@ -36,8 +36,8 @@ _HOME = {
     "WeftError": "weft.errors",
     "explain": "weft.core.explain",
     "open_journal": "weft.journal",
-    "read_cluster": "weft.sim.cluster",
-    "read_trace": "weft.sim.trace",
+    "read_cluster": "weft.sim.clusters.reader",
+    "read_trace": "weft.sim.traces.trace",
 }
 
 

@@ -9,9 +9,9 @@ from functools import cache
 from clusters.mayhem import BEAT_S, LEASE_S, MARGIN_S, Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
-from weft import registry
 from weft.core.scheduler import Scheduler
 from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
+from weft.plugins import registry
 from weft.server.replies import Close, Reply, Send
 from weft.server.roster import Roster
 from weft.wire.messages import AgentMessage

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from weft import registry
 from weft.core.floor import Floor
 from weft.core.free import Free
 from weft.core.scratch import Sitter, slots_of
 from weft.core.shapes import plain_shape, shape_of
 from weft.errors import InputError, PlanError
 from weft.model import Gpu, Job, Node, Slots, Start
+from weft.plugins import registry
 from weft.sim.simulation import Setting, simulate
-from weft.sim.trace import TraceJob
+from weft.sim.traces.trace import TraceJob
 
 PLACEMENTS = sorted(registry.names("weft.placements"))
 SPLITS_ANYHOW = {"count"}

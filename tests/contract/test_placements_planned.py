@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from builders import Recording, Rig, grid, record, starts, stops, traced
-from weft import registry
 from weft.errors import PlanError
 from weft.model import Blocked, Gpu, Job, Node, Start
-from weft.sim.generator import generate
+from weft.plugins import registry
+from weft.sim.traces.generator import generate
 
 CLASSIC = """
 def assign(workers, task):

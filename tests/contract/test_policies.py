@@ -9,13 +9,13 @@ import pytest
 
 from builders import Recording, grid, record
 from checks import double_booked, snapshot
-from weft import registry
 from weft.core.folds.snapshots import snapshot as summed_up
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
 from weft.model import Exited, Wake
-from weft.sim.generator import GANG_MIX, generate, small
+from weft.plugins import registry
 from weft.sim.simulation import prepare
+from weft.sim.traces.generator import GANG_MIX, generate, small
 
 NODES = grid(4, 8)
 POLICIES = sorted(registry.names("weft.policies"))

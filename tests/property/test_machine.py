@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from builders import Rig, node
 from checks import check, check_tally, snapshot
-from weft import registry
 from weft.core.folds.snapshots import snapshot as compact
 from weft.core.ports import Policy, Replanner
 from weft.core.scheduler import Scheduler
@@ -47,6 +46,7 @@ from weft.model import (
     Unblocked,
     Where,
 )
+from weft.plugins import registry
 
 NODES = (
     node("big", 8, model="A", memory_mb=80, cpus=32, ram_mb=512),

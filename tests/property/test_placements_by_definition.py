@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from weft import registry
 from weft.core.floor import Floor
 from weft.core.free import Free
 from weft.core.room import Occupant
 from weft.core.scratch import Sitter, slots_of
 from weft.core.shapes import plain_shape
 from weft.model import Gpu, Node
+from weft.plugins import registry
 
 Parts = tuple[tuple[int, int], ...] | None
 

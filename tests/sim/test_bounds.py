@@ -8,17 +8,17 @@ from math import isclose
 
 import pytest
 
-from weft import registry
 from weft.core.metrics import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
-from weft.sim.bound import bounds
-from weft.sim.fits import split_feasible
-from weft.sim.generator import small
-from weft.sim.muri import makespan_since
-from weft.sim.profiles import profile
+from weft.plugins import registry
+from weft.sim.bounds import bounds
+from weft.sim.clusters.feasible_jobs import split_feasible
+from weft.sim.costs.muri import makespan_since
+from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.simulation import Model, Setting, simulate
-from weft.sim.trace import TraceJob
-from weft.sim.uncertainty import CERTAIN, Uncertainty
+from weft.sim.traces.generator import small
+from weft.sim.traces.profiles import profile
+from weft.sim.traces.trace import TraceJob
 
 POLICIES = (*sorted(registry.names("weft.policies")), "muri-l:blossom=off", "muri-s:packing=2", "muri-l:ordering=worst")
 MADE_UP = (

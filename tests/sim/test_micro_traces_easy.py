@@ -8,7 +8,7 @@ import pytest
 
 from builders import Rig, grid, node, record, starts, traced
 from weft.model import Job
-from weft.sim.trace import TraceJob
+from weft.sim.traces.trace import TraceJob
 
 
 def of(user: str, job: TraceJob) -> TraceJob:

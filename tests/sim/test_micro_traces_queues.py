@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from builders import Rig, grid, record, starts, traced
-from weft.ledgers.service import gittins_index
 from weft.model import Job, Start
-from weft.sim.trace import TraceJob
+from weft.policy_state.attained_service import gittins_index
+from weft.sim.traces.trace import TraceJob
 
 
 def named(job: TraceJob, **rest: object) -> TraceJob:

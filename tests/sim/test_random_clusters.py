@@ -7,11 +7,11 @@ import random
 import pytest
 
 from checks import double_booked
-from weft import registry
 from weft.model import ANYWHERE, WHOLE, Gpu, Job, Node, Profile, Share, Where
-from weft.sim.fits import split_feasible
+from weft.plugins import registry
+from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.simulation import Model, Setting, simulate
-from weft.sim.trace import TraceJob
+from weft.sim.traces.trace import TraceJob
 
 PROFILES = (
     Profile("x", 1.0, 0.6, 0.2, 0.2, 5.0),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.sim.cluster import read_cluster
+from weft.sim.clusters.reader import read_cluster
 from weft.sim.simulation import Setting, simulate
-from weft.sim.trace import read_trace
+from weft.sim.traces.trace import read_trace
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "reference" / "muri"
 EXACT = 1e-6

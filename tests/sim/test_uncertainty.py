@@ -19,11 +19,11 @@ from weft.journal.codec import encode_line
 from weft.model import Exited, Fact, Node, NodeJoined, NodeLost, Progressed, Start, Stop, Submitted
 from weft.sim import engine
 from weft.sim.engine import Engine
-from weft.sim.faults import Crashes, Faults
-from weft.sim.generator import small
+from weft.sim.faults.failures import Crashes, Faults
+from weft.sim.faults.uncertainty import Uncertainty
 from weft.sim.simulation import Model, Setting, prepare, simulate
-from weft.sim.trace import TraceJob
-from weft.sim.uncertainty import Uncertainty
+from weft.sim.traces.generator import small
+from weft.sim.traces.trace import TraceJob
 
 POLICIES = (
     "fifo", "priority", "srsf", "qssf", "gittins", "tiresias", "fair-share", "themis", "antman", "muri-s", "muri-l",
@@ -70,8 +70,9 @@ def test_the_order_kept_is_the_order_sorted(policy: str, kind: str) -> None:
 
 def test_the_seed_of_python_does_not_matter() -> None:
     script = (
-        "import hashlib; from weft.sim.cluster import read_cluster; from weft.sim.generator import demo\n"
-        "from weft.sim.simulation import Setting, simulate; from weft.sim.uncertainty import Uncertainty\n"
+        "import hashlib; from weft.sim.clusters.reader import read_cluster\n"
+        "from weft.sim.traces.generator import demo\n"
+        "from weft.sim.simulation import Setting, simulate; from weft.sim.faults.uncertainty import Uncertainty\n"
         "from weft.journal.codec import encode_line\n"
         "unsure = Uncertainty('unknown', 8000, 1200, 0.1)\n"
         "out = simulate(Setting(read_cluster('4x8'), demo(2).jobs, 'srsf', seed=3, uncertainty=unsure))\n"

@@ -13,7 +13,7 @@ from storm.book import Book
 from weft.core.scheduler import Scheduler
 from weft.local import files
 from weft.model import Exited, Fact, JobId, Start, Submitted
-from weft.registry import placement, policy
+from weft.plugins.registry import placement, policy
 from weft.server.gangs import nodes_of
 
 KILLED = 137

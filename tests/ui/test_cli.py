@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import Capture, as_json, fails
-from weft import registry
+from weft.plugins import registry
 from weft.ui.cli import COMMANDS, main
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.sim.generator import small
-from weft.sim.writing import to_bytes
+from weft.sim.traces.generator import small
+from weft.sim.traces.writers import to_bytes
 from weft.ui.cli import main
 
 Capture = pytest.CaptureFixture[str]

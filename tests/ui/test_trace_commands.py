@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from commands import Capture, as_json, fails
-from weft.sim.generator import generate, small
-from weft.sim.trace import read_trace
-from weft.sim.writing import to_bytes
+from weft.sim.traces.generator import generate, small
+from weft.sim.traces.trace import read_trace
+from weft.sim.traces.writers import to_bytes
 from weft.ui.cli import main
 from weft.ui.commands.trace.show import bar
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from weft import registry
 from weft.core.ports import Policy
 from weft.errors import InputError, UnknownName
 from weft.placements.packed import Packed
+from weft.plugins import registry
 from weft.policies.fair_share import FairShare
 from weft.policies.fifo import Fifo
 from weft.policies.muri import MuriL, MuriS

@@ -9,9 +9,9 @@ from weft.core.shapes import plain_shape
 from weft.errors import InputError
 from weft.model import Gpu, Job, Node, NodeJoined, Start, Started, Stop, Submitted
 from weft.placements.packed import Packed
-from weft.registry import policy
+from weft.plugins.registry import policy
 from weft.sim.simulation import Setting, simulate
-from weft.sim.trace import TraceJob
+from weft.sim.traces.trace import TraceJob
 
 from weft_deadline.apart import Apart
 from weft_deadline.edf import Edf

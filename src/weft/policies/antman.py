@@ -12,9 +12,9 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.ledgers.loads import Loads, slots_of
-from weft.ledgers.owning import at, own, suits
 from weft.model import WHOLE, Fact, Seconds, Share
+from weft.policy_state.gpu_loads import GpuLoads, slots_of
+from weft.policy_state.gpu_ownership import at, own, suits
 
 GUEST = Share(request=0.0, limit=1.0)
 OWNERS, OTHERS = "owners", "others"
@@ -37,7 +37,7 @@ class Antman(Replanner):
         return job.shape if job.job.opportunistic else OWNERS
 
     def rank(self, view: View) -> Iterator[Ask]:
-        loads: Loads = view.memo
+        loads: GpuLoads = view.memo
         if not any(view.active):  # those who hold parts of each other's GPUs would wait for ever: the first gets all
             for job in sorted(view.waiting, key=lambda job: job.seq)[1:]:
                 if job.reserved:
@@ -45,7 +45,7 @@ class Antman(Replanner):
         yield from self._owners(view, loads)
         yield from self._guests(view, loads)
 
-    def _owners(self, view: View, loads: Loads) -> Iterator[Ask]:
+    def _owners(self, view: View, loads: GpuLoads) -> Iterator[Ask]:
         node_gpus, others = view.node_gpus, view.queued(OTHERS)
         node_size = max(node_gpus.values(), default=0)
         for job in sorted([*others, *view.queued(OWNERS)], key=lambda job: job.seq) if others else view.queued(OWNERS):
@@ -56,7 +56,7 @@ class Antman(Replanner):
             elif loads.open_gpus or job.id in loads.ready:
                 yield from own(job, loads, node_gpus, node_size)
 
-    def _guests(self, view: View, loads: Loads) -> Iterator[Ask]:
+    def _guests(self, view: View, loads: GpuLoads) -> Iterator[Ask]:
         """First come, first served; one that finds no GPUs leaves none to others of its shape."""
         firsts = [(job.seq, queue) for queue, job in view.firsts() if queue not in (OWNERS, OTHERS)]
         heapify(firsts)
@@ -75,10 +75,10 @@ class Antman(Replanner):
             else:
                 heappop(firsts)
 
-    def memo(self) -> Loads:
-        return Loads()
+    def memo(self) -> GpuLoads:
+        return GpuLoads()
 
-    def observe(self, memo: Loads, fact: Fact) -> Loads:
+    def observe(self, memo: GpuLoads, fact: Fact) -> GpuLoads:
         memo.note(fact)
         return memo
 

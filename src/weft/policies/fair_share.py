@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heapreplace
 from math import inf
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.ledgers.usage import Usage
 from weft.model import Fact, Seconds
+from weft.policy_state.usage import Usage
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from weft.core.ports import JobView, Policy
-from weft.ledgers.service import SAMPLES, Service, as_numbers, gittins_index
 from weft.model import Fact, Seconds
+from weft.policy_state.attained_service import SAMPLES, AttainedService, as_numbers, gittins_index
 
 if TYPE_CHECKING:
-    from weft.ledgers.service import Numbers
+    from weft.policy_state.attained_service import Numbers
 
 ENOUGH = 20
 
@@ -44,7 +44,7 @@ class Gittins(Policy):
         if self.median is not None and self.mean is not None and not 0 < self.median <= self.mean:
             raise ValueError(f"no log-normal has median {self.median} and mean {self.mean}")
 
-    def key_from(self, memo: Service, job: JobView, now: Seconds) -> float:
+    def key_from(self, memo: AttainedService, job: JobView, now: Seconds) -> float:
         """GPU-seconds for a job that finishes: the inverse of the index."""
         level = int(job.attained(now) * max(job.gpus, 1) / self.quantum)
         known = memo.keys.get(level)
@@ -57,10 +57,10 @@ class Gittins(Policy):
         gpus, attained = max(job.gpus, 1), job.attained(now)
         return now + (int(attained * gpus / self.quantum) + 1) * self.quantum / gpus - attained
 
-    def epoch(self, memo: Service) -> int:
+    def epoch(self, memo: AttainedService) -> int:
         return memo.epoch
 
-    def _key_at(self, attained: float, memo: Service) -> float:
+    def _key_at(self, attained: float, memo: AttainedService) -> float:
         samples = self._given if self.median is not None else memo.sample
         if len(samples) < ENOUGH:
             return attained
@@ -75,10 +75,10 @@ class Gittins(Policy):
         spread = NormalDist(log(self.median), sqrt(2 * log(self.mean / self.median)) or 1e-9)
         return as_numbers([exp(spread.inv_cdf((k + 0.5) / SAMPLES)) for k in range(SAMPLES)])
 
-    def memo(self) -> Service:
-        return Service()
+    def memo(self) -> AttainedService:
+        return AttainedService()
 
-    def observe(self, memo: Service, fact: Fact) -> Service:
+    def observe(self, memo: AttainedService, fact: Fact) -> AttainedService:
         if self.median is None:
             memo.note(fact)
         return memo

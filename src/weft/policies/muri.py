@@ -15,9 +15,9 @@ from typing import Literal
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.core.shapes import Shape
 from weft.model import Seconds
+from weft.weaving.candidates import Weave, ask_of, gpus_of, shape_of, singles, take, turn_of
 from weft.weaving.grouping import Weaver
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
-from weft.weaving.taking import Weave, ask_of, gpus_of, shape_of, singles, take, turn_of
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from weft.core.ports import JobView, Policy
-from weft.ledgers.spells import Spells
 from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Submitted
+from weft.policy_state.holdings import Holdings
 
 
 @dataclass
@@ -20,7 +20,7 @@ class History:
     """Mean GPU time of finished jobs, by user and stem, by user, and of all."""
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
-    spells: Spells = field(default_factory=Spells)
+    spells: Holdings = field(default_factory=Holdings)
     means: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
     predicted: dict[JobId, float] = field(default_factory=dict)
 

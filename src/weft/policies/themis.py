@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.ledgers.ideal import Ideal, fairest
 from weft.model import Fact, Seconds
+from weft.policy_state.ideal_progress import IdealProgress, fairest
 
 NEVER_RUN = 1e9
 
@@ -43,7 +43,7 @@ class Themis(Replanner):
     def _shares(self, jobs: list[JobView], view: View) -> list[float]:
         import numpy as np
 
-        memo: Ideal = view.memo
+        memo: IdealProgress = view.memo
         gpus = np.array([job.gpus for job in jobs], dtype=float)
         work = np.array([job.remaining(view.now) for job in jobs])
         work[~np.isfinite(work)] = 3600.0
@@ -53,10 +53,10 @@ class Themis(Replanner):
         age = view.now - np.array([job.submitted_at for job in jobs])
         return list(fairest(age, np.maximum(work, 1e-9), np.maximum(ideal, 1e-9), gpus, view.gpus))
 
-    def memo(self) -> Ideal:
-        return Ideal()
+    def memo(self) -> IdealProgress:
+        return IdealProgress()
 
-    def observe(self, memo: Ideal, fact: Fact) -> Ideal:
+    def observe(self, memo: IdealProgress, fact: Fact) -> IdealProgress:
         memo.note(fact)
         return memo
 

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft import registry
 from weft.core.job import JobState
 from weft.errors import InputError, WeftError
 from weft.local import lease
@@ -22,6 +21,7 @@ from weft.local.kept import RUNS_KEPT
 from weft.local.logs import MISSING, LogPart
 from weft.local.order import is_plain
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
+from weft.plugins import registry
 from weft.server.checkpoints import Checkpoints
 from weft.server.gangs import nodes_of
 from weft.server.limits import Limits

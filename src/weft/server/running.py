@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft import registry
 from weft.core.job import JobState
 from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
+from weft.plugins import registry
 from weft.server.callers import Caller
 from weft.server.clock import Clock
 from weft.server.desk import Desk

@@ -26,9 +26,9 @@ from weft.model import (
     Submitted,
     Wake,
 )
-from weft.sim.estimates import Estimates
-from weft.sim.faults import Faults
-from weft.sim.trace import TraceJob
+from weft.sim.faults.estimates import Estimates
+from weft.sim.faults.failures import Faults
+from weft.sim.traces.trace import TraceJob
 
 STEPS_PER_INSTANT = 1000
 """More than this without the clock moving is a policy that cannot make up its mind."""

@@ -11,15 +11,15 @@ from typing import Any, Final, cast, get_args
 from weft.core.metrics import Record, gpu_changes
 from weft.core.records import JobRecord, Status
 from weft.errors import InputError
+from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
+from weft.inputs.files import read_text
 from weft.journal.codec import encode_line
 from weft.journal.jsonl import HEADER
 from weft.journal.port import Journal
 from weft.model import Seconds
-from weft.sim.files import read_text
+from weft.sim.costs.muri import makespan_since
 from weft.sim.folder import SUMMARY, all_or_nothing, read_summary
-from weft.sim.formats.draft import MAX_GPUS
-from weft.sim.muri import makespan_since
-from weft.sim.rows import Row, Table, parse_table, read_table, shorten
+from weft.sim.traces.formats.draft import MAX_GPUS
 
 JOB_COLUMNS: Final = (
     "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",

@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from weft import registry
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state import State
 from weft.journal.memory import MemoryJournal
 from weft.model import Node, Seconds
-from weft.sim.blame import blaming
+from weft.plugins import registry
+from weft.plugins.errors import blaming
+from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
+from weft.sim.costs.real import CHECKPOINT_INTERVAL_S, RealCosts
+from weft.sim.costs.speed import Speed
 from weft.sim.engine import Costs, Engine
-from weft.sim.estimates import estimates_of
-from weft.sim.faults import Crashes, Faults
-from weft.sim.muri import QUIRKS, MuriCosts, Quirks
-from weft.sim.real import CHECKPOINT_INTERVAL_S, RealCosts
-from weft.sim.speed import Speed
-from weft.sim.trace import TraceJob
-from weft.sim.uncertainty import CERTAIN, Uncertainty
+from weft.sim.faults.estimates import estimates_of
+from weft.sim.faults.failures import Crashes, Faults
+from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
+from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import Pace
 
 Model = Literal["real", "muri"]

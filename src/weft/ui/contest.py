@@ -17,7 +17,7 @@ from weft.ui.workers import Failed, run_all
 
 if TYPE_CHECKING:
     from weft.report.digest import Digest
-    from weft.sim.bound import Bounds
+    from weft.sim.bounds import Bounds
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _bounds(
     """Their means over the seeds."""
     from dataclasses import asdict
 
-    from weft.sim.bound import bounds
+    from weft.sim.bounds import bounds
 
     if any(values[key] for entry in entries for values in entry.runs for key in ("failed", "unfinished")):
         return None

@@ -169,7 +169,7 @@ def _over_bound(contest: Contest, entry: Entry, key: str) -> float | None:
 
 def shares(policy: str) -> bool:
     """Whether it puts jobs on one GPU without weaving them: the bound for those who weave is not for it."""
-    from weft import registry
+    from weft.plugins import registry
 
     return registry.policy(policy).oversubscription > 1
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from weft.core.metrics import Record, figures, gather
 from weft.report.digest import Digest, digest
-from weft.sim.muri import makespan_since
+from weft.sim.costs.muri import makespan_since
 from weft.sim.simulation import Setting, simulate
 from weft.ui import workload
 from weft.ui.workers import Tick

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.sim.uncertainty import Uncertainty
+    from weft.sim.faults.uncertainty import Uncertainty
 
 HOUR_S: Final = 3600.0
 RETRIES: Final = 3
@@ -45,7 +45,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def uncertainty(args: argparse.Namespace) -> Uncertainty:
-    from weft.sim.uncertainty import REPAIR_S, Uncertainty
+    from weft.sim.faults.uncertainty import REPAIR_S, Uncertainty
 
     mtbf_s = None if args.mtbf is None else args.mtbf * HOUR_S
     repair_s = REPAIR_S if args.repair is None else args.repair * HOUR_S
@@ -102,7 +102,7 @@ def _retries(text: str) -> int:
 
 
 def _estimates(text: str) -> str:
-    from weft.sim.estimates import check
+    from weft.sim.faults.estimates import check
 
     try:
         check(text)

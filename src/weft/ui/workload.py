@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
     from weft.core.ports import Placement
     from weft.model import Node
     from weft.sim.simulation import Outcome, Setting
-    from weft.sim.trace import Trace, TraceJob
+    from weft.sim.traces.trace import Trace, TraceJob
 
 DEMO: Final = "demo"
 DEMO_CLUSTER: Final = "4x8"
@@ -69,9 +69,9 @@ def load(args: argparse.Namespace, policies: Sequence[str], *, forgiving: bool =
 
     If `forgiving`, a placement that breaks is not asked which can: whoever runs with it will hear of it.
     """
-    from weft.sim.cluster import read_cluster
-    from weft.sim.fits import split_feasible
-    from weft.sim.trace import with_load
+    from weft.sim.clusters.feasible_jobs import split_feasible
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.traces.trace import with_load
 
     unsure.check(args)
     spec = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else "")
@@ -90,7 +90,7 @@ def load(args: argparse.Namespace, policies: Sequence[str], *, forgiving: bool =
 
 def _say_strangers(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
     """Users to whom a policy gives a weight, and who submit nothing."""
-    from weft import registry
+    from weft.plugins import registry
 
     for policy in policies:
         named = getattr(registry.policy(policy), "users", {})
@@ -101,7 +101,7 @@ def _say_strangers(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
 
 def _placements(args: argparse.Namespace, policies: Sequence[str]) -> list[Placement]:
     """Those that the policies will use, each once."""
-    from weft import registry
+    from weft.plugins import registry
     from weft.sim.simulation import Setting, placement_of
 
     names = [placement_of(Setting((), (), policy, args.placement, args.model)) for policy in policies]
@@ -111,10 +111,10 @@ def _placements(args: argparse.Namespace, policies: Sequence[str]) -> list[Place
 def read(args: argparse.Namespace, retries: int = 0) -> Trace:
     """The trace, or the built-in one; `retries` of jobs that do not say."""
     if args.trace == DEMO:
-        from weft.sim.generator import demo
+        from weft.sim.traces.generator import demo
 
         return demo(retries)
-    from weft.sim.trace import read_trace
+    from weft.sim.traces.trace import read_trace
 
     return read_trace(args.trace, format=args.format, seed=args.seed, retries=retries)
 
@@ -129,7 +129,7 @@ def setting(args: argparse.Namespace, work: Workload, policy: str) -> Setting:
 
 def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
     """A wrong name or option is better found before a long trace is read."""
-    from weft import registry
+    from weft.plugins import registry
 
     for policy in policies:
         registry.policy(policy)
@@ -140,7 +140,7 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
     from weft.core.metrics import gather
-    from weft.sim.muri import makespan_since
+    from weft.sim.costs.muri import makespan_since
     from weft.sim.simulation import simulate
 
     with Meter(label, len(wanted.jobs)) as meter:
@@ -195,7 +195,7 @@ def whole(text: str) -> int:
 def _infeasible(
     args: argparse.Namespace, trace: Trace, jobs: Sequence[TraceJob], bad: Sequence[tuple[TraceJob, str]], spec: str
 ) -> Infeasible:
-    from weft.sim.trace import line_of
+    from weft.sim.traces.trace import line_of
 
     first, reason = bad[0]
     where = args.trace if args.trace == DEMO else f"{args.trace}:{line_of(args.trace, trace, first)}"

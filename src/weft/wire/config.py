@@ -64,7 +64,7 @@ def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
         raise InputError(error.strerror or str(error), where=str(path)) from None
     if all(line.lstrip()[:1] in ("", "#") for line in text.splitlines()):
         return {}
-    from weft.sim.marked import compose  # YAML takes a while to load
+    from weft.inputs.yaml import compose  # YAML takes a while to load
 
     found = {}
     for key, value in compose(text, str(path)).mapping("a config", tuple(KEYS)).entries.items():

@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from weft.errors import InputError
-from weft.sim.marked import Marked, compose
+from weft.inputs.yaml import Marked, compose
 from weft.wire.messages import JobSpec
 from weft.wire.specs import ALIASES, SETTERS, Given, canonical, spec_of
 

@@ -23,7 +23,7 @@ def complete(spec: JobSpec) -> None:
 
 def command_for(params: Mapping[str, str]) -> list[str]:
     """The command; raises where none is registered for `params.model`, and names those that are."""
-    from weft.registry import names
+    from weft.plugins.registry import names
 
     model = params.get("model")
     if not model:

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from weft.errors import InputError, UnknownName
-from weft.sim.marked import Mapping, Marked, compose
+from weft.inputs.yaml import Mapping, Marked, compose
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
 FILE: Final = "scheduler_config.yml"

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from weft.errors import InputError
-from weft.sim.marked import Marked, compose
+from weft.inputs.yaml import Marked, compose
 from weft.workspace import templates
 from weft.workspace.config import FILE, UNQUOTED, read, value_of
 from weft.workspace.keys import BY_NAME, KEYS, Value

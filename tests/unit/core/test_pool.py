@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import Rig, node, part
 from weft.core.feasible import Feasible
 from weft.model import Job, Where
-from weft.registry import placement
+from weft.plugins.registry import placement
 
 POOL = Where(pool=(("n0", (1, 2)),))
 

@@ -6,10 +6,10 @@ import asyncio
 import time
 
 from builders import node
-from weft import registry
 from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted
+from weft.plugins import registry
 from weft.server.clock import Clock
 from weft.server.loop import Loop
 

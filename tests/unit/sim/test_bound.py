@@ -8,8 +8,8 @@ import pytest
 
 from builders import grid, node, part, profile
 from weft.model import Job, Profile
-from weft.sim.bound import MANY, bounds
-from weft.sim.trace import TraceJob
+from weft.sim.bounds import MANY, bounds
+from weft.sim.traces.trace import TraceJob
 
 
 def job(id: str, work_s: float, *, at: float = 0.0, gpus: int = 1, profile: Profile | None = None) -> TraceJob:

@@ -7,7 +7,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.model import Gpu, Node
-from weft.sim.cluster import read_cluster
+from weft.sim.clusters.reader import read_cluster
 
 MURI = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cluster-spec.md"

@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.model import Exited, Job, Profile, Progressed, Started
-from weft.sim.estimates import Learned, Noisy, estimates_of
+from weft.sim.faults.estimates import Learned, Noisy, estimates_of
 
 PROFILE = Profile("bert", 2.0, 0.5, 1.0, 0.5)
 

@@ -11,8 +11,8 @@ import pytest
 from builders import grid
 from weft.errors import InputError
 from weft.model import NodeJoined, NodeLost
-from weft.sim.faults import Crashes, Faults
-from weft.sim.uncertainty import CERTAIN, Uncertainty
+from weft.sim.faults.failures import Crashes, Faults
+from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 
 Log = list[tuple[float, str, bool]]
 

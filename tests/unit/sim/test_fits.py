@@ -4,8 +4,8 @@ import pytest
 
 from weft.model import Gpu, Job, Node, Where
 from weft.placements.packed import Packed
-from weft.sim.fits import split_feasible
-from weft.sim.trace import TraceJob
+from weft.sim.clusters.feasible_jobs import split_feasible
+from weft.sim.traces.trace import TraceJob
 
 NODES = (
     Node("n0", (Gpu("A100", 40000),) * 2),

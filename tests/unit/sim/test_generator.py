@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from weft.errors import InputError
-from weft.sim.distributions import arrivals, durations, mix, whole_mix
-from weft.sim.generator import GANG_MIX, PHILLY_MIX, Kinds, demo, generate, named_users, small
-from weft.sim.profiles import MODELS, profile
-from weft.sim.trace import Trace, read_trace
-from weft.sim.writing import to_bytes
+from weft.sim.traces.distributions import arrivals, durations, mix, whole_mix
+from weft.sim.traces.generator import GANG_MIX, PHILLY_MIX, Kinds, demo, generate, named_users, small
+from weft.sim.traces.profiles import MODELS, profile
+from weft.sim.traces.trace import Trace, read_trace
+from weft.sim.traces.writers import to_bytes
 
 
 def offered_load(trace: Trace, gpus: int) -> float:

@@ -17,11 +17,11 @@ from weft.core.metrics import Record, figures, gather
 from weft.errors import InputError, WeftError
 from weft.journal import JsonlJournal, MemoryJournal
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Submitted
-from weft.sim.cluster import read_cluster
+from weft.sim.clusters.reader import read_cluster
 from weft.sim.folder import check_target
-from weft.sim.generator import small
 from weft.sim.output import read_job_csv, read_record, write_output
 from weft.sim.simulation import Setting, simulate
+from weft.sim.traces.generator import small
 
 FACTS: list[Fact] = [
     NodeJoined(0.0, Node("n0", (Gpu(),) * 4)),

@@ -8,7 +8,7 @@ import pytest
 
 from weft.errors import UnknownName
 from weft.model import Profile
-from weft.sim.profiles import KNOWN, MODELS, profile, start_s
+from weft.sim.traces.profiles import KNOWN, MODELS, profile, start_s
 
 REFERENCE = Path(__file__).resolve().parents[3].parent / "shared" / "reference"
 

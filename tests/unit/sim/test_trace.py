@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from weft.model import Profile, Where
-from weft.sim.profiles import CONTENTION, MODELS, profile
-from weft.sim.trace import read_trace
+from weft.sim.traces.profiles import CONTENTION, MODELS, profile
+from weft.sim.traces.trace import read_trace
 
 REFERENCE = Path(__file__).resolve().parents[3].parent / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference traces are not beside this project")

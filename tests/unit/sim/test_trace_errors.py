@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError
-from weft.sim.files import read_text
-from weft.sim.trace import read_trace
+from weft.inputs.files import read_text
+from weft.sim.traces.trace import read_trace
 
 HEAD = "job_id,submit_s,gpus,duration_s\n"
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n"

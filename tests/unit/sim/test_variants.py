@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError
-from weft.sim.generator import small
-from weft.sim.trace import TraceJob, read_trace
-from weft.sim.variants import MIXES, find_variants
-from weft.sim.writing import to_bytes
+from weft.sim.traces.generator import small
+from weft.sim.traces.trace import TraceJob, read_trace
+from weft.sim.traces.variants import MIXES, find_variants
+from weft.sim.traces.writers import to_bytes
 
 
 def write(path: Path, first: int, last: int) -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from weft.errors import InputError
 from weft.model import ANYWHERE, WHOLE, Job, Profile, Share, Where
-from weft.sim.generator import generate, small
-from weft.sim.profiles import KNOWN, iteration_s, profile, start_s
-from weft.sim.trace import Trace, TraceJob, read_trace
-from weft.sim.writing import WRITERS, losses, to_bytes
+from weft.sim.traces.generator import generate, small
+from weft.sim.traces.profiles import KNOWN, iteration_s, profile, start_s
+from weft.sim.traces.trace import Trace, TraceJob, read_trace
+from weft.sim.traces.writers import WRITERS, losses, to_bytes
 
 REFERENCE = Path(__file__).resolve().parents[3].parent / "shared" / "reference" / "muri"
 TEXT = st.text(st.characters(categories=["L", "N", "P", "S"], include_characters=" "), max_size=12).map(str.strip)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import profile
-from weft.sim.profiles import MODELS
-from weft.sim.profiles import profile as measured
+from weft.sim.traces.profiles import MODELS
+from weft.sim.traces.profiles import profile as measured
 from weft.weaving import matching
 from weft.weaving.pace import Pace
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import InputError, UnknownName
-from weft.sim.files import read_text
+from weft.inputs.files import read_text
 from weft.wire.addresses import is_loopback
 
 MOST_BYTES: Final = 1 << 20

@@ -11,7 +11,7 @@ from weft.ui import figures, flags, render, workload
 
 if TYPE_CHECKING:
     from weft.report.muri_pictures import Row
-    from weft.sim.variants import Variants
+    from weft.sim.traces.variants import Variants
 
 EXAMPLE: Final = """examples:
   weft figures muri trace-data
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.report.folder import is_ours
     from weft.report.muri_pictures import rows
     from weft.sim.folder import check_target
-    from weft.sim.variants import find_variants
+    from weft.sim.traces.variants import find_variants
 
     if args.out is not None:
         args.force = args.force or (bool(args.out) and is_ours(Path(args.out)))
@@ -66,11 +66,11 @@ def _say_made(variants: Variants) -> None:
 
 def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
     """Every variant under every policy that some figure asks for, each once."""
-    from weft import registry
+    from weft.plugins import registry
     from weft.report.muri_pictures import PLANS
-    from weft.sim.cluster import read_cluster
-    from weft.sim.fits import split_feasible
-    from weft.sim.muri import QUIRKS, Quirks
+    from weft.sim.clusters.feasible_jobs import split_feasible
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.costs.muri import QUIRKS, Quirks
     from weft.sim.simulation import Setting
     from weft.ui.bars import Bars
     from weft.ui.trial import Trial, pack

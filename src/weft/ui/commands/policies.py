@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft import registry
+    from weft.plugins import registry
 
     found = {
         kind: [_describe(name, point) for name, point in registry.names(f"weft.{kind}").items()]
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(name: str, point: EntryPoint) -> dict[str, Any]:
     """One that cannot be loaded is listed with the reason: the others are of use still."""
-    from weft import registry
+    from weft.plugins import registry
 
     try:
         cls = point.load()

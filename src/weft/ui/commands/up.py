@@ -113,7 +113,7 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     """Before anything is changed: a scheduler that cannot start helps nobody."""
-    from weft import registry
+    from weft.plugins import registry
 
     policy = registry.policy(settings.policy)
     registry.placement(settings.placement or policy.placement)

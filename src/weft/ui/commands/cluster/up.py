@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nodes(args: argparse.Namespace) -> tuple[Node, ...]:
-    from weft.sim.cluster import read_cluster
+    from weft.sim.clusters.reader import read_cluster
 
     if args.spec is None:
         nodes, gpus = args.nodes or NODES, GPUS if args.gpus_per_node is None else args.gpus_per_node

@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.sim.files import check_target, write_file
-    from weft.sim.writing import losses, to_bytes
+    from weft.inputs.files import check_target, write_file
+    from weft.sim.traces.writers import losses, to_bytes
 
     source, target = Path(args.trace), Path(args.target)
     check_target(target, force=args.force)

@@ -9,8 +9,8 @@ from weft.errors import InputError
 from weft.ui import render, unsure, workload
 
 if TYPE_CHECKING:
-    from weft.sim.distributions import Durations
-    from weft.sim.trace import Trace
+    from weft.sim.traces.distributions import Durations
+    from weft.sim.traces.trace import Trace
 
 EXAMPLE: Final = """examples:
   weft trace generate --jobs 1000 --seed 7 --cluster 8x8 --load 0.9 -o trace.csv
@@ -47,8 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.sim.files import check_target, write_file
-    from weft.sim.writing import to_bytes
+    from weft.inputs.files import check_target, write_file
+    from weft.sim.traces.writers import to_bytes
 
     check_target(args.output, force=args.force)
     trace = _generate(args)
@@ -63,11 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> Trace:
-    from weft.sim.cluster import read_cluster
-    from weft.sim.distributions import arrivals, mix, whole_mix
-    from weft.sim.formats.draft import MAX_GPUS
-    from weft.sim.generator import PHILLY_MIX, Kinds, generate, named_users
-    from weft.sim.rows import LARGEST
+    from weft.inputs.csv import LARGEST
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.traces.distributions import arrivals, mix, whole_mix
+    from weft.sim.traces.formats.draft import MAX_GPUS
+    from weft.sim.traces.generator import PHILLY_MIX, Kinds, generate, named_users
 
     gpus = sum(len(node.gpus) for node in read_cluster(args.cluster))
     sizes = whole_mix(args.gpus_mix, "--gpus-mix", low=1, high=MAX_GPUS) if args.gpus_mix is not None else PHILLY_MIX
@@ -85,8 +85,8 @@ def _generate(args: argparse.Namespace) -> Trace:
 
 
 def _durations(args: argparse.Namespace) -> Durations:
-    from weft.sim.distributions import durations, lognormal
-    from weft.sim.generator import PHILLY_MEAN_S, PHILLY_MEDIAN_S
+    from weft.sim.traces.distributions import durations, lognormal
+    from weft.sim.traces.generator import PHILLY_MEAN_S, PHILLY_MEDIAN_S
 
     if args.durations is None:
         median_s = PHILLY_MEDIAN_S if args.median is None else args.median

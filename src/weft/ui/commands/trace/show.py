@@ -11,7 +11,7 @@ from weft.errors import InputError
 from weft.ui import figures, render, workload
 
 if TYPE_CHECKING:
-    from weft.sim.trace import Trace
+    from weft.sim.traces.trace import Trace
 
 EXAMPLE: Final = """examples:
   weft trace show demo --cluster 4x8
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.sim.cluster import read_cluster
-    from weft.sim.survey import survey
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.traces.stats import survey
 
     if args.output is not None:
         _check_picture(args.output, force=args.force)
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_picture(path: str, *, force: bool) -> None:
-    from weft.sim.files import check_target
+    from weft.inputs.files import check_target
 
     if not path.endswith(PICTURES):
         raise InputError("not a picture that can be drawn", where=path, hint=f"expected {' or '.join(PICTURES)}")
@@ -74,8 +74,8 @@ def _check_picture(path: str, *, force: bool) -> None:
 
 
 def _draw(trace: Trace, gpus: int | None, path: str) -> None:
+    from weft.inputs.files import write_file
     from weft.report.trace_picture import draw
-    from weft.sim.files import write_file
 
     jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
     format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"

@@ -1,1 +1,0 @@
-"""Ledgers: what policies remember of the past, folded from facts, so that a replay restores it."""

@@ -1,0 +1,1 @@
+"""Policies, placements and other plugins by name, and errors that name the plugin's file and line."""

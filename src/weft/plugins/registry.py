@@ -1,0 +1,227 @@
+"""Policies and placements by name.
+
+A spec is `NAME[:option=value...]`, or `path/file.py:ClassName[:option=value...]` for one of your own. Names come from
+entry points (groups `weft.policies`, `weft.placements`), so that an installed package can bring more; options are the
+fields of the dataclass. List values are joined with `+`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields, is_dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from traceback import extract_tb
+from types import FunctionType, UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from weft.core.ports import Placement, Policy
+from weft.errors import InputError, UnknownName
+
+ALIASES = {
+    "shortest": "srtf",
+    "shortest-gpu": "srsf",
+    "dlas-gpu": "tiresias",
+    "multi-resource-blossom-same-gpu": "muri-s",
+    "multi-resource-blossom-same-gpu-unaware": "muri-l",
+    "multi-resource-gpu-unaware": "muri-l:blossom=off",
+    "multi-resource-blossom-same-gpu-unaware-worstordering": "muri-l:ordering=worst",
+}
+"""What the field calls them."""
+
+
+def policy(spec: str) -> Policy:
+    return cast(Policy, _make("policy", "weft.policies", spec))
+
+
+def placement(spec: str) -> Placement:
+    return cast(Placement, _make("placement", "weft.placements", spec))
+
+
+def names(group: str) -> dict[str, EntryPoint]:
+    """The registered names of a group; a clash is an error."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise InputError(f"two packages bring {point.name!r} in {group}: {other.value} and {point.value}",
+                             hint="uninstall one, or rename its entry point")  # fmt: skip
+    return dict(sorted(found.items()))
+
+
+def canonical(spec: str) -> str:
+    """The spec with a field name replaced by ours."""
+    name, _, options = spec.partition(":")
+    ours = ALIASES.get(name, name)
+    return f"{ours}:{options}" if options else ours
+
+
+def options_of(cls: type) -> list[Field[Any]]:
+    return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
+
+
+def _make(kind: str, group: str, spec: str) -> object:
+    if spec.endswith(":"):
+        hint = f"write {spec.rstrip(':')}, or {spec}option=value"
+        raise InputError(f"nothing follows the last colon of {kind} {spec!r}", hint=hint)
+    head, *rest = canonical(spec).split(":")
+    label = head
+    if head.endswith(".py") or "/" in head:
+        if not rest:
+            raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
+        cls, label, rest = _from_file(kind, Path(head), rest[0]), f"{head}:{rest[0]}", rest[1:]
+        if isinstance(cls, FunctionType):
+            return _classic(kind, spec, cls, rest)
+    else:
+        known = names(group)
+        if head not in known:
+            aliases = [alias for alias in ALIASES if kind == "policy"]
+            raise UnknownName(kind, head, [*known, *aliases])
+        with _explained(f"{kind} {head!r} of {known[head].value}"):
+            cls = known[head].load()
+    _check_class(kind, spec, cls)
+    options = [_option(spec, text) for text in rest]
+    twice = [name for at, (name, _) in enumerate(options) if name in dict(options[:at])]
+    if twice:
+        raise InputError(f"option {twice[0]!r} of {spec!r} is given twice", hint="give each option once")
+    return _build(cls, label, dict(options))
+
+
+def _check_class(kind: str, spec: str, cls: type) -> None:
+    if kind == "policy" and not (isinstance(cls, type) and issubclass(cls, Policy)):
+        raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
+    if kind == "placement" and not callable(getattr(cls, "place", None)):
+        raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
+    if not is_dataclass(cls):
+        raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
+
+
+@contextmanager
+def _explained(what: str, file: str = "") -> Iterator[None]:
+    """What code of others raises while it is loaded, with the line of it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = (
+            f"it calls sys.exit({error.code!r})"
+            if isinstance(error, SystemExit)
+            else f"{type(error).__name__}: {error}"
+        )
+        frames = [frame for frame in extract_tb(error.__traceback__) if _is_theirs(frame.filename, file)]
+        where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else file
+        if isinstance(error, SyntaxError) and error.filename:
+            where, said = f"{error.filename}:{error.lineno}", f"SyntaxError: {error.msg}"
+        raise InputError(f"cannot load {what}: {said}", where=where, hint="mend it there") from error
+
+
+def _is_theirs(frame: str, file: str) -> bool:
+    return frame == file if file else not frame.startswith(("<", str(Path(__file__).parents[1])))
+
+
+def _classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:
+    """A function is a placement of the classic form."""
+    if kind != "placement" or options:
+        hint = "a function assign(workers, task) serves as a placement, without options"
+        raise InputError(f"{spec!r} is a function, not a {kind}", hint=hint)
+    from weft.placements.classic import Classic
+
+    return Classic(function)
+
+
+def _from_file(kind: str, path: Path, name: str) -> type | FunctionType:
+    if not path.is_file():
+        raise InputError(f"no such file: {path}", hint=f"a {kind} of your own is given as path/file.py:ClassName")
+    module_name = f"weft_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError("not a Python file", where=str(path), hint=f"a {kind} is given as path/file.py:ClassName")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    with _explained(str(path), str(spec.origin)):
+        spec.loader.exec_module(module)
+    kinds = (type, FunctionType)
+    known = [n for n, value in vars(module).items() if isinstance(value, kinds) and value.__module__ == module_name]
+    if name not in known:
+        raise UnknownName(f"class in {path}", name, known)
+    return cast(type | FunctionType, getattr(module, name))
+
+
+def _option(spec: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"option {text!r} of {spec!r} has no value", hint="options are written name=value")
+    return name, value
+
+
+def _build(cls: type, name: str, given: dict[str, str]) -> object:
+    known = {field.name: field for field in options_of(cls)}
+    with _explained(f"the options of {name}", sys.modules[cls.__module__].__file__ or ""):
+        hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for option, text in given.items():
+        if option not in known:
+            raise UnknownName(f"option of {name}", option, known or ["(it has none)"])
+        values[option] = _parse(f"{name}:{option}", text, hints[option])
+    missing = [option for option, field in known.items() if option not in values and _is_needed(field)]
+    if missing:
+        raise InputError(f"{name} needs option {missing[0]!r}", hint=f"write {name}:{missing[0]}=VALUE")
+    with _explained(name):
+        try:
+            made = cls(**values)
+        except (TypeError, ValueError) as error:
+            hint = "its options are the fields of the class" if ":" in name else "weft policies lists its options"
+            raise InputError(f"{name}: {error}", hint=hint) from error
+    return cast(object, made)
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _parse(what: str, text: str, wanted: Any) -> Any:
+    """The text as a value of the field's type."""
+    origin, args = get_origin(wanted), get_args(wanted)
+    if origin in (Union, UnionType):
+        if type(None) in args and text in ("none", "off"):
+            return None
+        return _parse(what, text, next(arg for arg in args if arg is not type(None)))
+    if origin is Literal:
+        allowed = {str(arg): arg for arg in args}
+        if text not in allowed:
+            raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(allowed)}")
+        return allowed[text]
+    if origin is tuple:
+        if text == "none":
+            return ()
+        return tuple(_parse(what, part, args[0]) for part in text.split("+"))
+    if wanted is bool:
+        return _one_of(what, text, {"on": True, "off": False, "true": True, "false": False})
+    if wanted in (int, float):
+        return _number(what, text, wanted)
+    return text
+
+
+def _one_of(what: str, text: str, allowed: dict[str, bool]) -> bool:
+    if text.lower() not in allowed:
+        raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(_without_doubles(allowed))}")
+    return allowed[text.lower()]
+
+
+def _number(what: str, text: str, wanted: type) -> Any:
+    try:
+        value = wanted(text)
+    except ValueError:
+        noun = "a whole number" if wanted is int else "a number"
+        raise InputError(f"{what} must be {noun}, not {text!r}") from None
+    if value != value or value in (float("inf"), float("-inf")):
+        raise InputError(f"{what} must be finite, not {text!r}")
+    return value
+
+
+def _without_doubles(allowed: Iterable[str]) -> list[str]:
+    return list(allowed)[:2]

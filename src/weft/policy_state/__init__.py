@@ -1,0 +1,1 @@
+"""What policies remember of the past, folded from facts so that a replay restores it."""

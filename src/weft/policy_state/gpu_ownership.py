@@ -1,0 +1,71 @@
+"""Which GPUs a guaranteed job owns: AntMan's rule, as Muri's simulator has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from weft.core.ports import Ask, JobView
+from weft.core.shapes import memory_needed
+from weft.model import Gpu, NodeId, Slots, Where
+from weft.policy_state.gpu_loads import GpuLoads, slots_of
+
+
+def own(job: JobView, loads: GpuLoads, node_gpus: Mapping[NodeId, int], node_size: int) -> Iterator[Ask]:
+    """Starts a guaranteed job if its GPUs can be had, else reserves what can be."""
+    held = {node: list(gpus) for node, gpus in job.reserved}
+    can_give: Mapping[NodeId, list[int]] = loads.open
+    size = node_gpus
+    if not all(suits(job, gpu) for gpu in loads.kinds):
+        can_give = {node: [g for g in gpus if suits(job, loads.gpus[node, g])] for node, gpus in loads.open.items()}
+        size = Counter(node for (node, _), gpu in loads.gpus.items() if node in loads.open and suits(job, gpu))
+    if len(size) < len(loads.open) or set(size.values()) != {node_size}:
+        mine = {node: sorted([*gpus, *held.get(node, ())]) for node, gpus in can_give.items()}
+        yield from _own_loosely(job, mine, max(size.values(), default=0))
+        return
+    whole, rest = (0, job.gpus) if job.gpus <= node_size else divmod(job.gpus, node_size)
+    full = [node for node, gpus in held.items() if len(gpus) == node_size] if whole else []
+    if len(full) < whole:
+        more = [node for node, gpus in can_give.items() if len(gpus) == node_size][: whole - len(full)]
+        full += more
+        held |= {node: list(can_give[node]) for node in more}
+    if len(full) == whole and rest:
+        others = {node: gpus for node, gpus in can_give.items() if node not in full}
+        _hold_rest(held, others, rest, [node for node in held if node not in full])
+    slots = tuple((node, tuple(sorted(gpus))) for node, gpus in held.items() if gpus)
+    if sum(len(gpus) for _, gpus in slots) == job.gpus:
+        yield Ask((job.id,), job.gpus, where=at(job, slots))
+    if not job.active and slots != job.reserved:
+        yield Ask((job.id,), job.gpus, where=at(job, slots), reserve=True)
+
+
+def _own_loosely(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
+    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any if no node has; its own too."""
+    node = next((node for node, gpus in can_give.items() if len(gpus) >= job.gpus), None)
+    open_gpus = [(node, gpu) for node, gpus in can_give.items() for gpu in gpus]
+    if node is not None:
+        yield Ask((job.id,), job.gpus, where=at(job, ((node, tuple(can_give[node][: job.gpus])),)))
+    elif job.gpus > largest and len(open_gpus) >= job.gpus:
+        yield Ask((job.id,), job.gpus, where=at(job, slots_of(open_gpus[: job.gpus])))
+
+
+def _hold_rest(
+    held: dict[NodeId, list[int]], can_give: Mapping[NodeId, list[int]], need: int, mine: list[NodeId]
+) -> None:
+    """On one node: the one it waits for, else the first with enough, else the one with the most."""
+    if not can_give:
+        return
+    node = mine[0] if mine else next((node for node, gpus in can_give.items() if len(gpus) >= need), None)
+    if node is None:
+        node = max(can_give, key=lambda node: len(can_give[node]))
+    has = held.get(node, [])
+    held[node] = has + can_give[node][: need - len(has)]
+
+
+def suits(job: JobView, gpu: Gpu) -> bool:
+    return job.job.where.gpu_model in ("", gpu.model) and gpu.memory_mb >= memory_needed(job.shape)
+
+
+def at(job: JobView, slots: Slots) -> Where:
+    return replace(job.job.where, pinned=slots)

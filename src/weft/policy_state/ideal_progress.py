@@ -1,0 +1,103 @@
+"""How far each job would have come on its equal share of the cluster, and the shares that are fairest from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from weft.model import (
+    Cancelled,
+    Edited,
+    Exited,
+    Fact,
+    Job,
+    JobId,
+    NodeId,
+    NodeJoined,
+    NodeLost,
+    Progressed,
+    Recalled,
+    Start,
+    Submitted,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+
+BISECTIONS: Final = 60
+
+
+@dataclass
+class IdealProgress:
+    """Work is in iterations: the original mixes them with seconds, and its figures come of that."""
+
+    iteration_s: dict[JobId, float] = field(default_factory=dict)
+    done: dict[JobId, float] = field(default_factory=dict)
+    """Iterations done, each divided by the share of the time."""
+    _cluster: int = 0
+    """GPUs of the living nodes."""
+    _nodes: dict[NodeId, int] = field(default_factory=dict)
+    _alive: set[JobId] = field(default_factory=set)
+    """Jobs that wait or run."""
+    _before: int = 0
+    """How many jobs there were at the instant before this."""
+    _at: float = 0.0
+    _left: dict[JobId, float] = field(default_factory=dict)
+    """Iterations still to do when last heard of."""
+    _gpus: dict[JobId, int] = field(default_factory=dict)
+
+    def note(self, fact: Fact) -> None:
+        if fact.at > self._at:
+            self._at, self._before = fact.at, len(self._alive)
+        match fact:
+            case NodeJoined(node=node):
+                self._nodes[node.id] = len(node.gpus)
+                self._cluster = sum(self._nodes.values())
+            case NodeLost(node=lost):
+                self._nodes.pop(lost, None)
+                self._cluster = sum(self._nodes.values())
+            case Recalled(job=job, past=past):
+                self._submit(job)
+                if past.ended_at is not None:
+                    self._alive.discard(job.id)
+            case Submitted(job=job) | Edited(job=job):
+                self._submit(job)
+            case Progressed(job=job_id, remaining_s=float(left_s)) | Exited(job=job_id, remaining_s=float(left_s)):
+                self._advance(job_id, left_s / self.iteration_s[job_id])
+            case Start(job=job_id):
+                self._alive.add(job_id)
+        if isinstance(fact, Cancelled) or (isinstance(fact, Exited) and fact.how in ("done", "failed")):
+            self._alive.discard(fact.job)
+
+    def _submit(self, job: Job) -> None:
+        self._alive.add(job.id)
+        self.iteration_s[job.id] = iteration_s = job.profile.iteration_s if job.profile else 1.0
+        self._gpus[job.id], self.done[job.id] = job.gpus, 0.0
+        declared = (job.declared_s or 0.0) / iteration_s
+        self._left[job.id] = declared if job.iterations is None else float(job.iterations)
+
+    def _advance(self, job: JobId, left: float) -> None:
+        alone = min(1.0, ceil(self._cluster / max(self._before, 1)) / max(self._gpus[job], 1))
+        self.done[job] += max(self._left[job] - left, 0.0) / alone
+        self._left[job] = left
+
+
+def fairest(age: Numbers, work: Numbers, ideal: Numbers, gpus: Numbers, total: int) -> Numbers:
+    """The shares x that minimise the largest (age + work / x) / ideal, with sum(gpus * x) <= total."""
+    import numpy as np
+
+    low = float(np.max((age + work) / ideal))
+    high = low
+    while float(np.sum(gpus * work / (high * ideal - age))) > total:
+        low, high = high, high * 2
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if float(np.sum(gpus * work / (middle * ideal - age))) > total:
+            low = middle
+        else:
+            high = middle
+    return work / (high * ideal - age)

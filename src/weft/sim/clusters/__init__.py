@@ -1,0 +1,1 @@
+"""Simulated clusters: reading their descriptions, and which jobs of a trace they can hold."""

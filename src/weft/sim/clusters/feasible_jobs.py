@@ -1,0 +1,48 @@
+"""Which jobs of a trace a cluster can ever hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weft.core.feasible import Feasible
+from weft.core.ports import Placement
+from weft.errors import PlanError
+from weft.model import Node
+from weft.plugins.errors import blaming
+from weft.sim.traces.trace import TraceJob
+
+Split = tuple[list[TraceJob], list[tuple[TraceJob, str]]]
+
+
+def split_feasible(
+    jobs: Iterable[TraceJob], nodes: Sequence[Node], placements: Sequence[Placement] = (), *, forgiving: bool = False
+) -> Split:
+    """The jobs that the whole cluster, empty, could hold with each placement; and the others, each with why not.
+
+    A placement that raises is a PlanError that names it; if `forgiving`, it is not asked any further.
+    """
+    feasible, infeasible = _split(jobs, Feasible(nodes))
+    for placement in placements:
+        try:
+            with blaming(None, placement):
+                feasible, refused = _split(feasible, Feasible(nodes, (placement,)))
+        except PlanError:
+            if not forgiving:
+                raise
+            continue
+        infeasible += refused
+    if placements:
+        infeasible.sort(key=lambda bad: bad[0].submit_s)
+    return feasible, infeasible
+
+
+def _split(jobs: Iterable[TraceJob], cluster: Feasible) -> Split:
+    feasible: list[TraceJob] = []
+    infeasible: list[tuple[TraceJob, str]] = []
+    for each in jobs:
+        reason = cluster.why_not(each.job)
+        if reason:
+            infeasible.append((each, reason))
+        else:
+            feasible.append(each)
+    return feasible, infeasible

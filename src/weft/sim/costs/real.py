@@ -1,0 +1,174 @@
+"""Costs as they are: a start costs its start-up time; a stop, a crash or a lost node loses the work since the last
+checkpoint.
+
+Between those a run goes at a steady pace: alone, spread, woven or beside others, as `speed` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from weft.model import Event, Exited, JobId, NodeId, Progressed, Seconds, Start, Started, Stop
+from weft.sim.costs.speed import Run, Speed
+from weft.sim.faults.estimates import Estimates
+from weft.sim.faults.failures import Crashes
+from weft.sim.traces.trace import TraceJob
+
+CHECKPOINT_INTERVAL_S = 600.0
+
+
+class RealCosts:
+    def __init__(
+        self,
+        jobs: Mapping[JobId, TraceJob],
+        speed: Speed,
+        checkpoint_interval_s: float,
+        estimates: Estimates,
+        crashes: Crashes,
+    ) -> None:
+        self._jobs, self._speed, self._checkpoint_s = jobs, speed, checkpoint_interval_s
+        self._estimates, self._crashes = estimates, crashes
+        self._left: dict[JobId, float] = {}
+        """Work still to do from the last checkpoint."""
+        self._runs: dict[JobId, Run] = {}
+        self._heap: list[tuple[Seconds, int, Run]] = []
+        """What happens when to a run, unless it has been pushed again since."""
+        self._pushed = 0
+
+    def start(self, start: Start) -> list[Event]:
+        """The run gets its GPUs now and works once it is loaded."""
+        run = Run.of(self._jobs[start.job].job, start)
+        left = self._left.get(start.job)
+        run.left = self._jobs[start.job].work_s if left is None else left
+        run.crash_left = self._crashes.left_at(start.job, start.run, run.left)
+        self._runs[start.job] = run
+        self._speed.arrive(run)
+        profile = run.job.profile
+        self._push(run, start.at + (profile.start_s if profile is not None else 0.0))
+        return []
+
+    def stop(self, stop: Stop) -> list[Event]:
+        """The run ends at once and keeps what it had saved."""
+        run = self._runs[stop.job]
+        if run.started:
+            self._advance(run, stop.at)
+        left = self._save(run, all_of_it=stop.why == "moved")
+        return [*self._remove(run, stop.at), Exited(stop.at, stop.job, stop.run, "stopped", left)]
+
+    def lose(self, node: NodeId, now: Seconds) -> list[Event]:
+        """Runs with GPUs only there are gone, their last checkpoint being known; others get a Stop."""
+        events: list[Event] = []
+        for run in [run for run in self._runs.values() if any(node == held for held, _ in run.slots)]:
+            if self._speed.shrink(run, node):
+                continue
+            if run.started:
+                self._advance(run, now)
+                events.append(Progressed(now, run.job.id, run.run, self._save(run), 1 / run.pace))
+            events += self._remove(run, now)
+        return events
+
+    def next_time(self) -> Seconds:
+        heap = self._heap
+        while heap:
+            at, version, run = heap[0]
+            if run.version == version:
+                return at
+            heappop(heap)
+        return float("inf")
+
+    def coincides(self, ending: Seconds, arrival: Seconds) -> bool:
+        return ending == arrival
+
+    def happen(self, now: Seconds) -> list[Event]:
+        """Runs that begin to work, finish or crash now."""
+        events: list[Event] = []
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, version, run = heappop(heap)
+            if run.version != version:
+                continue
+            if not run.started:
+                events += self._begin(run, now)
+            elif run.crash_left:
+                events += self._crash(run, now)
+            else:
+                events += self._finish(run, now)
+        return events
+
+    def settle(self, now: Seconds) -> None:
+        """Nothing depends on the instant as a whole."""
+
+    # ---- inside
+
+    def _begin(self, run: Run, now: Seconds) -> list[Event]:
+        run.started, run.since = True, now
+        run.pace = self._pace(run)
+        self._push(run, self._end(run, now))
+        return [Started(now, run.job.id, run.run, 1 / run.pace), *self._repace_all(self._affected(run), now)]
+
+    def _finish(self, run: Run, now: Seconds) -> list[Event]:
+        return [Exited(now, run.job.id, run.run, "done", 0.0), *self._remove(run, now)]
+
+    def _crash(self, run: Run, now: Seconds) -> list[Event]:
+        run.left = run.crash_left
+        return [Exited(now, run.job.id, run.run, "failed", self._save(run)), *self._remove(run, now)]
+
+    def _save(self, run: Run, *, all_of_it: bool = False) -> float | None:
+        """Keeps the work up to the last checkpoint; returns what the scheduler believes is left from there."""
+        before = self._left.get(run.job.id)
+        if before is None:
+            before = self._jobs[run.job.id].work_s
+        done = before - run.left
+        if self._checkpoint_s and not all_of_it:
+            done -= done % self._checkpoint_s
+        self._left[run.job.id] = left = before - done
+        return self._believed(run, left)
+
+    def _believed(self, run: Run, left: float) -> float | None:
+        return self._estimates.left_s(run.job.id, self._jobs[run.job.id].work_s - left, left)
+
+    def _remove(self, run: Run, now: Seconds) -> list[Event]:
+        run.version = -1
+        del self._runs[run.job.id]
+        affected = self._affected(run)
+        self._speed.leave(run)
+        return self._repace_all(affected, now)
+
+    def _affected(self, run: Run) -> list[Run]:
+        if not run.members and not self._speed.sharing:
+            return []
+        woven = [self._runs[m] for m in run.members if m != run.job.id and m in self._runs]
+        return [r for r in (*woven, *self._speed.neighbours(run)) if r.started]
+
+    def _repace_all(self, runs: list[Run], now: Seconds) -> list[Event]:
+        """Those whose pace depends on who came or went get their new one."""
+        events: list[Event] = []
+        for run in runs:
+            pace = self._pace(run)
+            if pace != run.pace:
+                self._advance(run, now)
+                run.pace = pace
+                self._push(run, self._end(run, now))
+                events.append(Progressed(now, run.job.id, run.run, self._believed(run, run.left), 1 / pace))
+        return events
+
+    def _pace(self, run: Run) -> float:
+        pace = self._speed.span(run.slots)
+        if run.members:
+            working = [self._runs[m] for m in run.members if m in self._runs and self._runs[m].started]
+            pace *= self._speed.woven(run, working)
+        return pace * self._speed.beside(run) if self._speed.sharing else pace
+
+    def _advance(self, run: Run, now: Seconds) -> None:
+        run.left = max(run.left - (now - run.since) / run.pace, 0.0)
+        run.since = now
+
+    def _end(self, run: Run, now: Seconds) -> Seconds:
+        """When it will be done, or crash."""
+        return now + (run.left - run.crash_left) * run.pace
+
+    def _push(self, run: Run, at: Seconds) -> None:
+        self._pushed += 1
+        run.version = self._pushed
+        heappush(self._heap, (at, self._pushed, run))

@@ -1,0 +1,1 @@
+"""Uncertainty in a simulation: node failures, crashing runs, and wrong estimates of durations."""

@@ -1,0 +1,41 @@
+"""What a simulation does not take for granted: estimates, nodes, runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from weft.errors import InputError
+from weft.sim.faults import estimates
+
+REPAIR_S: Final = 3600.0
+SHORTEST_S: Final = 1.0
+LONGEST_S: Final = 1e12
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    estimates: str = "exact"
+    """`exact`, `lognormal:SIGMA` or `unknown`."""
+    mtbf_s: float | None = None
+    """Mean time between failures of a node; None: nodes do not fail."""
+    repair_s: float = REPAIR_S
+    crash_rate: float = 0.0
+    """The chance of each run to crash."""
+
+    def __post_init__(self) -> None:
+        estimates.check(self.estimates)
+        for name, value in (("a time between failures", self.mtbf_s), ("a repair time", self.repair_s)):
+            if value is not None and not SHORTEST_S <= value <= LONGEST_S:
+                raise InputError(f"{name} of {value} s", hint=f"expected from {SHORTEST_S:g} to {LONGEST_S:g} s")
+        if not (math.isfinite(self.crash_rate) and 0 <= self.crash_rate <= 1):
+            raise InputError(f"a crash rate of {self.crash_rate}", hint="expected a chance from 0 to 1")
+
+    def as_json(self) -> dict[str, Any]:
+        """What is not as usual."""
+        usual = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+
+
+CERTAIN: Final = Uncertainty()

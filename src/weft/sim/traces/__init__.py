@@ -1,0 +1,1 @@
+"""Traces: reading, generating, describing and writing them."""

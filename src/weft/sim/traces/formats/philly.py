@@ -1,0 +1,42 @@
+"""Microsoft Philly as a list of jobs: dates, seconds, a virtual cluster; models and classes are drawn."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from weft.inputs.csv import Row
+from weft.sim.traces.formats.draft import MAX_GPUS, Draft, Format
+
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def draft(row: Row) -> Draft:
+    return Draft(
+        submit_s=_seconds(row),
+        gpus=row.whole("num_gpus", low=1, high=MAX_GPUS),
+        duration_s=row.number("duration", positive=True),
+        id=row.text("job_id"),
+        user=row.text("cluster"),
+    )
+
+
+def _seconds(row: Row) -> float:
+    """Of the date as written: a date without a zone counts as UTC, whatever this machine's zone."""
+    try:
+        date = datetime.fromisoformat(row.text("timestamp"))
+        if date.tzinfo is not None:
+            date = date.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise row.bad("timestamp", "a date such as 2017-10-09 07:01:55") from None
+    return (date - _EPOCH).total_seconds()
+
+
+FORMAT: Final = Format(
+    name="philly",
+    mark="timestamp",
+    required=("timestamp", "duration", "num_gpus"),
+    optional=("job_id", "gpu_time", "cluster"),
+    draft=draft,
+    from_earliest=True,
+)

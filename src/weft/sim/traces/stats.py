@@ -1,0 +1,63 @@
+"""A trace in figures: how many jobs, when they come, how large and how long they are, and what load they offer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import fsum
+from typing import Any, Final
+
+from weft.sim.traces.trace import Trace
+
+PARTS: Final = (("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99))
+
+
+def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
+    """Plain values; None: nothing to compute it from."""
+    jobs = trace.jobs
+    submits_s = [each.submit_s for each in jobs]
+    span_s = submits_s[-1] - submits_s[0]
+    gpu_s = fsum(each.work_s * each.job.gpus for each in jobs)
+    memory_mb = [_most(each.job.memory_mb) for each in jobs if each.job.memory_mb]
+    found: dict[str, Any] = {
+        "trace": trace.name,
+        "format": trace.format,
+        "jobs": len(jobs),
+        "first_submit_s": submits_s[0],
+        "span_s": span_s,
+        "arrivals_per_h": (len(jobs) - 1) / span_s * 3600 if span_s else None,
+        "gpu_hours": gpu_s / 3600,
+        "users": len({each.job.user for each in jobs} - {""}),
+        "interarrival_s": spread([after - before for before, after in pairwise(submits_s)]),
+        "duration_s": spread([each.work_s for each in jobs]),
+        "gpus": spread([each.job.gpus for each in jobs]),
+        "memory_mb": spread(memory_mb),
+        "jobs_by_gpus": dict(sorted(Counter(each.job.gpus for each in jobs).items())),
+        "jobs_by_user": _common(each.job.user for each in jobs),
+        "jobs_by_model": _common(each.job.profile.model if each.job.profile else "" for each in jobs),
+    }
+    if cluster_gpus is not None:
+        found["cluster_gpus"] = cluster_gpus
+        found["offered_load"] = gpu_s / (cluster_gpus * span_s) if span_s else None
+    return found
+
+
+def spread(values: Sequence[float]) -> dict[str, float] | None:
+    """Percentiles by the rule of the JCTs: the value at index int(n x part) of the ascending list."""
+    if not values:
+        return None
+    ascending = sorted(values)
+    found = {name: ascending[int(len(ascending) * part)] for name, part in PARTS}
+    mean = fsum(values) / len(values)
+    return {"p25": found["p25"], "p50": found["p50"], "mean": mean, **found, "max": ascending[-1]}
+
+
+def _most(memory_mb: int | tuple[int, ...]) -> int:
+    return max(memory_mb) if isinstance(memory_mb, tuple) else memory_mb
+
+
+def _common(names: Iterable[str]) -> dict[str, int]:
+    """The most frequent first, equals by name."""
+    counts = Counter(name for name in names if name)
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
