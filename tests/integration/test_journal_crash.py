@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from weft.journal import open_journal
-from weft.journal.codec import encode_line
-from weft.model import Exited, Gpu, Node, NodeJoined, Started, Wake
+from weft.model import Wake
 
 KINDS = ("jsonl", "db")
-FIXTURES = Path(__file__).parent / "fixtures"
 
 ENDLESS = """
 import sys
@@ -83,12 +81,3 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, kind: str) -> None:
         assert journal.torn is None
         assert list(journal.read()) == [Wake(float(i)) for i in range(synced)]
         journal.append(Wake(float(synced)))
-
-
-def test_a_journal_of_format_1_still_loads() -> None:
-    path = FIXTURES / "journal-v1.jsonl"
-    with open_journal(path, readonly=True) as journal:
-        facts = list(journal.read())
-    assert facts[1] == NodeJoined(0.0, Node("n1", (Gpu("", 32768), Gpu("", 32768))))
-    assert facts[-2:] == [Started(120.0, "a", 2, 1.0), Exited(3720.0, "a", 2, "done", 0.0, 0)]
-    assert [encode_line(fact) for fact in facts] == path.read_text().splitlines()[1:]

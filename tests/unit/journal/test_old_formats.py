@@ -1,0 +1,168 @@
+"""Journals that earlier versions wrote still load, add up to the same state, and are continued.
+
+The fixtures hold what the code of their format wrote. SQLite's is kept as SQL text: a reviewer can read and compare it,
+and it does not depend on the version of the library that wrote the file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.core.state import State
+from weft.journal import open_journal
+from weft.model import (
+    FACTS,
+    Exited,
+    Fact,
+    Gpu,
+    Job,
+    Node,
+    NodeJoined,
+    Profile,
+    Share,
+    Started,
+    Submitted,
+    Task,
+    Where,
+)
+
+FIXTURES = Path(__file__).parent / "fixtures"
+JOURNALS = ("journal-v2.jsonl", "journal-v2.sql")
+JOB = Job(
+    "1", gpus=2, name="full", user="ada", memory_mb=(8000, 9000), cpus=4, ram_mb=1024, share=Share(0.5, 0.75),
+    where=Where("V100", (("zone", "a"),), (("n0", (0, 1)),)), priority=3, opportunistic=True, retries=2,
+    declared_s=3600.0, iterations=100, profile=Profile("vgg16", 0.3, 0.125, 0.1, 0.075, 12.5),
+    command=("python", "train.py", "--name", "café"), params=(("model", "vgg16"),),
+    task=Task(
+        "/data/ada", (("LANG", "C"),), 7200.0, 20.0, (85, 99), 1, 3, "first try", "vision", True, "5f0c2b",
+        "ada-17",
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture(params=JOURNALS)
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of a whole journal of format 2."""
+    return copied(request.param, tmp_path)
+
+
+def copied(name: str, folder: Path) -> Path:
+    if name.endswith(".sql"):
+        path = (folder / name).with_suffix(".db")
+        with sqlite3.connect(path) as db:
+            db.executescript((FIXTURES / name).read_text())
+        db.close()
+        return path
+    return Path(shutil.copy(FIXTURES / name, folder / name))
+
+
+def facts_of(path: Path) -> list[Fact]:
+    with open_journal(path, readonly=True) as journal:
+        return list(journal.read())
+
+
+def state_of(path: Path) -> State:
+    state = State()
+    assert [fact for fact in facts_of(path) if not state.apply(fact)] == [], "every fact counts"
+    return state
+
+
+def fields_set(values: Iterable[Any]) -> Iterator[str]:
+    """`Class.field` of all that differs from its default, nested values included."""
+    for value in values:
+        for field in fields(value):
+            found = getattr(value, field.name)
+            if found != field.default:
+                yield f"{type(value).__name__}.{field.name}"
+            inner = found if isinstance(found, tuple) else (found,)
+            yield from fields_set(each for each in inner if is_dataclass(each))
+
+
+def test_format_1_loads() -> None:
+    facts = facts_of(FIXTURES / "journal-v1.jsonl")
+    assert len(facts) == 20
+    assert facts[1] == NodeJoined(0.0, Node("n1", (Gpu("", 32768), Gpu("", 32768))))
+    assert facts[-2:] == [Started(120.0, "a", 2, 1.0), Exited(3720.0, "a", 2, "done", 0.0, 0)]
+    state = state_of(FIXTURES / "journal-v1.jsonl")
+    assert {job.id: job.status for job in state.jobs.values()} == {"a": "done", "b": "cancelled"}
+    assert state.jobs["a"].key == 2.0
+
+
+def test_the_fixtures_of_format_2_set_every_field_of_every_fact() -> None:
+    facts = [*facts_of(FIXTURES / "journal-v2.jsonl"), *facts_of(FIXTURES / "snapshot-v2.jsonl")]
+    assert {type(fact) for fact in facts} == set(FACTS)
+    nested = {Node, Gpu, Job, Profile, Share, Where, Task, *(type(value) for fact in facts for value in inside(fact))}
+    declared = {f"{cls.__name__}.{field.name}" for cls in (*FACTS, *nested) for field in fields(cls)}
+    assert declared - set(fields_set(facts)) == set()
+
+
+def inside(fact: Fact) -> list[Any]:
+    return [value for field in fields(fact) if is_dataclass(value := getattr(fact, field.name))]
+
+
+def test_format_2_adds_up_to_the_same_state(journal: Path) -> None:
+    state = state_of(journal)
+    assert {job.id: (job.status, job.run, job.slots) for job in state.jobs.values()} == {
+        "1": ("running", 2, (("n0", (1, 0)),)),
+        "2_0": ("failed", 1, ()),
+        "3": ("blocked", 0, ()),
+        "4": ("held", 0, ()),
+        "5": ("waiting", 0, ()),
+        "6": ("blocked", 1, ()),
+        "7": ("stopping", 1, (("n0", (0, 1)),)),
+        "8": ("cancelled", 0, ()),
+    }
+    first, held, delayed = state.jobs["1"], state.jobs["4"], state.jobs["6"]
+    assert first.job == JOB
+    assert (first.remaining_s, first.preemptions, first.key, first.code, first.why, first.measured_mb) == (
+        3000.125, 1, 2.0, 143, "lease", 12000,
+    )  # fmt: skip
+    assert (held.job.name, held.job.priority) == ("edited", 7)
+    assert (delayed.requeues, delayed.delays, delayed.begin_at) == (1, 1, 180.0)
+    assert state.jobs["5"].reserved == (("n1", (0, 1)),)
+    assert state.paused == {"DiskFloor": "less than 16 MB are left"}
+    assert (state.planned_at, state.pending, state.highest_id) == (101.0, (("5", "6"), ("4",)), 8)
+    assert [(key, found.memory_mb, found.detail) for key, found in state.occupants.items()] == [
+        (("n1", 1, "ForeignProcess"), 2048, "pid 77 of eve")
+    ]
+    assert [(key, found.detail) for key, found in state.closed.items()] == [(("n1", "Drained"), "by root: fans")]
+    assert [room.node.id for room in state.floor.rooms if room.alive] == ["n0", "n1"]
+
+
+def test_a_snapshot_of_format_2_adds_up_to_the_same_state() -> None:
+    state = state_of(FIXTURES / "snapshot-v2.jsonl")
+    assert {job.id: (job.status, job.run, job.slots) for job in state.jobs.values()} == {
+        "9": ("stopping", 3, (("n1", (0,)),)),
+        "10": ("blocked", 0, ()),
+        "11": ("running", 1, (("n1", (1,)),)),
+        "12": ("done", 1, ()),
+        "13": ("waiting", 0, ()),
+        "16": ("waiting", 0, ()),
+    }
+    stopping, running = state.jobs["9"], state.jobs["11"]
+    assert (stopping.share, stopping.preemptions, stopping.failures, stopping.moves, stopping.requeues) == (
+        Share(0.25, 0.5), 2, 1, 4, 3,
+    )  # fmt: skip
+    assert (stopping.stop_why, stopping.code, stopping.why) == ("moved", 137, "oom")
+    assert running.remaining(136.0) == 40.0 - 0.5 * 34.0
+    assert (list(state.active), list(state.ended)) == (["9", "11"], ["12"])
+    assert state.paused == {"Paused": "", "DiskFloor": "full"}
+    assert (state.pending, state.highest_id) == ((("13",), ("10", "9")), 16)
+
+
+def test_a_journal_of_format_2_is_continued(journal: Path) -> None:
+    before = facts_of(journal)
+    late = Submitted(200.0, Job("99", where=Where("V100")))
+    with open_journal(journal) as writer:
+        length = len(writer)
+        writer.append(late)
+        assert list(writer.read(length)) == [late]
+    assert facts_of(journal) == [*before, late]
+    assert state_of(journal).jobs["99"].status == "waiting"
