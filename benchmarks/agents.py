@@ -21,8 +21,8 @@ import grpc.aio
 from benchmarks.figure import Figure
 from benchmarks.scheduler import cpu_s
 from weft.client import Client
-from weft.wire import credentials
-from weft.wire.addresses import Address
+from weft.endpoints import credentials
+from weft.endpoints.addresses import Address
 from weft.wire.messages import JobSpec, SubmitReply, SubmitRequest
 from weft.wire.service import call
 

@@ -20,7 +20,7 @@ GOALS = {"version": 0.15, "queue": 0.3, "queue --json": 0.3, "submit --quiet -- 
 def figures() -> Iterator[Figure]:
     """With a scheduler at hand, so that none is started on the way."""
     from weft.client import Client
-    from weft.wire.places import places
+    from weft.endpoints.paths import places
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         env = {**os.environ, "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r"}

@@ -21,14 +21,14 @@ from weft.agent.folder import Folder
 from weft.agent.node import spec_of
 from weft.agent.stream import Way
 from weft.agent.worker import Worker
-from weft.local.gpus import Machine
-from weft.local.identity import Identity
-from weft.local.nvml import Device
-from weft.local.order import RunOrder
-from weft.local.reports import Report, RunExited, RunStarted
+from weft.endpoints import credentials
+from weft.endpoints.addresses import Address
+from weft.engines.process.events import Report, RunExited, RunStarted
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.nvml import Device
+from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.shim.process_id import Identity
 from weft.model import Gpu, JobId, Node
-from weft.wire import credentials
-from weft.wire.addresses import Address
 
 NOBODY = Identity("", 1, 1)
 

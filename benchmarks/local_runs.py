@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from weft.local.engine import LocalEngine
-from weft.local.order import RunOrder
-from weft.local.reports import Report, RunExited
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.launch_spec import RunOrder
 
 RUNS, IN_FLIGHT = 1000, 8
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import weft
+from weft.endpoints.paths import places
 from weft.jobs import connection, disconnect
-from weft.wire.places import places
 
 GPUS = 2
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from weft.local.engine import LocalEngine
-from weft.local.identity import Identity, is_alive, send
-from weft.local.order import RunOrder
-from weft.local.reports import Report, RunExited, RunStarted
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.events import Report, RunExited, RunStarted
+from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.shim.process_id import Identity, is_alive, send
 
 R = TypeVar("R", RunStarted, RunExited)
 PATIENCE_S = 20.0

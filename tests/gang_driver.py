@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from engines import until
-from weft.local.engine import LocalEngine
-from weft.local.gang import Gang, Member, launcher, meeting_port
-from weft.local.order import RunOrder
-from weft.local.reports import Report, RunExited
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.rendezvous import Gang, Member, launcher, meeting_port
 
 
 async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:

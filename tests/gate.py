@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live import PATIENCE_S, until
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials, answers
+from weft.endpoints.paths import server_folder
 from weft.server.callers import Role
 from weft.server.tokens import Tokens
-from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, answers
-from weft.wire.places import server_folder
 
 
 @dataclass

@@ -20,8 +20,8 @@ from weft.agent.folder import Folder
 from weft.agent.node import settled, spec_of
 from weft.agent.stream import Way
 from weft.agent.worker import Note, Worker, worker_on
-from weft.local.gpus import Declared, discover
-from weft.local.nvml import NoDriver, Nvml
+from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.handlers import handler
 from weft.wire.messages import (
     AgentMessage,

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.client import Client
+from weft.endpoints.paths import Places, places
 from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.places import Places, places
 from weft.wire.specs import Given, spec_of
 
 PATIENCE_S = 60.0

@@ -21,13 +21,13 @@ from typing import Any
 
 from gate import free_port
 from live import PATIENCE_S, until
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials
+from weft.endpoints.credentials import channel as channel_to
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Fact
 from weft.server.serving import usual
 from weft.server.settings import changed, save
-from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials
-from weft.wire.credentials import channel as channel_to
 from weft.wire.service import SERVICES
 from weft.wire.service import call as method
 

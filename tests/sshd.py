@@ -14,8 +14,8 @@ from pathlib import Path
 from gate import free_port
 from live import until
 from loopback import needed
-from weft.wire.addresses import Address
-from weft.wire.credentials import answers
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import answers
 
 PROGRAM = "/usr/sbin/sshd"
 

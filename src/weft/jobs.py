@@ -11,13 +11,13 @@ from itertools import groupby
 from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
 from weft.client import CALL_S, Client, exit_code
+from weft.endpoints import config
+from weft.endpoints.addresses import Address
+from weft.endpoints.paths import Places, places
 from weft.errors import InputError, Unreachable
-from weft.wire import config
-from weft.wire.addresses import Address
 from weft.wire.capture import captured
 from weft.wire.given import given
 from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.places import Places, places
 from weft.wire.specs import spec_of
 from weft.wire.workloads import complete
 

@@ -14,8 +14,8 @@ from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
 from weft.agent.machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
-from weft.local.identity import Identity
-from weft.local.reports import Report, RunExited, RunStarted
+from weft.engines.process.events import Report, RunExited, RunStarted
+from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
 
 DELAY_S = 0.3

@@ -11,8 +11,8 @@ from clusters.head import Head
 from clusters.machine import Machine
 from clusters.world import play
 from weft.agent.machine import Action, Agent
+from weft.engines.process import exit_rules
 from weft.errors import WeftError
-from weft.local import exits
 from weft.server import registration
 from weft.server.gangs import Gang
 from weft.server.parts import Parts
@@ -183,7 +183,7 @@ def last_code_counts(patch: pytest.MonkeyPatch) -> None:
 
 def lost_runs_cost(patch: pytest.MonkeyPatch) -> None:
     """A run that never started has failed."""
-    patch.setattr(exits, "GONE", frozenset())
+    patch.setattr(exit_rules, "GONE", frozenset())
 
 
 MUTANTS: Final[tuple[Break, ...]] = (

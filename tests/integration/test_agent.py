@@ -16,8 +16,8 @@ import pytest
 
 from engines import until
 from heads import Head, Site, head
+from weft.engines.process import lease
 from weft.errors import Refused
-from weft.local import lease
 from weft.wire.messages import Forget, GangMember, ReadLog, RunNews
 
 FOR_EVER = "trap '' TERM; echo up $$; while :; do sleep 0.1; done"
@@ -296,7 +296,7 @@ def test_folders_are_forgotten_but_not_those_of_runs_that_are_there(tmp_path: Pa
 
 def test_a_port_that_is_taken_keeps_the_gang_from_starting(tmp_path: Path) -> None:
     async def scene() -> None:
-        from weft.local.gang import meeting_port
+        from weft.engines.process.rendezvous import meeting_port
 
         gang = [GangMember(node=name, address="127.0.0.1", gpus=1) for name in ("n1", "n2")]
         with socket.create_server(("127.0.0.1", meeting_port("1", 1))):
@@ -396,7 +396,7 @@ def test_a_checkpoint_of_another_node_is_put_where_the_job_looks(tmp_path: Path)
 
 def test_what_is_on_its_gpus_is_said_with_hello_and_with_beats(tmp_path: Path) -> None:
     async def scene() -> None:
-        from weft.local.nvml_fake import FakeNvml
+        from weft.engines.process.gpu.nvml_fake import FakeNvml
 
         driver = tmp_path / "driver.json"
         devices: list[dict[str, Any]] = [

@@ -12,7 +12,7 @@ import pytest
 
 from live import until
 from live_cluster import Cluster, cluster
-from weft.wire.credentials import channel
+from weft.endpoints.credentials import channel
 from weft.wire.messages import JobSpec, LogsRequest, QueryRequest, SubmitRequest, Variable, WatchRequest
 from weft.wire.service import call as method
 

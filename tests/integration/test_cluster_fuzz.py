@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from agents import hello, spec
 from anything import bent, messages, texts
 from live_cluster import Cluster, cluster
+from weft.endpoints.credentials import channel
 from weft.wire import messages as m
-from weft.wire.credentials import channel
 from weft.wire.service import PREFIX, SERVICES
 
 BUDGET = settings(max_examples=200, suppress_health_check=list(HealthCheck))

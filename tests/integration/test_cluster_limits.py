@@ -10,9 +10,9 @@ import pytest
 
 from live_cluster import Cluster
 from live_cluster import cluster as a_cluster
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import channel, find
 from weft.wire import messages as m
-from weft.wire.addresses import Address
-from weft.wire.credentials import channel, find
 from weft.wire.service import call
 
 

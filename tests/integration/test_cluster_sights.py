@@ -10,7 +10,7 @@ import pytest
 
 from live import until
 from live_cluster import Cluster, cluster
-from weft.local.kept import RUNS_KEPT
+from weft.engines.process.retention import RUNS_KEPT
 
 
 @pytest.fixture(scope="module")

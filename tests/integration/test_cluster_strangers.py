@@ -14,8 +14,8 @@ import pytest
 from agents import hello, spec
 from live import until
 from live_cluster import Cluster, cluster
+from weft.endpoints.credentials import Credentials, channel
 from weft.wire import messages as m
-from weft.wire.credentials import Credentials, channel
 from weft.wire.protocol import PROTOCOL
 from weft.wire.service import MOST_BYTES, call
 

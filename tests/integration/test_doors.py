@@ -17,11 +17,11 @@ import pytest
 
 from gate import Gate, gate
 from live import until
+from weft.endpoints.credentials import Credentials, channel, versions
 from weft.server import authority
 from weft.server.callers import Role
 from weft.server.tokens import Tokens
 from weft.wire import messages as m
-from weft.wire.credentials import Credentials, channel, versions
 from weft.wire.service import MOST_BYTES, call
 
 Status = grpc.StatusCode

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 from engines import desk, shell
-from weft.local.gpus import discover
-from weft.local.nvml import NoDriver, open_nvml
-from weft.local.watch import GpuWatch, Misplaced, RunOnGpus
+from weft.engines.process.gpu.discovery import discover
+from weft.engines.process.gpu.monitor import GpuWatch, Misplaced, RunOnGpus
+from weft.engines.process.gpu.nvml import NoDriver, open_nvml
 from weft.model import Blocked, Measured
 
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from engines import desk, gone, shell, until
-from weft.local import lease
-from weft.local.identity import is_alive
+from weft.engines.process import lease
+from weft.engines.process.shim.process_id import is_alive
 
 FOR_EVER = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engines import desk, order, shell, until
-from weft.local.reports import RunExited
+from weft.engines.process.events import RunExited
 
 
 @pytest.fixture

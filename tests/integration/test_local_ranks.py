@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from engines import Desk, desk, order, shell
-from weft.local.gang import Gang, Member
+from weft.engines.process.rendezvous import Gang, Member
 
 
 def lines(found: Desk, job: str = "1") -> list[str]:

@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 from engines import Desk, desk, gone, kill, shell, until
-from weft.local import recovery
-from weft.local.exits import exited
-from weft.local.identity import Identity, boot_id, identify, is_alive
-from weft.local.reports import RunExited, RunStarted
-from weft.local.tree import below, processes
+from weft.engines.process import recovery
+from weft.engines.process.events import RunExited, RunStarted
+from weft.engines.process.exit_rules import exited
+from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive
+from weft.engines.process.shim.process_tree import below, processes
 
 DRIVER = """
 import asyncio, sys, json
 from pathlib import Path
-from weft.local.engine import LocalEngine
-from weft.local.order import RunOrder
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.launch_spec import RunOrder
 
 async def main():
     folder = Path(sys.argv[1])

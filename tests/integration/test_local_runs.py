@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from engines import PATH, Desk, desk, order, shell
+from weft.engines.process.events import RunExited
+from weft.engines.process.exit_rules import exited
+from weft.engines.process.launch_spec import RunOrder
 from weft.errors import InputError
-from weft.local.exits import exited
-from weft.local.order import RunOrder
-from weft.local.reports import RunExited
 
 
 def run(folder: Path, wanted: RunOrder) -> tuple[RunExited, Desk]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from engines import Desk, desk, gone, order, shell, until
-from weft.local.exits import exited
-from weft.local.identity import Identity, identify, is_alive
-from weft.local.reports import RunStarted
+from weft.engines.process.events import RunStarted
+from weft.engines.process.exit_rules import exited
+from weft.engines.process.shim.process_id import Identity, identify, is_alive
 
 Play = Callable[[Desk], Awaitable[None]]
 

@@ -15,10 +15,10 @@ import pytest
 
 from gate import Gate, free_port, gate
 from weft.client import Client
+from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Unreachable
 from weft.server import authority
 from weft.server.tokens import Tokens
-from weft.wire.addresses import Address
 
 
 @pytest.fixture(scope="module")

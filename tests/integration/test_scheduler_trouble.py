@@ -12,11 +12,11 @@ import pytest
 
 from live import Site, site, until
 from weft.client import Client
+from weft.endpoints.paths import Places
+from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
 from weft.journal.compaction import compact
-from weft.local.kept import RUNS_KEPT
 from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.places import Places
 from weft.wire.specs import spec_of
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]

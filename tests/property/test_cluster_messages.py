@@ -9,8 +9,8 @@ from agents import Room, hello, news, spec
 from anything import messages, texts
 from checks import check, snapshot
 from weft.agent.machine import Agent
-from weft.local.identity import Identity
-from weft.local.reports import RunExited, RunStarted
+from weft.engines.process.events import RunExited, RunStarted
+from weft.engines.process.shim.process_id import Identity
 from weft.model import Cancelled, Job, Submitted
 from weft.wire.messages import AgentMessage, RunEnd, RunNews, SchedulerMessage, Welcome
 

@@ -11,7 +11,7 @@ from checks import check, double_booked
 from live_cluster import Cluster
 from storm.book import Book
 from weft.core.scheduler import Scheduler
-from weft.local import files
+from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted
 from weft.plugins.registry import placement, policy
 from weft.server.gangs import nodes_of
@@ -94,7 +94,7 @@ def _replay_says_the_same(facts: Sequence[Fact], rows: Mapping[JobId, Mapping[st
 
 def unconfirmed(workers: Path) -> list[Path]:
     """Folders of runs of whose end the scheduler has not said that it knows it."""
-    marks = (files.CLAIM, files.STARTED, files.EXIT)
+    marks = (run_files.CLAIM, run_files.STARTED, run_files.EXIT)
     folders = [run for run in workers.glob("*/jobs/*/*") if run.name.isdecimal()]
     return [run for run in folders if any((run / m).exists() for m in marks) and not (run / TOLD).exists()]
 

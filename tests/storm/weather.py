@@ -16,8 +16,8 @@ from live import until
 from live_cluster import Cluster
 from storm.book import Book
 from storm.proxy import Proxy
-from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, keep
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials, keep
 
 LEASE_S = 5
 MARGIN_S = 7

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from weft.engines.process.environment import param_variable
 from weft.errors import InputError
-from weft.local.environment import param_variable
 from weft.wire.placeholders import fill_in
 
 HOSTILE = [

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from weft.endpoints.paths import Places, places
+from weft.engines.process import recovery
+from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
+from weft.engines.process.shim import run_files
 from weft.errors import InputError, Refused
-from weft.local import files, recovery
-from weft.local.kept import RUNS_KEPT, remove_old_runs
-from weft.local.order import is_plain
 from weft.model import JobId, NodeId
-from weft.wire.places import Places, places
 from weft.wire.runs import RunKey
 
 TOLD: Final = "told"
@@ -47,7 +48,7 @@ class Folder:
         return self.runtime / "progress.sock"
 
     def run(self, job: JobId, run: int) -> str:
-        return files.run_dir(str(self.jobs), job, run)
+        return run_files.run_dir(str(self.jobs), job, run)
 
     def make(self) -> None:
         Places(self.state, self.runtime).make()
@@ -90,7 +91,7 @@ class Folder:
         token = _read(path)
         if not token:
             token = secrets.token_hex(8)
-            files.write_whole(str(path), token.encode())
+            run_files.write_whole(str(path), token.encode())
         return f"{token}@{_machine()}"
 
     def cluster(self) -> str:
@@ -105,7 +106,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 self._aside(cluster).rename(self.jobs)
             self.jobs.mkdir(mode=0o700, exist_ok=True)
-        files.write_whole(str(self.state / "cluster"), cluster.encode())
+        run_files.write_whole(str(self.state / "cluster"), cluster.encode())
 
     def _aside(self, cluster: str) -> Path:
         return self.state / f"jobs-of-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
@@ -124,16 +125,16 @@ class Folder:
 
     def _is_unsettled(self, run: Path) -> bool:
         found = set(_names(run))
-        return TOLD not in found and not found.isdisjoint((files.CLAIM, files.STARTED, files.EXIT))
+        return TOLD not in found and not found.isdisjoint((run_files.CLAIM, run_files.STARTED, run_files.EXIT))
 
     def living(self, runs: Iterable[RunKey]) -> list[RunKey]:
         """Those of which no end is written."""
-        return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{files.EXIT}")]
+        return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{run_files.EXIT}")]
 
     def is_claimed(self, job: JobId, run: int) -> bool:
         """Whether it was started, or must not be any more: what is left of it may have gone by `trim`."""
         folder = self.run(job, run)
-        if any(os.path.exists(f"{folder}/{name}") for name in (files.CLAIM, files.STARTED, files.EXIT)):
+        if any(os.path.exists(f"{folder}/{name}") for name in (run_files.CLAIM, run_files.STARTED, run_files.EXIT)):
             return True
         return any(name.isdecimal() and int(name) >= run + RUNS_KEPT for name in _names(self.jobs / job))
 
@@ -148,7 +149,7 @@ class Folder:
     def tell(self, job: JobId, run: int) -> None:
         """Its end need not be said again. If that cannot be written it is said once more, which does no harm."""
         with suppress(OSError):
-            files.write_new(f"{self.run(job, run)}/{TOLD}", b"")
+            run_files.write_new(f"{self.run(job, run)}/{TOLD}", b"")
 
     def kept(self) -> list[JobId]:
         """Jobs of which something is here."""

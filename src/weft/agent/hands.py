@@ -19,13 +19,14 @@ from weft.agent.machine import Settle, Stop
 from weft.agent.orders import run_order
 from weft.agent.ports import Engine
 from weft.agent.snapshots import BadSnapshot, unpack
+from weft.engines.process import free_ports
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.poller import Holding
+from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.rendezvous import meets
+from weft.engines.process.shim import run_files
 from weft.errors import InputError
-from weft.local import files, ports
-from weft.local.gang import meets
-from weft.local.gpus import Machine
-from weft.local.order import RunOrder
-from weft.local.reports import Report, RunExited
-from weft.local.sentry import Holding
 from weft.wire.messages import StartRun
 from weft.wire.runs import RunKey
 
@@ -79,7 +80,7 @@ class Hands:
         try:
             while True:
                 try:
-                    files.make_dirs(folder)
+                    run_files.make_dirs(folder)
                     tree = await unpack(order.snapshot, self._fetch(order.snapshot), folder)
                     break
                 except grpc.aio.AioRpcError as error:
@@ -112,7 +113,7 @@ class Hands:
         if gang is None or gang.rank != 0 or not meets(wanted.argv, gang, wanted.per_gpu):
             return False
         try:
-            return not ports.is_free(gang.head.address, gang.port)
+            return not free_ports.is_free(gang.head.address, gang.port)
         except OSError:  # a name that is not known here: let the gang find out
             return False
 
@@ -120,12 +121,12 @@ class Hands:
         """What an earlier run recorded on another node, where the job looks for it: unless it knows of a later one."""
         if not order.checkpoint:
             return
-        path = f"{self._folder.jobs}/{order.job}/{files.CHECKPOINTS}/latest.json"
+        path = f"{self._folder.jobs}/{order.job}/{run_files.CHECKPOINTS}/latest.json"
         with suppress(ValueError, TypeError, KeyError, OSError):
-            known = files.read_object(path) or {"time": 0.0}
+            known = run_files.read_object(path) or {"time": 0.0}
             if float(json.loads(order.checkpoint)["time"]) > float(known["time"]):
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                files.write_whole(path, order.checkpoint.encode())
+                run_files.write_whole(path, order.checkpoint.encode())
 
     def _refuse(self, order: StartRun, why: str, detail: str) -> None:
         """It never starts: neither this order nor a late one of the same run."""
@@ -166,7 +167,7 @@ class Hands:
 
 def _held(folder: str, machine: Machine) -> Holding:
     """What an earlier agent gave a run, as its order says."""
-    order: Mapping[str, Any] = files.read_object(f"{folder}/{files.SPEC}") or {}
+    order: Mapping[str, Any] = run_files.read_object(f"{folder}/{run_files.SPEC}") or {}
     env = order.get("env") or {}
     places = {str(device.index): gpu for gpu, device in enumerate(machine.devices)}
     gpus = tuple(places[index] for index in str(env.get("WEFT_GPU_IDS", "")).split(",") if index in places)

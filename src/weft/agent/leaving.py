@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Final
 
 from weft.agent.folder import Folder
-from weft.local import files
-from weft.local.identity import Identity, is_alive, send
-from weft.local.shim import LOUD
+from weft.engines.process.shim import run_files
+from weft.engines.process.shim.process_id import Identity, is_alive, send
+from weft.engines.process.shim.shim import LOUD
 
 LOOK_S: Final = 0.05
 
@@ -29,8 +29,8 @@ def kill_runs(folder: Folder, patience_s: float) -> int:
 
 def _shim(run: str) -> Identity | None:
     """Who keeps the run: it kills all of it, and writes down that it did."""
-    for name in (files.STARTED, files.CLAIM):
-        found = (files.read_object(f"{run}/{name}") or {}).get("shim")
+    for name in (run_files.STARTED, run_files.CLAIM):
+        found = (run_files.read_object(f"{run}/{name}") or {}).get("shim")
         if isinstance(found, list) and len(found) == 3:
             return Identity(*found)
     return None

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.agent.folder import Folder
 from weft.agent.machine import is_run
-from weft.local.logs import log_path, read_part
+from weft.engines.process.logs import log_path, read_part
 from weft.wire.messages import AgentMessage, LogPart, LogTail, ReadLog
 from weft.wire.runs import RunKey
 

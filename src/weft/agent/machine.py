@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from weft.local.order import is_plain
-from weft.local.reports import Report, RunExited
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.launch_spec import is_plain
 from weft.model import JobId
 from weft.wire.messages import (
     AgentMessage,

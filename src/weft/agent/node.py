@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from weft.agent.folder import Folder
-from weft.local.devices import load_devices, save_devices
-from weft.local.gpus import Machine
+from weft.engines.process.gpu.devices import load_devices, save_devices
+from weft.engines.process.gpu.discovery import Machine
 from weft.model import Gpu
 from weft.wire.messages import GpuSpec, NodeSpec, Variable
 

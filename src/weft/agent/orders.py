@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
+from weft.engines.process.rendezvous import Gang, Member, meeting_port
 from weft.errors import InputError
-from weft.local.gang import Gang, Member, meeting_port
-from weft.local.gpus import Machine
-from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.wire.capture import belongs_to_machine, captured
 from weft.wire.messages import GangMember, StartRun
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from weft.local.order import RunOrder
+from weft.engines.process.launch_spec import RunOrder
 from weft.model import JobId
 
 
 class Engine(Protocol):
-    """Runs things, and reports what becomes of them: `weft.local.engine.LocalEngine`."""
+    """Runs things, and reports what becomes of them: `weft.engines.process.engine.LocalEngine`."""
 
     async def open(self) -> None: ...
 

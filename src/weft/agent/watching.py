@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from weft.agent.machine import Vitals
-from weft.local.sentry import Finding, Sentry
+from weft.engines.process.gpu.poller import Finding, Sentry
 from weft.model import Blocked, Measured, Unblocked
 from weft.wire.messages import GpuBlock, GpuMemory, GpuReading
 from weft.wire.runs import RunKey

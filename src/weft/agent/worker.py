@@ -18,16 +18,16 @@ from weft.agent.ports import Engine
 from weft.agent.progress import Reports
 from weft.agent.stream import Backoff, Cut, Dial, Stream, cut_by
 from weft.agent.watching import Watching
+from weft.engines.process import lease
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.events import Report, RunExited
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.monitor import Foreign
+from weft.engines.process.gpu.nvml import NoDriver, Nvml
+from weft.engines.process.gpu.poller import Sentry
+from weft.engines.process.progress_socket import ProgressSocket
+from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
-from weft.local import lease
-from weft.local.engine import LocalEngine
-from weft.local.gpus import Machine
-from weft.local.kept import RUNS_KEPT
-from weft.local.nvml import NoDriver, Nvml
-from weft.local.progress import ProgressSocket
-from weft.local.reports import Report, RunExited
-from weft.local.sentry import Sentry
-from weft.local.watch import Foreign
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
 from weft.wire.runs import KEPT_AT_A_TIME, RunKey
 from weft.wire.service import call

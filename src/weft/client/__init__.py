@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 
 from weft.client.own import OUTLIVE_S, OwnRoute
 from weft.client.routes import Route, explained
+from weft.endpoints.addresses import Address, address
+from weft.endpoints.paths import Places, places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
-from weft.wire.addresses import Address, address
-from weft.wire.places import Places, places
 from weft.wire.service import SERVICES, call
 
 TERMINATED: Final = 143

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from weft.client.remote import RemoteRoute
 from weft.client.routes import explained
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials, versions
+from weft.endpoints.tls import authority_at
 from weft.errors import InputError
 from weft.wire import messages as m
-from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, versions
-from weft.wire.pinning import authority_at
 from weft.wire.service import call
 
 JOIN_S = 20.0

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import grpc
 
+from weft.endpoints.paths import Places
 from weft.errors import Unreachable
-from weft.wire.places import Places
 from weft.wire.service import CHANNEL
 
 START_S: Final = 20.0

@@ -7,10 +7,10 @@ import ssl
 import time
 from typing import Any, Final
 
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials, answers, channel, find
+from weft.endpoints.tls import connected
 from weft.errors import Unreachable, WeftError
-from weft.wire.addresses import Address
-from weft.wire.credentials import Credentials, answers, channel, find
-from weft.wire.secure import connected
 
 PROBE_S: Final = 5.0
 RETURN_S: Final = 60.0

@@ -17,6 +17,8 @@ from typing import Final
 
 import grpc.aio
 
+from weft.endpoints.paths import Places, places
+from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
 from weft.journal.backup import backup_of
 from weft.server.callers import OwnDoor
@@ -24,8 +26,6 @@ from weft.server.embedded import Embedded
 from weft.server.running import Running
 from weft.server.service import Service
 from weft.server.settings import load
-from weft.wire.machine import this_machine
-from weft.wire.places import Places, places
 from weft.wire.service import SERVER
 
 LOG_BYTES: Final = 1 << 20

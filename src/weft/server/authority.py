@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from weft.endpoints.addresses import address
+from weft.endpoints.paths import make_private
+from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, WeftError
 from weft.server.tls import FOLDER, Material, load
-from weft.wire.addresses import address
-from weft.wire.places import make_private
-from weft.wire.private import read_private, write_private
 
 Key = ec.EllipticCurvePrivateKey
 CA_DAYS: Final = 3650

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, Final
 
 import grpc
 
+from weft.endpoints.paths import make_private
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.server.handlers import handler
 from weft.server.statuses import abort
 from weft.wire import messages as m
-from weft.wire.places import make_private
 
 MOST_BYTES: Final = 1 << 30
 """Of one blob."""

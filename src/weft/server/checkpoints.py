@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
-from weft.local import files
+from weft.engines.process.shim import run_files
 from weft.model import JobId
 from weft.server.reports import checkpoint_of
 
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 65536
 def last_checkpoint(jobs: Path, job: JobId) -> dict[str, Any] | None:
     """The last that any run of the job has recorded."""
     try:
-        body = _read(jobs / job / files.CHECKPOINTS / LATEST)
+        body = _read(jobs / job / run_files.CHECKPOINTS / LATEST)
         return checkpoint_of(json.loads(body))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
@@ -41,7 +41,7 @@ class Checkpoints:
         found = {key: body.get(key) for key in ("path", "step", "time")}
         path = self._path(job)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.write_whole(str(path), files.to_json(found))
+        run_files.write_whole(str(path), run_files.to_json(found))
 
     def _known_at(self, job: JobId) -> float:
         try:
@@ -57,7 +57,7 @@ class Checkpoints:
             return ""
 
     def _path(self, job: JobId) -> Path:
-        return self._jobs / job / files.CHECKPOINTS / LATEST
+        return self._jobs / job / run_files.CHECKPOINTS / LATEST
 
 
 def _read(path: Path) -> bytes:

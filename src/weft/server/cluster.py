@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.job import JobState
+from weft.engines.process import lease
+from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.logs import MISSING, LogPart
+from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import InputError, WeftError
-from weft.local import lease
-from weft.local.kept import RUNS_KEPT
-from weft.local.logs import MISSING, LogPart
-from weft.local.order import is_plain
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
 from weft.plugins import registry
 from weft.server.checkpoints import Checkpoints

@@ -17,6 +17,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from weft.endpoints.addresses import is_loopback
+from weft.endpoints.private_files import write_private
 from weft.errors import InputError, NotPermitted, WeftError
 from weft.server import tls
 from weft.server.callers import Caller, Role, caller, let_in, owner
@@ -27,8 +29,6 @@ from weft.server.protocol import check_protocol
 from weft.server.statuses import abort
 from weft.server.tokens import Tokens
 from weft.wire import messages as m
-from weft.wire.addresses import is_loopback
-from weft.wire.private import write_private
 from weft.wire.service import PREFIX, SERVER
 
 SERVER_OPTIONS: Final = (

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.job import JobState
 from weft.core.state import State
-from weft.local.devices import load_devices, save_devices
-from weft.local.gpus import Machine
-from weft.local.logs import MISSING, LogPart, log_path, read_part
-from weft.local.nvml import NoDriver, Nvml
-from weft.local.progress import ProgressSocket
-from weft.local.sentry import Holding, Sentry
-from weft.local.watch import RunKey
+from weft.engines.process.gpu.devices import load_devices, save_devices
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.monitor import RunKey
+from weft.engines.process.gpu.nvml import NoDriver, Nvml
+from weft.engines.process.gpu.poller import Holding, Sentry
+from weft.engines.process.logs import MISSING, LogPart, log_path, read_part
+from weft.engines.process.progress_socket import ProgressSocket
 from weft.model import Decision, Event, JobId, NodeId, NodeJoined, NodeLost, Resumed, Seconds
 from weft.server.hands import Finding, Hands
 from weft.server.limits import Limits

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.core.job import JobState
-from weft.local.logs import LogPart
+from weft.engines.process.logs import LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.limits import Limits
 from weft.server.numbers import GpuNumbers

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from weft.core.job import JobState
-from weft.local.exits import FIRST_DELAY_S, LONGEST_DELAY_S, exited, outcome
-from weft.local.gang import launcher
-from weft.local.reports import RunExited
+from weft.engines.process.events import RunExited
+from weft.engines.process.exit_rules import FIRST_DELAY_S, LONGEST_DELAY_S, exited, outcome
+from weft.engines.process.rendezvous import launcher
 from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from weft.core.state import State
-from weft.local.engine import LocalEngine
-from weft.local.exits import exited
-from weft.local.gpus import Machine
-from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
-from weft.local.reports import Report, RunExited, RunStarted
+from weft.engines.process.engine import LocalEngine
+from weft.engines.process.events import Report, RunExited, RunStarted
+from weft.engines.process.exit_rules import exited
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.model import Decision, Event, Paused, Seconds, Start, Started, Stop, Task
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
+from weft.inputs.quantities import array, name
 from weft.model import WHOLE, Job, JobId, NodeId, Share, Slots, Task, Where
 from weft.server.site import Site
 from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.values import array, name
 
 DEFAULT_MEMORY_MB: Final = 4096
 MOST_JOBS: Final = 100_000

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from weft.core.job import JobState
+from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound
-from weft.local.kept import RUNS_KEPT
 from weft.model import JobId
 from weft.server.callers import Caller, check_owner
 from weft.server.gangs import nodes_of

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.errors import NotFound, UnknownName
+from weft.inputs.quantities import duration_s
 from weft.server.rows import SCHEMA, iso
 from weft.server.tls import Material
 from weft.server.tokens import Tokens
-from weft.wire.values import duration_s
 
 USUAL_EXPIRY: Final = "1h"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.job import JobState
-from weft.local.bars import last_bar
+from weft.engines.process.progress_bars import last_bar
 from weft.model import JobId, Progressed
 from weft.server.reports import Report
 

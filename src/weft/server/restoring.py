@@ -16,15 +16,15 @@ from typing import Any, Final
 
 from weft.core.job import JobState
 from weft.core.state import State
+from weft.endpoints.paths import Places
+from weft.engines.process.events import RunExited, read_exited
+from weft.engines.process.exit_rules import exited
+from weft.engines.process.gpu.devices import load_devices
+from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
 from weft.journal.backup import backup_of
 from weft.journal.sqlite import SqliteJournal
-from weft.local import files
-from weft.local.devices import load_devices
-from weft.local.exits import exited
-from weft.local.reports import RunExited, read_exited
 from weft.model import Exited, Fact, Job, JobId, Seconds, Slots, Start, Submitted, Task
-from weft.wire.places import Places
 
 DAMAGED: Final = ".damaged"
 OURS: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
@@ -83,9 +83,9 @@ def _add_what_happened(places: Places) -> int:
 
 def _runs(jobs: Path) -> Iterator[FoundRun]:
     for folder in sorted(jobs.glob("*/[0-9]*")):
-        spec = files.read_object(str(folder / files.SPEC))
+        spec = run_files.read_object(str(folder / run_files.SPEC))
         if spec is not None and folder.name.isdecimal():
-            record = files.read_object(str(folder / files.EXIT))
+            record = run_files.read_object(str(folder / run_files.EXIT))
             yield FoundRun(folder.parent.name, int(folder.name), spec, read_exited(record) if record else None)
 
 

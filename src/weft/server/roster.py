@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from weft.core.state import State
-from weft.local.watch import REASONS
+from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,
     Closed,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from weft.core.job import JobState
 from weft.core.order import Protection
 from weft.core.scheduler import Scheduler
+from weft.endpoints.paths import Places
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
 from weft.plugins import registry
@@ -24,7 +25,6 @@ from weft.server.operations import operate
 from weft.server.progress import Progress
 from weft.server.settings import Settings, save
 from weft.server.upkeep import Upkeep
-from weft.wire.places import Places
 
 SPACE_MB: Final = 16
 """With less disk space than this left, nothing new is taken."""

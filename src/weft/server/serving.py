@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from weft.endpoints.paths import Places
 from weft.errors import Refused
 from weft.server.agents import Agents
 from weft.server.blobs import PRUNE_S, Blobs
@@ -24,7 +25,6 @@ from weft.server.running import Running
 from weft.server.service import Service
 from weft.server.settings import Settings, load, save
 from weft.server.web import Web
-from weft.wire.places import Places
 
 POLICY: Final = "balanced"
 GRACE_S: Final = 1.0

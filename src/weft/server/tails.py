@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from weft.local import files
-from weft.local.logs import MISSING, LogPart, last_lines
+from weft.engines.process.logs import MISSING, LogPart, last_lines
+from weft.engines.process.shim import run_files
 from weft.model import JobId, NodeId
 
 PREFIX: Final = "tail."
@@ -21,22 +21,22 @@ class Tails:
         self._jobs = str(jobs)
 
     def keep(self, node: NodeId, job: JobId, run: int, offset: int, text: bytes) -> None:
-        folder = files.run_dir(self._jobs, job, run)
-        files.make_dirs(folder)
+        folder = run_files.run_dir(self._jobs, job, run)
+        run_files.make_dirs(folder)
         start = max(len(text) - MOST_BYTES, 0)
-        files.write_whole(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
+        run_files.write_whole(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
 
     def nodes(self, job: JobId, run: int) -> list[NodeId]:
         """Of which anything is kept."""
         try:
-            found = sorted(os.listdir(files.run_dir(self._jobs, job, run)))
+            found = sorted(os.listdir(run_files.run_dir(self._jobs, job, run)))
         except OSError:
             return []
         return [name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX) and not name.endswith(".tmp")]
 
     def read(self, node: NodeId, job: JobId, run: int, offset: int = 0, lines: int = 0) -> LogPart:
         try:
-            content = Path(files.run_dir(self._jobs, job, run), PREFIX + node).read_bytes()
+            content = Path(run_files.run_dir(self._jobs, job, run), PREFIX + node).read_bytes()
         except OSError:
             return MISSING
         head, _, text = content.partition(b"\n")

@@ -8,8 +8,8 @@ from typing import Final
 
 import grpc
 
-from weft.wire.pinning import fingerprint
-from weft.wire.private import read_private
+from weft.endpoints.private_files import read_private
+from weft.endpoints.tls import fingerprint
 
 FOLDER: Final = "tls"
 

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from weft.endpoints.paths import make_private
+from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
 from weft.server.callers import ROLES, Caller, Role
-from weft.wire.places import make_private
-from weft.wire.private import read_private, write_private
 
 FILE: Final = "auth.db"
 OWN: Final = "weft"

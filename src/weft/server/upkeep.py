@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
 from weft.journal.backup import backup_of
-from weft.local.kept import RUNS_KEPT, remove_old_runs
 from weft.model import Event, Forgotten, Paused, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 

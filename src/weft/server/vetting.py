@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from weft.local.order import is_plain
+from weft.engines.process.launch_spec import is_plain
 from weft.wire.messages import AgentMessage, Beat, GpuBlock, GpuNews, GpuReading, Hello, NodeSpec, RunEnd, RunNews
 
 MOST_GPUS: Final = 1024

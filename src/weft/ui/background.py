@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.engines.process.shim.process_id import Identity, identify, is_alive, open_pidfd
 from weft.errors import InputError, NotFound, Unreachable, WeftError
-from weft.local.identity import Identity, identify, is_alive, open_pidfd
 from weft.ui import render
 from weft.ui.text import plural
 

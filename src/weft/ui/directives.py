@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import InputError
+from weft.inputs.quantities import megabytes
 from weft.wire.specs import Given
-from weft.wire.values import megabytes
 
 MOST_BYTES: Final = 1 << 20
 MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from weft.endpoints import config
+from weft.endpoints.addresses import PORT, Address
 from weft.errors import InputError, WeftError
 from weft.ui import flags, session
-from weft.wire import config
-from weft.wire.addresses import PORT, Address
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, An
 
 def own_folder(where: Address) -> Path | None:
     """Of a scheduler that this user runs on this machine, by whatever name it is reached."""
-    from weft.wire.places import server_folder
+    from weft.endpoints.paths import server_folder
 
     folder = server_folder(where.port)
     return folder if folder.is_dir() and (where.is_loopback or _is_at(where, folder)) else None
@@ -58,8 +58,8 @@ def own_folder(where: Address) -> Path | None:
 
 def _is_at(where: Address, folder: Path) -> bool:
     """Whether the scheduler there shows the authority that is in this folder."""
+    from weft.endpoints.tls import authority_at
     from weft.server import tls
-    from weft.wire.pinning import authority_at
 
     material = tls.load(folder)
     try:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.endpoints import config
+from weft.endpoints.addresses import address
+from weft.endpoints.paths import Places, places
 from weft.errors import Unreachable
 from weft.ui import render
-from weft.wire import config
-from weft.wire.addresses import address
-from weft.wire.places import Places, places
 
 if TYPE_CHECKING:
     from weft.client import Client
-    from weft.wire.addresses import Address
+    from weft.endpoints.addresses import Address
 
 END_S: Final = 60.0
 """How long a scheduler may take to end."""

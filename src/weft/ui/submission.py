@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.endpoints.config import scheduler
 from weft.errors import InputError
+from weft.inputs.quantities import array
 from weft.ui import figures, render
 from weft.ui.directives import Script, script_of
 from weft.ui.task_flags import flag, given_by
 from weft.ui.text import plural
 from weft.wire.capture import captured
-from weft.wire.config import scheduler
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.specs import Given, spec_of
-from weft.wire.values import array
 from weft.wire.workloads import complete
 
 if TYPE_CHECKING:
     from weft.client import Client
-    from weft.wire.addresses import Address
+    from weft.endpoints.addresses import Address
     from weft.wire.snapshot import Snapshot
     from weft.wire.taskfile import Written
 

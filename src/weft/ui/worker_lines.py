@@ -12,8 +12,8 @@ from weft.ui.text import plural, visible
 if TYPE_CHECKING:
     from weft.agent.folder import Folder
     from weft.agent.worker import Note
-    from weft.local.gpus import Machine
-    from weft.wire.addresses import Address
+    from weft.endpoints.addresses import Address
+    from weft.engines.process.gpu.discovery import Machine
 
 
 class Lines:

@@ -8,9 +8,9 @@ import time
 from typing import Any, Final, NamedTuple
 
 from weft.client import Client
+from weft.endpoints.paths import Places
 from weft.errors import WeftError
 from weft.ui import session
-from weft.wire.places import Places
 
 AGAIN_S: Final = 0.2
 WAITING_S: Final = 1.0

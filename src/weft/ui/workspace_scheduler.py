@@ -7,10 +7,10 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
+from weft.endpoints.paths import places
 from weft.errors import Refused
 from weft.ui import session
 from weft.ui.text import plural
-from weft.wire.places import places
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -23,8 +23,8 @@ DYING_S: Final = 5.0
 
 def begin(config: Config) -> Client:
     """A scheduler that has GPUs: where nobody declared any and there is no driver, the first `gpu_count` are."""
+    from weft.engines.process.gpu.this_machine import this_machine
     from weft.server.settings import load
-    from weft.wire.machine import this_machine
     from weft.workspace.places import alone_with_gpus
 
     here = places()

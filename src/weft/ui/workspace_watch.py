@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from weft.client import Client
+from weft.endpoints.paths import places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.ui import listing, render, workspace_table
 from weft.ui.text import visible
 from weft.ui.workspace_feed import Feed, connect
-from weft.wire.places import places
 from weft.workspace.config import Config
 from weft.workspace.places import alone, take
 from weft.workspace.sessions import sessions_of

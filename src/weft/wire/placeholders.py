@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from weft.engines.process.environment import param_variable
 from weft.errors import InputError, UnknownName
-from weft.local.environment import param_variable
 
 _PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish", "csh", "tcsh"})

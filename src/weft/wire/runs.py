@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.local.reports import RunExited
+from weft.engines.process.events import RunExited
 from weft.model import JobId
 from weft.wire.messages import RunEnd, RunNews
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from weft.errors import InputError, UnknownName
-from weft.wire import values
+from weft.inputs import quantities
 from weft.wire.messages import JobSpec, Variable
 from weft.wire.placeholders import fill_in
 
@@ -118,7 +118,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _memory(spec: JobSpec, value: Given) -> None:
-    spec.memory_mb.extend(values.megabytes(part) for part in _list(value))
+    spec.memory_mb.extend(quantities.megabytes(part) for part in _list(value))
 
 
 def _after(spec: JobSpec, value: Given) -> None:
@@ -134,20 +134,20 @@ def _after(spec: JobSpec, value: Given) -> None:
 
 def _array(spec: JobSpec, value: Given) -> None:
     text = _text(value)
-    values.array(text)
+    quantities.array(text)
     spec.array = text
 
 
 def _whole(field: str, low: int, high: int) -> Callable[[JobSpec, Given], None]:
     def take(spec: JobSpec, value: Given) -> None:
-        setattr(spec, field, values.whole(_text(value), low, high))
+        setattr(spec, field, quantities.whole(_text(value), low, high))
 
     return take
 
 
 def _wholes(field: str, high: int, low: int = 0) -> Callable[[JobSpec, Given], None]:
     def take(spec: JobSpec, value: Given) -> None:
-        getattr(spec, field).extend(values.whole(part, low, high) for part in _list(value))
+        getattr(spec, field).extend(quantities.whole(part, low, high) for part in _list(value))
 
     return take
 
@@ -186,16 +186,16 @@ def _node(text: str) -> str:
 
 
 SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
-    "name": _said("name", values.name),
+    "name": _said("name", quantities.name),
     "command": _command,
     "gpus": _whole("gpus", 0, MOST_GPUS),
     "memory": _memory,
     "cpus": _whole("cpus", 0, 1_000_000),
-    "mem": _said("ram_mb", values.megabytes),
+    "mem": _said("ram_mb", quantities.megabytes),
     "priority": _whole("priority", -1_000_000, 1_000_000),
-    "time": _said("time_limit_s", values.duration_s),
-    "grace": _said("grace_s", values.duration_s),
-    "duration": _said("declared_s", values.duration_s),
+    "time": _said("time_limit_s", quantities.duration_s),
+    "grace": _said("grace_s", quantities.duration_s),
+    "duration": _said("declared_s", quantities.duration_s),
     "retries": _whole("retries", 0, 1_000_000),
     "after": _after,
     "array": _array,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from weft.inputs.quantities import LONGEST_NAME, NOT_IN_NAMES
 from weft.wire.messages import JobSpec, Variable
-from weft.wire.values import LONGEST_NAME, NOT_IN_NAMES
 from weft.workspace.config import Config
 from weft.workspace.tasks import AGAIN, BACKEND, HOME, NAME, Task, marker_of
 

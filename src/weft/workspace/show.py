@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from weft.local import files
-from weft.wire.places import Places
+from weft.endpoints.paths import Places
+from weft.engines.process.shim import run_files
 from weft.workspace.config import Config
 from weft.workspace.sessions import Sessions, plain
 from weft.workspace.tags import Tag, tag_of
@@ -109,7 +109,9 @@ class Shower:
         tag = self._own._replace(job=job, run=str(run))
         if tag in self._known.values():
             return
-        command = viewer(files.run_dir(str(self._places.jobs), job, run), f"{self._names[job]}: job {job}, run {run}")
+        command = viewer(
+            run_files.run_dir(str(self._places.jobs), job, run), f"{self._names[job]}: job {job}, run {run}"
+        )
         for name in [name for name, known in self._known.items() if self._is_earlier(known, job)]:
             self._close(name)
         for name in self._candidates(job):
@@ -165,8 +167,8 @@ class Shower:
 
 def viewer(folder: str, title: str) -> list[str]:
     """Shows the log of a run while it lives. When it ends tmux scrolls by a line: the title goes, and nothing else."""
-    log = str(Path(folder, files.LOG))
-    started = files.read_object(f"{folder}/{files.STARTED}")
+    log = str(Path(folder, run_files.LOG))
+    started = run_files.read_object(f"{folder}/{run_files.STARTED}")
     try:
         pid = int((started or {})["leader"][1])
     except (KeyError, TypeError, ValueError, IndexError):

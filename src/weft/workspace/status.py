@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.client import Client
+from weft.engines.process.shim import run_files
 from weft.errors import InputError
-from weft.local import files
 from weft.workspace.config import Config
 from weft.workspace.safelog import path_of, tasks_folder
 from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
@@ -94,7 +94,7 @@ def _task(config: Config, name: str, job: Mapping[str, Any] | None, folder: Path
         "gpu": job["last_gpus"][0] if job["last_gpus"] and has_run(job) else None,
         "time_s": job["time_s"] if has_run(job) else None,
     }  # fmt: skip
-    run = files.run_dir(str(folder), job["id"], job["run"]) if folder else ""
+    run = run_files.run_dir(str(folder), job["id"], job["run"]) if folder else ""
     row["warning"] = _warning(run)
     if row["state"] in ("failed", "cancelled") and marker.exists() and not _is_older(job):
         row["warning"] = row["warning"] or f"it ended as {job['status']}, but its marker is there"
@@ -138,7 +138,7 @@ def _warning(run: str) -> str:
 
 def _log(config: Config, name: str, run: str) -> str | None:
     """Where its log is or will be; what the run itself keeps, where there is to be none or none could be made."""
-    kept = os.path.join(run, files.LOG) if run else None
+    kept = os.path.join(run, run_files.LOG) if run else None
     if not config.is_on("enable_logging"):
         return kept
     path = path_of(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")

@@ -8,8 +8,8 @@ import pytest
 
 from agents import spec
 from weft.agent.machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Stop, Told, Vitals
-from weft.local.identity import Identity
-from weft.local.reports import RunExited, RunStarted
+from weft.engines.process.events import RunExited, RunStarted
+from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import (
     BeatReply,
     Confirm,

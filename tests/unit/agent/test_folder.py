@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from weft.agent.folder import Folder
-from weft.local import files
-from weft.local.kept import RUNS_KEPT
+from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.shim import run_files
 
 LAST = RUNS_KEPT + 5
 
@@ -16,10 +16,10 @@ def folder_with_runs(tmp_path: Path, untold: int) -> Folder:
     """Of job 7, all of them ended; the scheduler knows of all ends but one."""
     folder = Folder(tmp_path / "state", tmp_path / "run")
     folder.make()
-    os.makedirs(folder.jobs / "7" / files.CHECKPOINTS)
+    os.makedirs(folder.jobs / "7" / run_files.CHECKPOINTS)
     for run in range(1, LAST + 1):
         os.makedirs(folder.run("7", run))
-        Path(folder.run("7", run), files.EXIT).write_text("{}")
+        Path(folder.run("7", run), run_files.EXIT).write_text("{}")
         if run != untold:
             folder.tell("7", run)
     return folder
@@ -30,7 +30,7 @@ def test_only_the_last_runs_of_a_job_are_kept_and_those_whose_end_nobody_knows(t
     folder.trim("7", LAST)
     kept = sorted(int(name) for name in os.listdir(folder.jobs / "7") if name.isdecimal())
     assert kept == [2, *range(LAST - RUNS_KEPT + 1, LAST + 1)]
-    assert (folder.jobs / "7" / files.CHECKPOINTS).is_dir()
+    assert (folder.jobs / "7" / run_files.CHECKPOINTS).is_dir()
 
 
 def test_a_run_whose_folder_is_gone_is_not_started_by_an_order_that_comes_late(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from weft.agent.orders import directory, filled, run_order
+from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.nvml import NoDriver
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
+from weft.engines.process.rendezvous import Gang, Member, meeting_port
 from weft.errors import InputError
-from weft.local.gang import Gang, Member, meeting_port
-from weft.local.gpus import Declared, discover
-from weft.local.nvml import NoDriver
-from weft.local.order import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.wire.messages import GangMember, StartRun, Variable
 
 MACHINE = discover("n1", NoDriver("none"), Declared((4, 6)))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from weft.endpoints.paths import Places
 from weft.errors import InputError
-from weft.wire.places import Places
 from weft.workspace.config import Config, parse
 from weft.workspace.sessions import NoSessions, Session, Tmux, backend, plain
 from weft.workspace.show import Shower

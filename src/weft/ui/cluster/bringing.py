@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.endpoints.addresses import Address
+from weft.endpoints.discovery import listeners
+from weft.endpoints.paths import make_private, server_folder
+from weft.engines.process.shim.process_id import identify
 from weft.errors import InputError, Refused, Unreachable, WeftError
-from weft.local.identity import identify
 from weft.model import Node
 from weft.ui.cluster import ending, record
 from weft.ui.cluster.nodes import worker_words
 from weft.ui.cluster.record import Process, Record
-from weft.wire.addresses import Address
-from weft.wire.nearby import listeners
-from weft.wire.places import make_private, server_folder
 
 if TYPE_CHECKING:
     from weft.client import Client

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.endpoints.addresses import Address, address
+from weft.endpoints.paths import server_folder
+from weft.engines.process.shim.process_id import is_alive, send
 from weft.errors import WeftError
-from weft.local.identity import is_alive, send
 from weft.ui.background import end_process
 from weft.ui.cluster.record import Record
-from weft.wire.addresses import Address, address
-from weft.wire.places import server_folder
 
 if TYPE_CHECKING:
     from weft.client import Client

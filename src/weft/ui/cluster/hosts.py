@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.endpoints.addresses import is_loopback
 from weft.errors import InputError, UnknownName
 from weft.inputs.files import read_text
-from weft.wire.addresses import is_loopback
 
 MOST_BYTES: Final = 1 << 20
 MOST_HOSTS: Final = 1000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from weft.engines.process.gpu.this_machine import NO_GPUS
 from weft.errors import InputError
 from weft.model import Node
-from weft.wire.machine import NO_GPUS
 
 
 def worker_words(node: Node) -> list[str]:

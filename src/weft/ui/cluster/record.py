@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from weft.endpoints.addresses import Address, address
+from weft.endpoints.paths import make_private, places
+from weft.endpoints.private_files import read_private, write_private
+from weft.engines.process.shim.process_id import Identity
 from weft.errors import Refused, WeftError
-from weft.local.identity import Identity
-from weft.wire.addresses import Address, address
-from weft.wire.places import make_private, places
-from weft.wire.private import read_private, write_private
 
 FOLDER: Final = "clusters"
 

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.ui.cluster.hosts import Host
 from weft.ui.cluster.record import Remote
-from weft.wire.addresses import Address
 
 CONNECT_S: Final = 15
 CALL_S: Final = 150.0

@@ -47,7 +47,7 @@ def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
     """What opens its session; empty where it has none, or runs elsewhere."""
     from pathlib import Path
 
-    from weft.wire.places import Places
+    from weft.endpoints.paths import Places
 
     if not isinstance(client.where, Places):
         return []

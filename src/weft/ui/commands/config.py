@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.config import KEYS, config_file, setting
+    from weft.endpoints.config import KEYS, config_file, setting
 
     found = {key: setting(key) for key in KEYS}
     if args.json:

@@ -14,8 +14,8 @@ from weft.errors import WeftError
 from weft.ui import flags, listing, render, session
 
 if TYPE_CHECKING:
+    from weft.endpoints.paths import Places
     from weft.server.settings import Settings
-    from weft.wire.places import Places
 
 EXAMPLE: Final = """example:
   weft doctor --json"""
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.config import setting
-    from weft.wire.places import places
+    from weft.endpoints.config import setting
+    from weft.endpoints.paths import places
 
     here = places()
     where = setting("scheduler", args.scheduler)
@@ -87,9 +87,9 @@ def _settings(here: Places, found: dict[str, Any]) -> list[str]:
 
 def _machine(settings: Settings) -> dict[str, Any]:
     """As a scheduler would find it."""
-    from weft.local.nvml import NoDriver
+    from weft.engines.process.gpu.nvml import NoDriver
+    from weft.engines.process.gpu.this_machine import this_machine
     from weft.server.promises import ADVISORY, ENFORCED
-    from weft.wire.machine import this_machine
 
     machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.wire.places import places
+    from weft.endpoints.paths import places
 
     if not places().answers():
         if args.json:

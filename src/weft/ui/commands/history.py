@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ago_s(text: str) -> float:
-    from weft.wire.values import duration_s
+    from weft.inputs.quantities import duration_s
 
     try:
         return duration_s(text)

@@ -57,9 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     session.load()
+    from weft.endpoints.paths import server_folder
     from weft.server import serving
     from weft.server.settings import changed
-    from weft.wire.places import server_folder
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
         raise InputError("there is no port over 65535", hint="such as 50051")
@@ -109,7 +109,7 @@ def _greet(plan: Plan, opened: Opened) -> None:
 
 
 def _lines(plan: Plan, opened: Opened) -> list[tuple[str, str]]:
-    from weft.wire.addresses import Address, is_loopback
+    from weft.endpoints.addresses import Address, is_loopback
 
     local = is_loopback(plan.host)
     name = "localhost" if local else "HOST"

@@ -14,8 +14,8 @@ from weft.ui import render, session
 from weft.ui.text import plural
 
 if TYPE_CHECKING:
+    from weft.endpoints.paths import Places
     from weft.server.settings import Settings
-    from weft.wire.places import Places
 
 EXAMPLE: Final = """GPUs need not be declared where there is a driver. Where there is none, or to use some only:
 
@@ -48,8 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import places
     from weft.server.settings import Settings, changed, load, save
-    from weft.wire.places import places
 
     here = places()
     here.make()
@@ -91,7 +91,7 @@ def _restore(here: Places) -> None:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags say; new GPUs have nothing of the old ones'."""
-    from weft.wire.values import duration_s, whole
+    from weft.inputs.quantities import duration_s, whole
 
     given: dict[str, Any] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
@@ -128,7 +128,7 @@ def _check(settings: Settings) -> None:
 
 
 def _gpus(text: str) -> str:
-    from weft.wire.values import whole
+    from weft.inputs.quantities import whole
 
     indices = [_flagged("--gpus", partial(whole, part, 0, MOST_GPUS - 1)) for part in text.split(",")]
     if len(set(indices)) < len(indices):
@@ -144,7 +144,7 @@ def _models(text: str) -> str:
 
 
 def _memories(text: str) -> str:
-    from weft.wire.values import megabytes
+    from weft.inputs.quantities import megabytes
 
     found = [_flagged("--memories", partial(megabytes, part)) for part in text.split(",")]
     if 0 in found:
@@ -153,7 +153,7 @@ def _memories(text: str) -> str:
 
 
 def _duration(flag: str, text: str) -> float:
-    from weft.wire.values import duration_s
+    from weft.inputs.quantities import duration_s
 
     return 0.0 if text.strip("0s") == "" and text else _flagged(flag, partial(duration_s, text))
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from weft.agent.folder import Folder
     from weft.agent.stream import Dial
     from weft.agent.worker import Note, Worker
-    from weft.local.gpus import Machine
-    from weft.local.nvml import NoDriver, Nvml
-    from weft.wire.addresses import Address
+    from weft.endpoints.addresses import Address
+    from weft.engines.process.gpu.discovery import Machine
+    from weft.engines.process.gpu.nvml import NoDriver, Nvml
 
 EXAMPLE: Final = """examples:
   weft worker
@@ -87,8 +87,8 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
     from weft.agent.folder import folder_of
     from weft.agent.node import settled, spec_of
     from weft.agent.worker import worker_on
-    from weft.wire import config
-    from weft.wire.addresses import Address
+    from weft.endpoints import config
+    from weft.endpoints.addresses import Address
 
     scheduler = config.scheduler(args.scheduler) or Address("localhost")
     host, port = _reached_at(args.addr, scheduler)
@@ -120,8 +120,8 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
 
 def _stop(args: argparse.Namespace) -> int:
     from weft.agent.folder import folder_of
+    from weft.engines.process.gpu.this_machine import host_name
     from weft.ui import background
-    from weft.wire.machine import host_name
 
     name = args.id or host_name()
     folder = folder_of(name, Path(args.folder) if args.folder else None)
@@ -129,8 +129,8 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
-    from weft.wire.machine import host_name, this_machine
-    from weft.wire.values import megabytes
+    from weft.engines.process.gpu.this_machine import host_name, this_machine
+    from weft.inputs.quantities import megabytes
 
     name = args.id or host_name()
     machine, nvml = this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
@@ -163,7 +163,7 @@ def _dial(scheduler: Address) -> Dial:
     import grpc.aio
 
     from weft.agent.stream import Way
-    from weft.wire import credentials
+    from weft.endpoints import credentials
 
     def dial() -> Way:
         found = credentials.find(scheduler, "worker")

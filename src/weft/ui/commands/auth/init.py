@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from weft.endpoints.addresses import PORT
 from weft.ui import keys, render
-from weft.wire.addresses import PORT
 
 EXAMPLE: Final = """examples:
   weft auth init
@@ -25,8 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import server_folder
     from weft.server.authority import init
-    from weft.wire.places import server_folder
 
     port = args.port or PORT
     material, names = init(server_folder(port), args.host)

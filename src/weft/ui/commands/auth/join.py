@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     session.load()
     from weft.client.joining import join
-    from weft.wire.addresses import address
-    from weft.wire.credentials import keep
+    from weft.endpoints.addresses import address
+    from weft.endpoints.credentials import keep
 
     where = address(args.where)
     token = sys.stdin.readline(LONGEST) if args.token == "-" else args.token

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from weft.endpoints.addresses import PORT, Address, address
 from weft.ui import flags, outcome, render
 from weft.ui.text import plural
-from weft.wire.addresses import PORT, Address, address
 
 if TYPE_CHECKING:
     from weft.ui.cluster.record import Record, Remote

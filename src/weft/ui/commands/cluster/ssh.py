@@ -18,9 +18,9 @@ from weft.ui import flags, keys, listing, render
 from weft.ui.listing import Cell, Column
 
 if TYPE_CHECKING:
+    from weft.endpoints.addresses import Address
     from weft.ui.cluster.hosts import Host
     from weft.ui.cluster.remote import Joined
-    from weft.wire.addresses import Address
 
 EXAMPLE: Final = """examples:
   weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.endpoints import config
+    from weft.endpoints.addresses import Address
     from weft.ui.cluster import record
     from weft.ui.cluster.hosts import read_hosts
-    from weft.wire import config
-    from weft.wire.addresses import Address
 
     where = config.scheduler(args.scheduler) or Address("localhost")
     hosts = read_hosts(args.hosts)

@@ -20,7 +20,7 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.local.identity import is_alive
+    from weft.engines.process.shim.process_id import is_alive
     from weft.ui.cluster.record import known
 
     rows: list[dict[str, Any]] = [

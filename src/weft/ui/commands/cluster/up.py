@@ -8,10 +8,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
+from weft.endpoints.addresses import PORT, Address
 from weft.errors import InputError
 from weft.ui import flags, render
 from weft.ui.text import plural
-from weft.wire.addresses import PORT, Address
 
 if TYPE_CHECKING:
     from weft.model import Node
@@ -37,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import server_folder
     from weft.ui.cluster.bringing import bring_up
-    from weft.wire.places import server_folder
 
     nodes = _nodes(args)
     where = Address("localhost", args.port or _free_port())

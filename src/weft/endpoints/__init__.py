@@ -1,0 +1,1 @@
+"""Where schedulers are and how to reach them: addresses, discovery, paths, configuration, credentials, TLS."""

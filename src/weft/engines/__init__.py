@@ -1,0 +1,1 @@
+"""Engines: what executes runs on a node."""

@@ -1,0 +1,1 @@
+"""The GPUs of this machine: the NVML seam, discovery, readings, and what they mean for runs."""

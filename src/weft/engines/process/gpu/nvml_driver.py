@@ -1,0 +1,85 @@
+"""NVIDIA's driver, asked through nvidia-ml-py. Nothing else in Weft imports that."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from importlib import import_module
+from typing import Any
+
+from weft.engines.process.gpu.nvml import Device, GpuProcess, NoDriver, Nvml, Reading
+
+_MB = 1 << 20
+
+
+def open_driver() -> Nvml | NoDriver:
+    try:
+        pynvml: Any = import_module("pynvml")
+    except ImportError:
+        return NoDriver("nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+        return Driver(pynvml)
+    except pynvml.NVMLError as error:
+        return NoDriver(f"the NVIDIA driver does not answer: {error}")
+
+
+class Driver:
+    def __init__(self, pynvml: Any) -> None:
+        self._nvml = pynvml
+        self._handles = {
+            index: pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        }
+        self._devices = tuple(self._device(index, handle) for index, handle in self._handles.items())
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def read(self) -> dict[int, Reading]:
+        readings = {}
+        for index, handle in self._handles.items():
+            with contextlib.suppress(self._nvml.NVMLError):
+                readings[index] = self._read(handle)
+        return readings
+
+    def close(self) -> None:
+        with contextlib.suppress(self._nvml.NVMLError):
+            self._nvml.nvmlShutdown()
+
+    def _device(self, index: int, handle: Any) -> Device:
+        nvml = self._nvml
+        total = nvml.nvmlDeviceGetMemoryInfo(handle).total // _MB
+        return Device(index, _text(nvml.nvmlDeviceGetUUID(handle)), _text(nvml.nvmlDeviceGetName(handle)), total)
+
+    def _read(self, handle: Any) -> Reading:
+        nvml = self._nvml
+        utilisation = None
+        with contextlib.suppress(nvml.NVMLError):
+            utilisation = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        found: dict[int, GpuProcess] = {}
+        for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+            with contextlib.suppress(nvml.NVMLError_NotSupported):
+                found.update((seen.pid, _process(seen.pid, seen.usedGpuMemory)) for seen in ask(handle))
+        return Reading(self._used_mb(handle), utilisation, tuple(found.values()))
+
+    def _used_mb(self, handle: Any) -> int:
+        """Without what the driver keeps for itself, where it tells the two apart."""
+        nvml = self._nvml
+        try:
+            used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used
+        except nvml.NVMLError_FunctionNotFound:
+            used = nvml.nvmlDeviceGetMemoryInfo(handle).used
+        return int(used // _MB)
+
+
+def _process(pid: int, used_bytes: int | None) -> GpuProcess:
+    used_mb = None if used_bytes is None else used_bytes // _MB
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return GpuProcess(pid, file.read().strip(), used_mb)
+    except OSError:
+        return GpuProcess(pid, "", used_mb, visible=os.path.exists(f"/proc/{pid}"))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,112 @@
+"""What became of a run while nobody was looking: read from its one record, judged by a table.
+
+A shim creates the record as `claim.json`; it becomes `started.json`, then `exit.json`, by renaming.
+
+| record            | its shim        | what became of the run         |
+|-------------------|-----------------|--------------------------------|
+| exit.json         | -               | finished, with its own code    |
+| none              | -               | unclaimed: it may be fenced    |
+| claim, fenced     | -               | never started                  |
+| claim or started  | of another boot | the machine was rebooted       |
+| claim or started  | alive           | works, or is just starting     |
+| claim or started  | dead            | lost                           |
+| - with an exit    | not alive       | finished, but for the renaming |
+| cannot be read    | -               | being written, just now        |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from weft.engines.process.events import RunExited, RunStarted, read_exited, read_identity, read_started
+from weft.engines.process.shim import run_files
+from weft.engines.process.shim.process_id import Identity
+
+Fate = Literal["finished", "unclaimed", "fenced", "reboot", "alive", "lost", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    exited: RunExited | None = None
+    """From `exit.json`."""
+    record: dict[str, Any] | None = None
+    """From `started.json`, else `claim.json`."""
+    claimed: bool = False
+    """There is a record, even if it cannot be read."""
+    written_before_boot: bool = False
+
+    @property
+    def shim(self) -> Identity | None:
+        return read_identity((self.record or {}).get("shim"))
+
+    @property
+    def started(self) -> RunStarted | None:
+        return read_started(self.record or {})
+
+    @property
+    def ended(self) -> RunExited | None:
+        """How the run ended, if that has been written, in whichever file."""
+        return self.exited or read_exited(self.record or {})
+
+    @property
+    def token(self) -> str:
+        return str((self.record or {}).get("token", ""))
+
+
+def look(folder: str, booted_at: float) -> Evidence:
+    """In the order in which the record moves: one that moves on meanwhile is seen where it goes."""
+    claim, started, exited = (
+        run_files.read_object(f"{folder}/{name}") for name in (run_files.CLAIM, run_files.STARTED, run_files.EXIT)
+    )
+    written_at = _written_at(f"{folder}/{run_files.STARTED}") or _written_at(f"{folder}/{run_files.CLAIM}")
+    return Evidence(
+        read_exited(exited) if exited else None,
+        started or claim,
+        bool(started or claim or written_at),
+        written_at is not None and written_at < booted_at,
+    )
+
+
+def fate(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) -> Fate:
+    if evidence.exited is not None:
+        return "finished"
+    shim = evidence.shim
+    if shim is not None:
+        if shim.boot == boot and is_alive(shim):
+            return "alive"
+        if evidence.ended is not None:
+            return "finished"
+        return "lost" if shim.boot == boot else "reboot"
+    if evidence.record is not None and evidence.record.get("fenced"):
+        return "fenced"
+    if not evidence.claimed:
+        return "unclaimed"
+    return "reboot" if evidence.written_before_boot else "unclear"
+
+
+def fence(folder: str) -> bool:
+    """Make sure that no shim starts this run any more; False: one has claimed it."""
+    run_files.make_dirs(folder)
+    try:
+        handle = os.open(f"{folder}/{run_files.CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    with contextlib.suppress(OSError):  # on a full disk the empty file keeps shims off, too
+        run_files.write_all(handle, run_files.to_json({"fenced": True}))
+    os.close(handle)
+    # the name is free again once a shim has started the run
+    if any(os.path.exists(f"{folder}/{name}") for name in (run_files.STARTED, run_files.EXIT)):
+        os.unlink(f"{folder}/{run_files.CLAIM}")
+        return False
+    return True
+
+
+def _written_at(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None

@@ -1,0 +1,38 @@
+"""Parts of a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.engines.process.logs import MISSING, read_part
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nthree\n")
+    return path
+
+
+def test_parts_add_up_to_the_whole(path: Path) -> None:
+    found, at = b"", 0
+    while part := read_part(str(path), at, most=4).text:
+        found, at = found + part, at + len(part)
+    assert found == path.read_bytes()
+
+
+@pytest.mark.parametrize(("lines", "start"), [(1, 8), (2, 4), (3, 0), (9, 0)])
+def test_the_last_lines(path: Path, lines: int, start: int) -> None:
+    part = read_part(str(path), lines=lines)
+    assert (part.offset, part.text, part.size) == (start, path.read_bytes()[start:], 14)
+
+
+def test_a_log_that_was_cut_begins_anew(path: Path) -> None:
+    part = read_part(str(path), 100)
+    assert (part.offset, part.following) == (0, 14)
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    assert read_part(str(tmp_path / "none")) is MISSING
