@@ -1,70 +1,34 @@
-"""The nouns and the facts: all of them immutable values.
+"""Jobs, nodes, events and decisions: all of them immutable values.
 
-Times are seconds; the engine stamps `at`, the core never asks a clock.
+`job` holds what a user submits, `node` machines, `events` what happened, `decisions` what the scheduler decided, and
+`facts` all that a journal may hold. Times are seconds; the backend stamps `at`, the core never asks a clock.
+
+`from weft.model import NAME` loads the module of that name alone: making the classes of all facts takes longer than a
+small command does.
 """
 
 from __future__ import annotations
 
-from weft.model.facts import (
-    DECISIONS,
-    EVENTS,
-    FACTS,
-    Alarm,
-    Blocked,
-    Cancelled,
-    Closed,
-    Decision,
-    Edited,
-    Event,
-    Exited,
-    Fact,
-    Forgotten,
-    Held,
-    Limited,
-    Measured,
-    NodeJoined,
-    NodeLost,
-    Opened,
-    Operated,
-    Outcome,
-    Past,
-    Paused,
-    Planned,
-    Progressed,
-    Recalled,
-    Released,
-    Reserve,
-    Restored,
-    Resumed,
-    Start,
-    Started,
-    Stepped,
-    Stop,
-    StopReason,
-    Submitted,
-    Unblocked,
-    Wake,
-)
-from weft.model.nouns import (
-    ANYWHERE,
-    WHOLE,
-    Gpu,
-    Job,
-    JobId,
-    Node,
-    NodeId,
-    Profile,
-    Seconds,
-    Share,
-    Slots,
-    Task,
-    Where,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ANYWHERE", "DECISIONS", "EVENTS", "FACTS", "WHOLE", "Alarm", "Blocked", "Cancelled", "Closed", "Decision",
-    "Edited", "Event", "Exited", "Fact", "Forgotten", "Gpu", "Held", "Job", "JobId", "Limited", "Measured", "Node",
-    "NodeId", "NodeJoined", "NodeLost", "Opened", "Operated", "Outcome", "Past", "Paused", "Planned", "Profile",
-    "Progressed", "Recalled", "Released", "Reserve", "Restored", "Resumed", "Seconds", "Share", "Slots", "Start",
-    "Started", "Stepped", "Stop", "StopReason", "Submitted", "Task", "Unblocked", "Wake", "Where",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from weft.model.decisions import *  # noqa: F403
+    from weft.model.events import *  # noqa: F403
+    from weft.model.facts import *  # noqa: F403
+    from weft.model.ids import *  # noqa: F403
+    from weft.model.job import *  # noqa: F403
+    from weft.model.node import *  # noqa: F403
+    from weft.model.share import *  # noqa: F403
+    from weft.model.snapshots import *  # noqa: F403
+else:  # hidden from the type checker: it would let every name pass
+    from importlib import import_module
+
+    MODULES = ("ids", "share", "node", "job", "events", "decisions", "snapshots", "facts")
+    """Those that others import come first."""
+
+    def __getattr__(name: str) -> object:
+        for module in MODULES:
+            found = vars(import_module(f"weft.model.{module}"))
+            if name in found and not name.startswith("_"):
+                return globals().setdefault(name, found[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,35 +1,12 @@
-"""What is submitted, and what it runs on."""
+"""What a user submits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-Seconds = float
-JobId = str
-NodeId = str
-Slots = tuple[tuple[NodeId, tuple[int, ...]], ...]
-"""Which GPUs of which nodes, in rank order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    model: str = ""
-    memory_mb: int = 32768
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    id: NodeId
-    gpus: tuple[Gpu, ...]
-    cpus: int = 0
-    """0: not counted."""
-    ram_mb: int = 0
-    """0: not counted."""
-    switch: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    home: str = ""
-    """Which disk its runs are claimed on. The core never looks at it."""
+from weft.model.ids import JobId, Slots
+from weft.model.share import WHOLE, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +20,6 @@ class Profile:
     network_s: float
     start_s: float = 0.0
     """What a start or restart costs before the first iteration."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a run holds of the compute of each of its GPUs."""
-
-    request: float = 1.0
-    limit: float = 1.0
-
-
-WHOLE: Final = Share()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,27 @@
+"""A machine and its GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.model.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    model: str = ""
+    memory_mb: int = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: NodeId
+    gpus: tuple[Gpu, ...]
+    cpus: int = 0
+    """0: not counted."""
+    ram_mb: int = 0
+    """0: not counted."""
+    switch: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    home: str = ""
+    """Which disk its runs are claimed on. The core never looks at it."""
