@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
@@ -193,26 +194,13 @@ def _number(ref: str, count: int) -> int:
 
 
 def _circle(after: dict[int, set[int]]) -> list[int]:
-    """Those on a circle, in order; empty where there is none."""
-    done: set[int] = set()
-    for start in after:
-        if start in done:
-            continue
-        path: dict[int, None] = {start: None}
-        stack = [(start, iter(sorted(after.get(start, ()))))]
-        while stack:
-            at, others = stack[-1]
-            following = next(others, None)
-            if following is None:
-                done.add(at)
-                stack.pop()
-                del path[at]
-            elif following in path:
-                way = list(path)
-                return [*way[way.index(following) :], following]
-            elif following not in done:
-                path[following] = None
-                stack.append((following, iter(sorted(after.get(following, ())))))
+    """Return the jobs of a cycle, from the first of them on, each after the next; empty where there is none."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        cycle: list[int] = error.args[1][:0:-1]  # graphlib names predecessors first, and the first job twice
+        first = cycle.index(min(cycle))
+        return [*cycle[first:], *cycle[: first + 1]]
     return []
 
 

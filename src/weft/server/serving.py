@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from grpc.aio import ServerInterceptor
 
 from weft.endpoints.paths import Places
 from weft.errors import Refused
@@ -20,11 +22,12 @@ from weft.server.blobs import PRUNE_S, Blobs
 from weft.server.cluster import Cluster
 from weft.server.doors import Doors
 from weft.server.logfile import Format, log_to
-from weft.server.metrics import Counters
 from weft.server.running import Running
 from weft.server.service import Service
 from weft.server.settings import Settings, load, save
-from weft.server.web import Web
+
+if TYPE_CHECKING:
+    from weft.server.http.app import Web
 
 POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
@@ -101,16 +104,14 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
 
 async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     running = Running(here, plan.settings, cluster)
-    counters = Counters()
-    running.loop.stepped = counters.stepped
     doors = Doors(plan.folder)
-    server = doors.server(counters.interceptor())
+    web, interceptors = _web(running, cluster) if plan.metrics_port is not None else (None, ())
+    server = doors.server(*interceptors)
     service, blobs = Service(running), Blobs(here.state / "blobs")
     server.add_generic_rpc_handlers((service.handler(), Agents(cluster).handler(), blobs.handler()))
-    web = Web(running, cluster, counters)
     try:
         port = doors.listen(server, plan.host, plan.port)
-        metrics_port = await web.open(plan.metrics_port) if plan.metrics_port is not None else None
+        metrics_port = await web.open(plan.metrics_port) if web and plan.metrics_port is not None else None
         await running.open()
     except BaseException:
         with suppress(Exception):
@@ -130,17 +131,30 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
     plan.opened(opened)
-    web.ready = True
+    if web:
+        web.ready = True
     pruning = loop.create_task(_prune(running, blobs))
     await running.until_done(lambda: service.asked_at)
-    web.ready = False
+    if web:
+        web.ready = False
     pruning.cancel()
     cluster.part()
     await server.stop(grace=GRACE_S)
-    await web.close()
+    if web:
+        await web.close()
     await doors.close()
     await running.close()
     log.info("done")
+
+
+def _web(running: Running, cluster: Cluster) -> tuple[Web, tuple[ServerInterceptor, ...]]:
+    """Import what serves HTTP only where a port for it is given: it costs 0.1 s and 10 MB."""
+    from weft.server.http.app import Web
+    from weft.server.http.prometheus import Metrics
+
+    metrics = Metrics(running, cluster)
+    running.loop.stepped = metrics.stepped
+    return Web(running, metrics), (metrics.interceptor(),)
 
 
 async def _prune(running: Running, blobs: Blobs) -> None:

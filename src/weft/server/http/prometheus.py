@@ -1,0 +1,137 @@
+"""The metrics of the server, for Prometheus: what it counts as it works, and gauges read from its state on demand."""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc.aio
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from weft.core.job import JobState
+
+if TYPE_CHECKING:
+    from weft.server.cluster import Cluster
+    from weft.server.running import Running
+
+BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
+ENDED: Final = ("done", "failed", "cancelled")
+Sample = tuple[dict[str, str], float]
+
+
+class Metrics:
+    """The metrics of one server, in a registry that no other server of this process shares."""
+
+    def __init__(self, running: Running, cluster: Cluster) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the text format has no place for them: each would be a gauge more
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_State(running, cluster))
+        self._calls = Counter("weft_rpc", "Calls taken, by method.", ("method",), registry=self._registry)
+        self._deciding = Histogram(
+            "weft_decision_seconds",
+            "Time to decide, for each turn of the loop.",
+            buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+        self._committing = Histogram(
+            "weft_journal_commit_seconds",
+            "Time to write the facts of a turn to disk.",
+            buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+
+    def stepped(self, deciding_s: float, committing_s: float) -> None:
+        """Record a turn of the loop in which something happened."""
+        self._deciding.observe(deciding_s)
+        self._committing.observe(committing_s)
+
+    def called(self, method: str) -> None:
+        """Count a call of a method, named as gRPC names it."""
+        self._calls.labels(method.removeprefix("/weft.v1.")).inc()
+
+    def interceptor(self) -> grpc.aio.ServerInterceptor:
+        return _CallCounter(self)
+
+    def exposition(self) -> bytes:
+        """Return all metrics in the text format of Prometheus, version 0.0.4."""
+        return generate_latest(self._registry)
+
+
+class _CallCounter(grpc.aio.ServerInterceptor):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        found = await continuation(details)
+        if found is not None:  # a client that invents method names must not add label values
+            self._metrics.called(details.method)
+        return found
+
+
+class _State:
+    """Reads gauges from the scheduler's state each time they are collected."""
+
+    def __init__(self, running: Running, cluster: Cluster) -> None:
+        self._running, self._cluster = running, cluster
+
+    def collect(self) -> Iterator[Metric]:
+        running = self._running
+        yield from _jobs(running)
+        yield from _gpus(running)
+        agents = Count(each["state"] for each in self._cluster.nodes().values())
+        yield _gauge(
+            "weft_agents",
+            "Registered nodes, by the state of their agent.",
+            (({"state": each}, agents[each]) for each in ("connected", "silent")),
+        )
+        paused = bool(running.scheduler.state.paused)
+        yield _gauge("weft_paused", "1 while no new job is started.", [({}, paused)])
+        # The library renames counters to end in _total; as a gauge the metric keeps its name.
+        yield _gauge("weft_journal_facts", "Facts written since the journal was created.", [({}, len(running.journal))])
+        yield _gauge("weft_journal_lag", "Events that are not on disk yet.", [({}, running.loop.lag)])
+
+
+def _jobs(running: Running) -> Iterator[Metric]:
+    statuses, outcomes = Count[str](), Count[str]()
+    for job in running.scheduler.state.jobs.values():
+        (outcomes if job.ended_at is not None else statuses)[job.status] += 1
+    yield _gauge(
+        "weft_jobs", "Jobs that have not ended, by state.", (({"state": each}, statuses[each]) for each in ACTIVE)
+    )
+    yield _gauge(
+        "weft_jobs_ended",
+        "Jobs that have ended and are not purged, by outcome.",
+        (({"outcome": each}, outcomes[each]) for each in ENDED),
+    )
+
+
+def _gpus(running: Running) -> Iterator[Metric]:
+    rooms = [room for room in running.scheduler.state.floor.rooms if room.alive]
+    yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in rooms))
+    busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in rooms}
+    yield _gauge("weft_gpus_busy", "GPUs of each node that jobs hold.", (({"node": n}, busy[n]) for n in busy))
+    numbers = running.fleet.numbers
+    readings = [
+        ({"node": node, "gpu": str(numbers.number(node, gpu))}, reading)
+        for (node, gpu), reading in sorted(running.fleet.readings().items())
+    ]
+    yield _gauge(
+        "weft_gpu_utilisation",
+        "Utilisation of each GPU in percent, from the driver.",
+        ((gpu, reading["utilisation"]) for gpu, reading in readings if reading["utilisation"] is not None),
+    )
+    yield _gauge(
+        "weft_gpu_memory_used_bytes",
+        "Memory in use on each GPU, from the driver.",
+        ((gpu, reading["used_mb"] * (1 << 20)) for gpu, reading in readings),
+    )
+
+
+def _gauge(name: str, about: str, samples: Iterable[Sample]) -> Metric:
+    metric = Metric(name, about, "gauge")
+    for labels, value in samples:
+        metric.add_sample(name, labels, value)
+    return metric
