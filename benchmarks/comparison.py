@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.figure import Figure
 from benchmarks.process import weft
 from benchmarks.workloads import muri_trace, philly, run
-from weft.core.metrics import gather
+from weft.core.metrics.figures import gather
 from weft.report.digest import digest
 from weft.report.gantt_picture import gantt_png
 from weft.report.page import Chart, Report, page

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.core.job import JobState
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
-from weft.core.state import State
+from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.model import (
     Alarm,
     Cancelled,

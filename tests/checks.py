@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from weft.core.job import ACTIVE, ENDED, JobState
-from weft.core.metrics import figures, gather
-from weft.core.shapes import plain_shape
-from weft.core.state import State
+from weft.core.metrics.figures import figures, gather
+from weft.core.resources.shapes import plain_shape
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.state import State
 from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, Start, Stop
 
 GpuId = tuple[NodeId, int]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weft.core.explain import explain
-    from weft.core.metrics import figures, gather
+    from weft.core.metrics.figures import figures, gather
     from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View
     from weft.core.scheduler import Scheduler
     from weft.errors import WeftError
@@ -31,7 +31,7 @@ _HOME = {
     **dict.fromkeys(("Job", "Node"), "weft.model"),
     **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.jobs"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
-    **dict.fromkeys(("figures", "gather"), "weft.core.metrics"),
+    **dict.fromkeys(("figures", "gather"), "weft.core.metrics.figures"),
     "Scheduler": "weft.core.scheduler",
     "WeftError": "weft.errors",
     "explain": "weft.core.explain",

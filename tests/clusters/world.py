@@ -12,7 +12,7 @@ from clusters.network import Network
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
 from clusters.work import Work
-from weft.core.job import ENDED, JobState
+from weft.core.state.job import ENDED, JobState
 from weft.engines.process.exit_rules import CHECKPOINTED
 from weft.model import Cancelled, JobId, Submitted
 from weft.server.gangs import parts_of

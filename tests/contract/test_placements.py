@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from weft.core.floor import Floor
-from weft.core.free import Free
-from weft.core.scratch import Sitter, slots_of
-from weft.core.shapes import plain_shape, shape_of
+from weft.core.planning.tentative import Sitter, slots_of
+from weft.core.resources.cluster import Floor
+from weft.core.resources.free import Free
+from weft.core.resources.shapes import plain_shape, shape_of
 from weft.errors import InputError, PlanError
 from weft.model import Gpu, Job, Node, Slots, Start
 from weft.plugins import registry

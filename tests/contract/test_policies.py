@@ -9,9 +9,9 @@ import pytest
 
 from builders import Recording, grid, record
 from checks import double_booked, snapshot
-from weft.core.folds.snapshots import snapshot as summed_up
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
+from weft.core.state.apply.snapshots import snapshot as summed_up
 from weft.model import Exited, Wake
 from weft.plugins import registry
 from weft.sim.simulation import prepare

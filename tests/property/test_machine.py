@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from builders import Rig, node
 from checks import check, check_tally, snapshot
-from weft.core.folds.snapshots import snapshot as compact
 from weft.core.ports import Policy, Replanner
 from weft.core.scheduler import Scheduler
+from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (
     ANYWHERE,
     Alarm,

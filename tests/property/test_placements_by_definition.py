@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from weft.core.floor import Floor
-from weft.core.free import Free
-from weft.core.room import Occupant
-from weft.core.scratch import Sitter, slots_of
-from weft.core.shapes import plain_shape
+from weft.core.planning.tentative import Sitter, slots_of
+from weft.core.resources.cluster import Floor
+from weft.core.resources.free import Free
+from weft.core.resources.node import Occupant
+from weft.core.resources.shapes import plain_shape
 from weft.model import Gpu, Node
 from weft.plugins import registry
 

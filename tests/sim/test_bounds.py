@@ -8,7 +8,7 @@ from math import isclose
 
 import pytest
 
-from weft.core.metrics import Record, figures, gather
+from weft.core.metrics.figures import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
 from weft.plugins import registry
 from weft.sim.bounds import bounds

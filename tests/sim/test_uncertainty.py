@@ -12,7 +12,7 @@ import pytest
 
 from builders import grid, node, profile, record, traced
 from checks import check
-from weft.core.metrics import figures, gather
+from weft.core.metrics.figures import figures, gather
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError
 from weft.journal.codec import encode_line

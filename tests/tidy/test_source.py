@@ -40,7 +40,7 @@ def name_of(path: Path) -> str:
 
 
 def room_of(path: Path) -> str:
-    """`core` for core/plan.py, `model` for model.py."""
+    """`core` for core/ports.py, `model` for model.py."""
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from weft.core.floor import Floor
+from weft.core.resources.cluster import Floor
+from weft.core.resources.shapes import plain_shape
 from weft.core.scheduler import Scheduler
-from weft.core.shapes import plain_shape
 from weft.errors import InputError
 from weft.model import Gpu, Job, Node, NodeJoined, Start, Started, Stop, Submitted
 from weft.placements.packed import Packed

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weft.core.feasible import Feasible
-from weft.core.floor import Floor
-from weft.core.job import JobState
+from weft.core.planning.allocator import Walk
+from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Replanner
-from weft.core.room import Room
+from weft.core.resources.cluster import Floor
+from weft.core.resources.node import Room
+from weft.core.resources.shapes import Shape, memory_needed
 from weft.core.scheduler import Scheduler
-from weft.core.shapes import Shape, memory_needed
-from weft.core.state import State
-from weft.core.walk import Walk
+from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import Decision, JobId, Seconds
 

@@ -1,6 +1,6 @@
 """All that the author of a policy or a placement reads.
 
-A *policy* says who goes first. Most are a key: smaller first, equals in the order that `core.state` explains. A
+A *policy* says who goes first. Most are a key: smaller first, equals in the order that `core.state.state` explains. A
 *replanner* plans the whole cluster: it returns asks, earlier ones win. A *placement* says on which nodes.
 They are frozen dataclasses; their fields are their options.
 """
@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from weft.core.free import Free
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free
+from weft.core.resources.shapes import Shape
 from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots, Where
 
 
@@ -37,7 +37,7 @@ class JobView(Protocol):
 
     @property
     def stamp(self) -> int:
-        """Tells equal keys apart, smaller first: `core.state` says how."""
+        """Tells equal keys apart, smaller first: `core.state.state` says how."""
 
     @property
     def key(self) -> float | None:

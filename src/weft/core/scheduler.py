@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
-from weft.core.gates import NEVER
-from weft.core.job import JobState
-from weft.core.order import UNPROTECTED, Order, Protection, Resorted
-from weft.core.plan import go_on, start_asks, walk_asks, walk_keys
+from weft.core.planning.allocator import Walk
+from weft.core.planning.plan import go_on, start_asks, walk_asks, walk_keys
+from weft.core.planning.preemption_cache import Reach
+from weft.core.planning.repack import Seat, as_wanted, repack, solo, towards
+from weft.core.planning.view import Snapshot
 from weft.core.ports import Placement, Policy, Replanner
-from weft.core.reach import Reach
-from weft.core.repack import Seat, as_wanted, repack, solo, towards
-from weft.core.state import State
-from weft.core.view import Snapshot
-from weft.core.walk import Walk
+from weft.core.queue.order import UNPROTECTED, Order, Protection, Resorted
+from weft.core.state.eligibility import NEVER
+from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.errors import PlanError
 from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
 

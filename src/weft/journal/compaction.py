@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from weft.core.folds.snapshots import snapshot
-from weft.core.state import State
+from weft.core.state.apply.snapshots import snapshot
+from weft.core.state.state import State
 from weft.errors import JournalError
 from weft.journal.codec import encode_line
 from weft.journal.sqlite import SqliteJournal

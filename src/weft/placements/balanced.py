@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.free import Free, members
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free, members
+from weft.core.resources.shapes import Shape
 
 FEW = 4
 """So many nodes are looked at one by one sooner than an index of all is brought up to date."""

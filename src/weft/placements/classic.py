@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from weft.core.free import Free
-from weft.core.room import Room
-from weft.core.shapes import Shape, memory_needed
+from weft.core.resources.free import Free
+from weft.core.resources.node import Room
+from weft.core.resources.shapes import Shape, memory_needed
 from weft.errors import PlanError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.filling import fill
-from weft.core.free import Free, members
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free, members
+from weft.core.resources.partition import fill
+from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)

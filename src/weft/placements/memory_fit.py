@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.free import Free, members
-from weft.core.room import Room, memory_held
-from weft.core.shapes import Shape, memory_needed
+from weft.core.resources.free import Free, members
+from weft.core.resources.node import Room, memory_held
+from weft.core.resources.shapes import Shape, memory_needed
 
 
 @dataclass(frozen=True)

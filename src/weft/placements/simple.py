@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.free import Free, members
-from weft.core.shapes import Shape, memory_needed
+from weft.core.resources.free import Free, members
+from weft.core.resources.shapes import Shape, memory_needed
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.filling import fill
-from weft.core.free import Free
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free
+from weft.core.resources.partition import fill
+from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.core.filling import fill_whole
-from weft.core.free import Free
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free
+from weft.core.resources.partition import fill_whole
+from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)

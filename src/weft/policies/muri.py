@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.core.shapes import Shape
+from weft.core.resources.shapes import Shape
 from weft.model import Seconds
 from weft.weaving.candidates import Weave, ask_of, gpus_of, shape_of, singles, take, turn_of
 from weft.weaving.grouping import Weaver

@@ -1,7 +1,7 @@
 """Tiresias (NSDI'19), discretised 2D-LAS (Muri's `dlas-gpu`): queues by attained service, time x GPUs.
 
 A job starts in the first queue and goes down one whenever it has attained a queue's threshold. Within a queue those
-running go on, then those put back, then first come, first served: equal keys, as `core.state` orders them.
+running go on, then those put back, then first come, first served: equal keys, as `core.state.state` orders them.
 """
 
 from __future__ import annotations

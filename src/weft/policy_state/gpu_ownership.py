@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from weft.core.ports import Ask, JobView
-from weft.core.shapes import memory_needed
+from weft.core.resources.shapes import memory_needed
 from weft.model import Gpu, NodeId, Slots, Where
 from weft.policy_state.gpu_loads import GpuLoads, slots_of
 

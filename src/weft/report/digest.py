@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from weft.core.metrics import Record
-from weft.core.records import JobRecord
+from weft.core.metrics.figures import Record
+from weft.core.metrics.records import JobRecord
 from weft.model import Fact
 from weft.report.gantt import Gantt, chart
 from weft.report.timeline import Timeline, sample

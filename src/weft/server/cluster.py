@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process import lease
 from weft.engines.process.launch_spec import is_plain
 from weft.engines.process.logs import MISSING, LogPart

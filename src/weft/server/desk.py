@@ -8,8 +8,8 @@ from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.admission import check_job
-from weft.core.job import ACTIVE, ENDED, JobState
 from weft.core.scheduler import Scheduler
+from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.errors import InputError, UnknownName
 from weft.model import (
     Cancelled,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.core.job import JobState
-from weft.core.state import State
+from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.engines.process.gpu.devices import load_devices, save_devices
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import RunKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process.logs import LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.limits import Limits

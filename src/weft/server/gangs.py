@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import FIRST_DELAY_S, LONGEST_DELAY_S, exited, outcome
 from weft.engines.process.rendezvous import launcher

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.exit_rules import exited

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.errors import InputError, Refused
 from weft.model import Event, Job, Limited, Seconds
 from weft.server.settings import Settings

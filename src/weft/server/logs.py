@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound
 from weft.model import JobId

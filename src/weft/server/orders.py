@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.model import JobId, NodeId, Task
 from weft.server.gangs import nodes_of
 from weft.server.members import Member

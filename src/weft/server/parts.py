@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from weft.core.job import ACTIVE, JobState
-from weft.core.state import State
+from weft.core.state.job import ACTIVE, JobState
+from weft.core.state.state import State
 from weft.model import Closed, JobId, NodeId, Seconds, Started
 from weft.server.gangs import Gang, Gangs
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT

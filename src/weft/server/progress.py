@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process.progress_bars import last_bar
 from weft.model import JobId, Progressed
 from weft.server.reports import Report

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.explain import explain
-from weft.core.job import ENDED, JobState
+from weft.core.state.job import ENDED, JobState
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.server.checkpoints import last_checkpoint

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from weft.core.job import ENDED
-from weft.core.state import State
+from weft.core.state.job import ENDED
+from weft.core.state.state import State
 from weft.errors import NotFound
 from weft.model import JobId
 

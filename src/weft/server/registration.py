@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.server.members import Member, node_of, same_gpus
 from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.core.job import JobState
-from weft.core.state import State
+from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.endpoints.paths import Places
 from weft.engines.process.events import RunExited, read_exited
 from weft.engines.process.exit_rules import exited

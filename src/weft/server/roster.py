@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,

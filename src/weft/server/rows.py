@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from weft.core.job import ENDED, JobState
-from weft.core.room import Occupant
+from weft.core.resources.node import Occupant
 from weft.core.scheduler import Scheduler
-from weft.core.state import State
+from weft.core.state.job import ENDED, JobState
+from weft.core.state.state import State
 from weft.model import JobId, Seconds, Slots, Task
 
 SCHEMA: Final = 1

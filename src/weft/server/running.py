@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft.core.job import JobState
-from weft.core.order import Protection
+from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
 from weft.endpoints.paths import Places
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from weft.core.feasible import Feasible
+from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Placement
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.errors import InputError
 from weft.model import Job, Node, NodeId, Task
 from weft.server.numbers import GpuNumbers

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from weft.core.metrics import Record, gpu_changes
-from weft.core.records import JobRecord, Status
+from weft.core.metrics.figures import Record, gpu_changes
+from weft.core.metrics.records import JobRecord, Status
 from weft.errors import InputError
 from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
 from weft.inputs.files import read_text

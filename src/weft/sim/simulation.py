@@ -11,7 +11,7 @@ from typing import Literal
 
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
 from weft.model import Node, Seconds
 from weft.plugins import registry

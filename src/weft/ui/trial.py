@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from weft.core.metrics import Record, figures, gather
+from weft.core.metrics.figures import Record, figures, gather
 from weft.report.digest import Digest, digest
 from weft.sim.costs.muri import makespan_since
 from weft.sim.simulation import Setting, simulate

@@ -14,7 +14,7 @@ from weft.ui import unsure
 from weft.ui.render import Meter, say
 
 if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
-    from weft.core.metrics import Record
+    from weft.core.metrics.figures import Record
     from weft.core.ports import Placement
     from weft.model import Node
     from weft.sim.simulation import Outcome, Setting
@@ -139,7 +139,7 @@ def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
 
 def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
     """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
-    from weft.core.metrics import gather
+    from weft.core.metrics.figures import gather
     from weft.sim.costs.muri import makespan_since
     from weft.sim.simulation import simulate
 
@@ -160,7 +160,7 @@ def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any
 
 def values(wanted: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
     """How a policy did, as the fields of a JSON object."""
-    from weft.core.metrics import figures
+    from weft.core.metrics.figures import figures
     from weft.sim.simulation import placement_of
 
     facts = len(outcome.journal)

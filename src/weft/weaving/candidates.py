@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from weft.core.ports import Ask, JobView, View
-from weft.core.shapes import Shape, shape_of_weave
+from weft.core.resources.shapes import Shape, shape_of_weave
 from weft.model import WHOLE, Profile
 from weft.weaving.grouping import Group, Weaver
 

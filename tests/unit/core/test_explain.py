@@ -8,8 +8,8 @@ import pytest
 
 from builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
-from weft.core.order import Protection
 from weft.core.ports import Ask, Replanner, View
+from weft.core.queue.order import Protection
 from weft.errors import UnknownName
 from weft.model import Closed, Gpu, Job, Node, NodeLost, Where
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders import Rig, grid, node, part
 from weft.core.explain import explain
-from weft.core.order import Protection
+from weft.core.queue.order import Protection
 from weft.model import (
     Blocked,
     Closed,

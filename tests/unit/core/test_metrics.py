@@ -8,7 +8,7 @@ from math import fsum, inf
 
 import pytest
 
-from weft.core.metrics import JobRecord, Record, figures, gather
+from weft.core.metrics.figures import JobRecord, Record, figures, gather
 from weft.model import (
     Cancelled,
     Exited,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from builders import Rig, grid, node, starts
-from weft.core.job import JobState
 from weft.core.ports import Policy
+from weft.core.state.job import JobState
 from weft.model import Event, Exited, Job, Profile, Started, Submitted
 from weft.policies.las import Las
 from weft.policies.srsf import Srsf

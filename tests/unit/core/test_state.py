@@ -8,9 +8,9 @@ import pytest
 
 from builders import Rig, grid, node
 from checks import check, snapshot
-from weft.core.job import ACTIVE, Status
-from weft.core.state import State
-from weft.core.transitions import TRANSITIONS
+from weft.core.state.job import ACTIVE, Status
+from weft.core.state.state import State
+from weft.core.state.transitions import TRANSITIONS
 from weft.model import (
     Cancelled,
     Exited,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.journal import open_journal
 from weft.model import (
     FACTS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 from weft.engines.process.logs import CHUNK, LogPart, log_path, read_part
 from weft.model import Job
 from weft.server.logs import Asked, _one_run

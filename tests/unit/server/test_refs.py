@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from weft.core.state import State
+from weft.core.state.state import State
 from weft.model import Job, Submitted
 from weft.server.refs import resolve
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from weft.core.metrics import Record, figures, gather
+from weft.core.metrics.figures import Record, figures, gather
 from weft.errors import InputError, WeftError
 from weft.journal import JsonlJournal, MemoryJournal
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Submitted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.free import Free
-from weft.core.shapes import Shape
+from weft.core.resources.free import Free
+from weft.core.resources.shapes import Shape
 from weft.placements.yarn import Yarn
 
 

@@ -10,7 +10,7 @@ import grpc.aio
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from weft.core.job import JobState
+from weft.core.state.job import JobState
 
 if TYPE_CHECKING:
     from weft.server.cluster import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weft.core.feasible import Feasible
+from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Placement
 from weft.errors import PlanError
 from weft.model import Node

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.core.metrics import figures as compute
+    from weft.core.metrics.figures import figures as compute
     from weft.sim.output import read_record
 
     values = asdict(compute(read_record(args.file, gpus=args.gpus)))

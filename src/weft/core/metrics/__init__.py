@@ -1,0 +1,1 @@
+"""Figures from facts: one pass over a journal, simulated or live."""

@@ -1,0 +1,173 @@
+"""Follows a state fact by fact, each in constant time, and keeps what the figures need: jobs, GPUs held, the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from weft.core.metrics.gpu_time import Busy, Holder
+from weft.core.metrics.records import ClusterRow, JobRecord, Status
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.state import State
+from weft.model import Alarm, Fact, JobId, NodeJoined, NodeLost, Planned, Reserve, Seconds, Stepped, Wake
+
+SHORTEST_REST_S = 1.0
+"""A job about to end would make the blocking index anything."""
+
+UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, Stepped, Wake})
+"""The scheduler's own notes change no figure, unless the time has come for somebody to wait."""
+
+
+class _Track(Holder):
+    """What the state does not keep of a job."""
+
+    __slots__ = ("gpus_area", "in_queue_s", "jobs_area", "mark", "offset", "per_s", "rho", "solo_s", "status")
+
+    def __init__(self, at: Seconds, jobs_area: float, gpus_area: float) -> None:
+        super().__init__()
+        self.jobs_area, self.gpus_area = jobs_area, gpus_area
+        self.status: Status | None = None
+        self.solo_s: float | None = None
+        self.rho: float | None = None
+        self.mark = at
+        self.in_queue_s = self.per_s = self.offset = 0.0
+
+
+class Tally:
+    def __init__(self, solo_s: Mapping[JobId, float]) -> None:
+        self._state = State()
+        self._solo_s = solo_s
+        self._tracks: dict[JobId, _Track] = {}
+        self._busy = Busy()
+        self._present = self._known = 0
+        self._jobs_area = self._gpus_area = 0.0
+        self._per_s = self._offset = 0.0
+        """Of the pending whose rest is known: the sum of pending time / rest is `now * per_s - offset`."""
+        self._rows: list[ClusterRow] = []
+        self._changed = False
+
+    @property
+    def now(self) -> Seconds:
+        return self._state.now
+
+    def take(self, facts: Iterable[Fact]) -> None:
+        state = self._state
+        touched = state.touched
+        for fact in facts:
+            if type(fact) in UNCOUNTED and fact.at < state.gates.opens_at:
+                continue
+            if fact.at > state.now:
+                self._advance(fact.at)
+            if type(fact) is NodeLost and fact.node in state.floor.by_id:
+                self._lose(fact)
+                continue
+            applied = state.apply(fact)
+            if type(fact) is NodeJoined and applied:
+                self._busy.join(fact.node)
+                self._changed = True
+            for job in touched.values():
+                self._follow(job)
+            touched.clear()
+
+    def close(self) -> list[ClusterRow]:
+        """The rows, the last of them at the last instant; what still runs is counted up to it."""
+        self._add_row()
+        for job in self._state.active:
+            self._busy.settle(self._tracks[job], self.now)
+        return self._rows
+
+    def records(self) -> list[JobRecord]:
+        return [self._record(job) for job in self._state.jobs.values()]
+
+    def _record(self, job: JobState) -> JobRecord:
+        track = self._tracks[job.id]
+        assert track.status is not None
+        queue_s = track.in_queue_s + (self.now - track.mark if track.status == "waiting" else 0.0)
+        return JobRecord(
+            job.id, job.job.user, job.gpus, track.status, job.submitted_at, job.first_start, job.ended_at, job.run,
+            job.preemptions, queue_s, track.gpu_seconds, track.solo_s, track.rho,
+        )  # fmt: skip
+
+    # ---- time
+
+    def _advance(self, at: Seconds) -> None:
+        if self._changed:
+            self._add_row()
+            self._changed = False
+        elapsed = at - self.now
+        self._jobs_area += self._present * elapsed
+        self._gpus_area += self._state.gpus * elapsed
+
+    def _add_row(self) -> None:
+        state, now = self._state, self.now
+        blocking = max(now * self._per_s - self._offset, 0.0) / self._known if self._known else 0.0
+        self._rows.append((now, self._busy.gpus, state.gpus, len(state.waiting), len(state.active), blocking))
+
+    # ---- what changed
+
+    def _lose(self, fact: NodeLost) -> None:
+        """The GPUs of a node go, whoever holds them."""
+        state = self._state
+        for job in state.active.values():
+            gone = tuple(part for part in job.slots if part[0] == fact.node)
+            if gone:
+                self._busy.release_some(self._tracks[job.id], gone, fact.at)
+        if state.apply(fact):
+            self._busy.lose(fact.node)
+            self._changed = True
+        for job in state.touched.values():
+            self._follow(job)
+        state.touched.clear()
+
+    def _follow(self, job: JobState) -> None:
+        """The job may have gone from one status to another."""
+        track, now = self._tracks.get(job.id), self.now
+        if track is None:
+            track = self._tracks[job.id] = _Track(now, self._jobs_area, self._gpus_area)
+            self._present += 1
+        status: Status = "running" if job.status in ACTIVE else job.status  # type: ignore[assignment]
+        before = track.status
+        if status == before:
+            return
+        track.status, self._changed = status, True
+        if before == "waiting":
+            self._unqueue(track, now)
+        elif before == "running" and track.slots:
+            self._busy.release(track, now)
+        if status == "waiting":
+            self._queue(track, job, now)
+        elif status == "running":
+            self._busy.hold(track, job.slots, now, len(job.weave) > 1)
+        elif status in ENDED:
+            self._end(track, job)
+
+    def _end(self, track: _Track, job: JobState) -> None:
+        self._present -= 1
+        track.solo_s = self._solo_s.get(job.id, job.attained_s)
+        jct_s = self.now - job.submitted_at
+        if track.status != "done" or not track.solo_s or jct_s <= 0:
+            return
+        jobs, gpus = self._jobs_area - track.jobs_area, self._gpus_area - track.gpus_area
+        shares = job.gpus * jobs / gpus if gpus else 1.0
+        track.rho = jct_s / (track.solo_s * max(1.0, shares))
+
+    # ---- the queue
+
+    def _queue(self, track: _Track, job: JobState, at: Seconds) -> None:
+        track.mark = at
+        if job.remaining_s is not None:
+            track.per_s = per_s = 1.0 / max(job.remaining_s, SHORTEST_REST_S)
+            track.offset = (at - track.in_queue_s) * per_s
+            self._known += 1
+            self._per_s += per_s
+            self._offset += track.offset
+
+    def _unqueue(self, track: _Track, at: Seconds) -> None:
+        track.in_queue_s += at - track.mark
+        if track.per_s:
+            self._known -= 1
+            self._per_s -= track.per_s
+            self._offset -= track.offset
+            track.per_s = 0.0
+            if not self._known:
+                self._per_s = self._offset = 0.0

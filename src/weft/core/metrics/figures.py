@@ -1,0 +1,140 @@
+"""Facts in, figures out: the same code for a simulated journal and a live one.
+
+The *JCT* of a job is its end less its submission. A run holds its GPUs from `Start` to `Exited`; a GPU is busy while
+anybody holds it, and those who hold it together share its seconds. *rho* is a job's JCT over what it would have taken
+alone on an equal share: its solo time, times its GPUs over that share where the share is smaller, the share being the
+cluster's GPUs over the jobs in the system, both as they were on average during its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from weft.core.metrics.collector import Tally
+from weft.core.metrics.records import ClusterRow, JobRecord
+from weft.model import Fact, JobId, Seconds
+
+__all__ = ["ClusterRow", "Figures", "JobRecord", "Record", "figures", "gather", "gpu_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of every job, in order of submission, and of the cluster as a whole."""
+
+    jobs: Sequence[JobRecord]
+    rows: Sequence[ClusterRow] = ()
+    gpus: Sequence[tuple[Seconds, int]] = ()
+    """When the number of GPUs changed, and to what; empty where nobody knows."""
+    until: Seconds | None = None
+    """How far it goes; jobs that have not ended are counted up to here."""
+    since: Seconds | None = None
+    """Where makespan and utilisation begin; None: at the first submission."""
+
+    @property
+    def first(self) -> Seconds:
+        return min(job.submit for job in self.jobs) if self.since is None else self.since
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """None: nothing to compute it from."""
+
+    jobs: int
+    finished: int
+    """Those that ended done: what the JCTs are of."""
+    failed: int
+    """For good."""
+    unfinished: int
+    """Those that never ended."""
+    avg_jct_s: float | None
+    makespan_s: float | None
+    p50_jct_s: float | None
+    p99_jct_s: float | None
+    avg_queue_s: float | None
+    """All waiting of those that ended done: JCT less what it held GPUs for, or was held by its user."""
+    avg_first_wait_s: float | None
+    """From submission to first start, of all that started."""
+    gpu_utilisation: float | None
+    preemptions: int
+    restarts: int
+    fairness_max_rho: float | None
+
+
+def gather(
+    facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
+) -> Record:
+    """The record of a journal. `solo_s`: how long jobs take alone; those not in it, as long as they have held GPUs."""
+    tally = Tally(solo_s or {})
+    tally.take(facts)
+    rows = tally.close()
+    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now, since)
+
+
+def figures(record: Record) -> Figures:
+    jobs = record.jobs
+    jcts = sorted(job.jct_s for job in jobs if job.jct_s is not None and job.status == "done")
+    queues = [job.queue_s for job in jobs if job.status == "done"]
+    first_waits = [job.first_wait_s for job in jobs if job.first_wait_s is not None]
+    ends = [job.end for job in jobs if job.end is not None]
+    rhos = [job.rho for job in jobs if job.rho is not None]
+    return Figures(
+        jobs=len(jobs),
+        finished=len(jcts),
+        failed=sum(job.status == "failed" for job in jobs),
+        unfinished=len(jobs) - len(ends),
+        avg_jct_s=_mean(jcts),
+        makespan_s=max(ends) - record.first if ends else None,
+        p50_jct_s=_percentile(jcts, 0.5),
+        p99_jct_s=_percentile(jcts, 0.99),
+        avg_queue_s=_mean(queues),
+        avg_first_wait_s=_mean(first_waits),
+        gpu_utilisation=_utilisation(record),
+        preemptions=sum(job.preemptions for job in jobs),
+        restarts=sum(job.restarts for job in jobs),
+        fairness_max_rho=max(rhos, default=None),
+    )
+
+
+def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:
+    """Only those that differ from the one before."""
+    changes: list[tuple[Seconds, int]] = []
+    last = -1
+    for at, gpus in counts:
+        if gpus != last:
+            changes.append((at, gpus))
+            last = gpus
+    return changes
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def _percentile(ascending: Sequence[float], part: float) -> float | None:
+    return ascending[int(len(ascending) * part)] if ascending else None
+
+
+def _utilisation(record: Record) -> float | None:
+    """Busy GPU-seconds over those there were, from the first instant that counts to the last end."""
+    jobs = record.jobs
+    if not jobs or not record.gpus:
+        return None
+    first = record.first
+    last = max((job.end for job in jobs if job.end is not None), default=first)
+    if any(job.end is None for job in jobs):
+        if record.until is None:
+            return None
+        last = max(last, record.until)
+    there = _gpu_seconds(record.gpus, first, last)
+    return fsum(job.gpu_seconds for job in jobs) / there if there else None
+
+
+def _gpu_seconds(changes: Sequence[tuple[Seconds, int]], first: Seconds, last: Seconds) -> float:
+    ends = [at for at, _ in changes[1:]] + [last]
+    return fsum(
+        gpus * (min(end, last) - max(start, first))
+        for (start, gpus), end in zip(changes, ends, strict=True)
+        if min(end, last) > max(start, first)
+    )

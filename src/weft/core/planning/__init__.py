@@ -1,0 +1,1 @@
+"""From the order to decisions: which jobs to start, stop or promise GPUs to."""

@@ -1,0 +1,39 @@
+"""What a replanner asks for, held to what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.core.ports import Ask
+from weft.core.resources.shapes import Shape, pinned_shape, shape_of_weave
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.errors import PlanError
+from weft.model import JobId
+
+
+def jobs_of(state: State, ask: Ask) -> tuple[JobState, ...]:
+    """The jobs of an ask, all of which must be there and not ended."""
+    jobs = tuple([job for job in map(state.jobs.get, ask.jobs) if job is not None and job.ended_at is None])
+    if len(jobs) < len(ask.jobs) or not jobs:
+        raise PlanError(f"the policy asks for {ask.jobs or 'nobody'}, not all of which wait or run")
+    return jobs
+
+
+def refuse_twice(asks: Iterable[Ask]) -> None:
+    """Raises where one plan asks for a job more than once."""
+    seen: set[JobId] = set()
+    for ask in asks:
+        for job in ask.jobs:
+            if job in seen:
+                raise PlanError(f"the policy asks for {job} twice in one plan")
+            seen.add(job)
+
+
+def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
+    """What an ask needs; jobs are woven only with as many GPUs each, and get no more or less than they asked for."""
+    if any(job.gpus != ask.gpus for job in jobs):
+        raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
+    if ask.where.pinned:
+        return pinned_shape(jobs[0].shape, ask.share, ask.where)
+    return shape_of_weave([job.shape for job in jobs], ask.share, jobs[0].job.where)

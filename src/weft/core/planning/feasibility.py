@@ -1,0 +1,82 @@
+"""Which jobs a cluster can ever hold, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from weft.core.planning.tentative import node_for_cpus, pinned_slots, slots_of
+from weft.core.ports import Placement
+from weft.core.resources.cluster import Floor
+from weft.core.resources.shapes import Shape, shape_of
+from weft.model import Job, Node
+
+
+class Feasible:
+    """Judges jobs by the whole cluster, empty, as the given placements would use it; equal needs are judged once."""
+
+    def __init__(self, nodes: Sequence[Node], placements: Sequence[Placement] = ()) -> None:
+        gpus = [gpu for node in nodes for gpu in node.gpus]
+        self._of_model = {"": sorted((gpu.memory_mb for gpu in gpus), reverse=True)}
+        """GPU memories of each model, largest first."""
+        for model in {gpu.model for gpu in gpus} - {""}:
+            self._of_model[model] = sorted((gpu.memory_mb for gpu in gpus if gpu.model == model), reverse=True)
+        self._placements = placements
+        self._answers: dict[Shape, str] = {}
+        self._floor = Floor()
+        for node in nodes:
+            self._floor.join(node)
+
+    def why_not(self, job: Job) -> str:
+        """Empty where it fits."""
+        shape = shape_of(job)
+        if shape not in self._answers:
+            gpus = self._judge_gpus(job.gpus, job.where.gpu_model, job.memory_mb)
+            self._answers[shape] = gpus or self._judge_hosts(shape) or self._judge_seats(shape)
+        return self._answers[shape]
+
+    def _judge_gpus(self, gpus: int, model: str, memory_mb: int | tuple[int, ...]) -> str:
+        have = self._of_model.get(model, [])
+        kind = f" of model {model}" if model else ""
+        if gpus > len(have):
+            return f"needs {_gpus(gpus)}{kind}; the cluster has {len(have):,}"
+        needs = sorted(memory_mb, reverse=True) if isinstance(memory_mb, tuple) else [memory_mb] * gpus
+        for rank, (need, largest) in enumerate(zip(needs, islice(have, gpus), strict=False)):
+            if need > largest:
+                wanted = sum(other >= need for other in needs)
+                return f"needs {_gpus(wanted)}{kind} with {need:,} MB; the cluster has {rank:,}"
+        return ""
+
+    def _judge_hosts(self, shape: Shape) -> str:
+        """The CPUs, RAM and labels of the nodes that have the GPUs."""
+        family = shape.family
+        if not (family.cpus or family.ram_mb or family.where.labels):
+            return ""
+        if not shape.gpus:
+            return "" if node_for_cpus(self._floor, shape) else "needs more CPUs or RAM than any node has"
+        could = self._floor.free_for(shape, soon=False).total()
+        if could >= shape.gpus:
+            return ""
+        wants = [f"{family.cpus} CPUs" * bool(family.cpus), f"{family.ram_mb:,} MB of RAM" * bool(family.ram_mb)]
+        wants += [f"{key}={value}" for key, value in family.where.labels]
+        each = " and ".join(filter(None, wants))
+        return f"needs {_gpus(shape.gpus)} with {each} each; the cluster can give {could:,}"
+
+    def _judge_seats(self, shape: Shape) -> str:
+        """Whether there is a way to seat it at all: enough GPUs in all may still be too few on each node."""
+        if not shape.gpus:
+            return ""
+        if shape.family.where.pinned:
+            wanted = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in shape.family.where.pinned)
+            given = pinned_slots(self._floor, shape)
+            return "" if given else f"is pinned to {wanted}; the cluster cannot give it these"
+        for placement in self._placements:
+            parts = placement.place(shape, self._floor.free_for(shape, soon=False))
+            if parts is None or slots_of(self._floor, shape, parts, placement) is None:
+                name = type(placement).__name__
+                return f"needs {_gpus(shape.gpus)}, which placement {name} cannot seat even on the empty cluster"
+        return ""
+
+
+def _gpus(count: int) -> str:
+    return f"{count:,} GPU{'' if count == 1 else 's'}"

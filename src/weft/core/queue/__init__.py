@@ -1,0 +1,1 @@
+"""The order of waiting and running jobs, kept sorted as facts come in."""

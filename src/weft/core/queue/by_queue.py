@@ -1,0 +1,46 @@
+"""Those who wait, by the queue that the policy puts them in; each queue kept sorted as facts come in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterator
+
+from weft.core.ports import Policy
+from weft.core.state.job import JobState
+from weft.model import JobId
+
+Place = tuple[float, int, JobState]
+"""(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
+
+
+class Queues:
+    def __init__(self, policy: Policy) -> None:
+        self._queue: Callable[[JobState], Hashable] = policy.queue
+        self._lists: dict[Hashable, list[Place]] = {}
+        self._at: dict[JobId, tuple[Hashable, Place]] = {}
+
+    def take_up(self, job: JobState, key: Callable[[JobState], float]) -> None:
+        """Something about this job has changed."""
+        known = self._at.pop(job.id, None)
+        if known is not None:
+            queue, place = known
+            places = self._lists[queue]
+            del places[bisect_left(places, place)]
+            if not places:
+                del self._lists[queue]
+        if job.status == "waiting":
+            queue, place = self._queue(job), (-key(job), -job.stamp, job)
+            insort(self._lists.setdefault(queue, []), place)
+            self._at[job.id] = queue, place
+
+    def first(self, queue: Hashable) -> JobState | None:
+        places = self._lists.get(queue)
+        return places[-1][2] if places else None
+
+    def queued(self, queue: Hashable) -> list[JobState]:
+        """All in a queue, best first."""
+        return [job for _, _, job in reversed(self._lists.get(queue, ()))]
+
+    def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
+        """The queues in which anybody waits, each with its first."""
+        return ((queue, places[-1][2]) for queue, places in self._lists.items())

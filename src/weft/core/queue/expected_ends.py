@@ -1,0 +1,45 @@
+"""Which runs end soonest, as far as anybody knows; kept sorted as facts come in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from heapq import merge
+
+from weft.core.state.job import JobState
+from weft.model import JobId, Seconds
+
+End = tuple[Seconds, int, JobState]
+
+
+def end_of(job: JobState, now: Seconds) -> End:
+    """When a run ends, as far as anybody knows; it may be past."""
+    at = job.mark if job.rate else now
+    return at + job.ends_in(at), job.stamp, job
+
+
+class Ends:
+    def __init__(self) -> None:
+        self._ends: list[End] = []
+        """Runs that work."""
+        self._at: dict[JobId, End] = {}
+        self._loading: dict[JobId, JobState] = {}
+        """Runs that do not yet: their ends move on with the time."""
+
+    def take_up(self, job: JobState) -> None:
+        """Something about this job has changed."""
+        known = self._at.pop(job.id, None)
+        if known is not None:
+            del self._ends[bisect_left(self._ends, known)]
+        self._loading.pop(job.id, None)
+        if job.status not in ("starting", "running"):
+            return
+        if job.rate:
+            self._at[job.id] = entry = end_of(job, job.mark)
+            insort(self._ends, entry)
+        else:
+            self._loading[job.id] = job
+
+    def soonest(self, now: Seconds) -> Iterator[JobState]:
+        loading = sorted(end_of(job, now) for job in self._loading.values())
+        return (job for _, _, job in (merge(self._ends, loading) if loading else self._ends))

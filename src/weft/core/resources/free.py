@@ -1,0 +1,220 @@
+"""How many GPUs each node can give, indexed so that finding a node is a few integer operations.
+
+A set of nodes is an int with one bit per node, in the order in which the nodes joined: `levels[k]` is the set of nodes
+that can give exactly k GPUs. The lowest bit is the first node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from weft.core.resources.node import Holder, Room
+    from weft.core.resources.run_counts import Crowd
+    from weft.core.resources.shapes import Shape
+    from weft.model import Node
+
+
+class Free:
+    __slots__ = ("count", "crowd", "gone", "levels", "mask", "memories", "racks", "recent", "rooms", "size", "sized",
+                 "soon", "top")  # fmt: skip
+
+    def __init__(
+        self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None, *, soon: bool = False
+    ) -> None:
+        self.rooms = rooms
+        """The nodes themselves, for placements that look at who is where."""
+        self.recent: Mapping[Shape, int] = recent if recent is not None else {}
+        """What has been asked for lately, and how often."""
+        self.count: list[int] = []
+        """GPUs that each node can give."""
+        self.size: list[int] = []
+        """GPUs that each node has."""
+        self.sized: list[int] = [0]
+        """The set of nodes that have exactly k GPUs."""
+        self.levels: list[int] = [0]
+        self.racks: dict[str, int] = {}
+        """The nodes under each switch."""
+        self.memories: dict[int, int] = {}
+        """The nodes with so much memory on all their GPUs together."""
+        self.crowd: Crowd | None = None
+        """How many runs are where; None: nobody is anywhere."""
+        self.top = 0
+        """The size of the largest living node."""
+        self.mask: int = -1
+        """The nodes that count at all."""
+        self.soon = soon
+        """Whether those on their way out count as gone."""
+        self.gone: Collection[Holder] = ()
+        """Who else does: a plan is tried out in which they are."""
+
+    # ---- what a placement asks
+
+    def at_least(self, gpus: int) -> int:
+        """The set of nodes that can give this many GPUs."""
+        nodes = 0
+        for level in self.levels[gpus:]:
+            nodes |= level
+        return nodes & self.mask
+
+    def exhausted(self) -> bool:
+        """Whether no node can give any."""
+        return not any(self.levels[1:])
+
+    def first(self, gpus: int) -> int | None:
+        """The first node that can give this many GPUs."""
+        nodes = self.at_least(gpus)
+        return (nodes & -nodes).bit_length() - 1 if nodes else None
+
+    def tightest(self, gpus: int) -> int | None:
+        """The node that can give this many GPUs and has the fewest to give; the first of those."""
+        for level in self.levels[gpus:]:
+            nodes = level & self.mask
+            if nodes:
+                return (nodes & -nodes).bit_length() - 1
+        return None
+
+    def roomiest(self) -> Iterator[int]:
+        """Nodes with any GPU to give, those with the most first."""
+        for gpus in range(len(self.levels) - 1, 0, -1):
+            yield from members(self.levels[gpus] & self.mask)
+
+    def idle_nodes(self) -> Iterator[int]:
+        """Nodes whose every GPU can be given, in order."""
+        nodes = 0
+        for idle in self._idle():
+            nodes |= idle
+        return members(nodes)
+
+    def largest_idle_nodes(self) -> Iterator[int]:
+        """The same, those with the most GPUs first."""
+        return (node for idle in reversed(self._idle()) if idle for node in members(idle))
+
+    def _idle(self) -> list[int]:
+        """For each k from 1, the nodes that have k GPUs and can give them all."""
+        mask = self.mask
+        return [level & sized & mask for level, sized in zip(self.levels[1:], self.sized[1:], strict=False)]
+
+    def largest(self) -> int:
+        """The size of the largest node that counts."""
+        if self.mask == -1:
+            return self.top
+        return max((self.size[node] for node in members(self.mask)), default=0)
+
+    def rack(self, switch: str) -> int:
+        """The set of nodes under a switch."""
+        return self.racks.get(switch, 0) & self.mask
+
+    def total(self) -> int:
+        total, mask = 0, self.mask
+        for gpus, level in enumerate(self.levels):
+            if level:
+                total += gpus * (level & mask).bit_count()
+        return total
+
+    # ---- what a placement asks that looks at who is where
+
+    def stays(self, holder: Holder) -> bool:
+        return not (self.soon and holder.leaving) and holder not in self.gone
+
+    def tasks(self, node: int) -> int:
+        """How many runs stay on a node, those without GPUs included."""
+        return sum(self.stays(holder) for holder in self.rooms[node].runs())
+
+    def tiers(self) -> list[int]:
+        """For each k from 0, the set of nodes on which exactly k runs stay."""
+        if self.crowd is not None and not self.gone:
+            return self.crowd.tiers()
+        tiers = [0]
+        for node in range(len(self.count)):
+            runs = self.tasks(node)
+            tiers += [0] * (runs + 1 - len(tiers))
+            tiers[runs] |= 1 << node
+        return tiers
+
+    def gpus(self, node: int, shape: Shape) -> list[int]:
+        """The GPUs of a node that this shape could have, the fullest first."""
+        if not self.mask >> node & 1:
+            return []
+        return self.rooms[node].fitting(shape, soon=self.soon, gone=self.gone)[: self.count[node]]
+
+    # ---- what the core does
+
+    def add_node(self, node: Node) -> None:
+        gpus = len(node.gpus)
+        self.count.append(0)
+        self.size.append(gpus)
+        self.top = max(self.top, gpus)
+        while len(self.levels) <= gpus:
+            self.levels.append(0)
+            self.sized.append(0)
+        self.sized[gpus] |= 1 << (len(self.size) - 1)
+        self.levels[0] |= 1 << (len(self.count) - 1)
+
+    def equip(self, index: int, node: Node) -> None:
+        """The node hangs on this switch now, and has these GPUs."""
+        _put(self.racks, node.switch, index)
+        _put(self.memories, sum(gpu.memory_mb for gpu in node.gpus), index)
+
+    def change(self, node: int, by: int) -> None:
+        before = self.count[node]
+        bit = 1 << node
+        self.count[node] = before + by
+        self.levels[before] ^= bit
+        self.levels[before + by] |= bit
+
+    def masked(self, mask: int) -> Free:
+        """The same index, seen through a set of nodes."""
+        view = Free.__new__(Free)
+        view.count, view.levels = self.count, self.levels
+        self._share(view)
+        view.mask = mask
+        return view
+
+    def copy(self) -> Free:
+        twin = Free.__new__(Free)
+        twin.count, twin.levels = self.count.copy(), self.levels.copy()
+        self._share(twin)
+        return twin
+
+    def resize(self, sizes: list[int]) -> None:
+        """What each node has, as far as a shape can use it."""
+        self.size, self.sized = sizes, [0] * len(self.levels)
+        for node, gpus in enumerate(sizes):
+            self.sized[gpus] |= 1 << node
+        self.top = max(sizes, default=0)
+
+    def recounted(self, counts: list[int]) -> Free:
+        """An index of the same nodes with other counts."""
+        twin = Free.__new__(Free)
+        self._share(twin)
+        twin.mask, twin.count, twin.levels = -1, counts, [0] * len(self.levels)
+        for node, gpus in enumerate(counts):
+            twin.levels[gpus] |= 1 << node
+        return twin
+
+    def _share(self, other: Free) -> None:
+        """Another index of the same nodes."""
+        other.size, other.sized, other.top, other.mask = self.size, self.sized, self.top, self.mask
+        other.rooms, other.recent, other.racks, other.memories = self.rooms, self.recent, self.racks, self.memories
+        other.soon, other.gone, other.crowd = self.soon, self.gone, self.crowd
+
+
+Label = TypeVar("Label", str, int)
+
+
+def _put(sets: dict[Label, int], label: Label, node: int) -> None:
+    """The node is in this set from now on, and in no other."""
+    for other, nodes in sets.items():
+        if nodes >> node & 1:
+            sets[other] = nodes & ~(1 << node)
+    sets[label] = sets.get(label, 0) | 1 << node
+
+
+def members(nodes: int) -> Iterator[int]:
+    """The nodes of a set, in order."""
+    while nodes:
+        bit = nodes & -nodes
+        yield bit.bit_length() - 1
+        nodes ^= bit

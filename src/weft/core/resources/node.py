@@ -1,0 +1,209 @@
+"""One node's GPUs, who holds them, and what they could still give."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from weft.core.resources.shapes import Shape, memory_needed, plain_shape
+from weft.errors import PlanError
+from weft.model import JobId, Node, NodeId, Slots
+
+SLACK = 1e-9
+"""Shares are fractions such as 1/3: their sums are compared with this much patience."""
+
+
+class Holder(Protocol):
+    """Whoever holds GPUs: a run, or a planner's trial."""
+
+    seat: Shape
+    """What it holds: its shape with the share and memory it was started with."""
+    placed: Slots
+    """Where it was put, in rank order."""
+    leaving: bool
+    weave: tuple[JobId, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Occupant:
+    """Something that is no run of ours and keeps a GPU, or a part of its memory, from being used."""
+
+    node: NodeId
+    gpu: int
+    why: str
+    memory_mb: int | None
+    """None: the whole GPU."""
+    detail: str
+    seat: Shape = field(default_factory=lambda: plain_shape(1))
+    placed: Slots = ()
+    leaving: bool = False
+    weave: tuple[JobId, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """Why nothing new is started on a node, and what keeps its GPUs meanwhile."""
+
+    detail: str
+    occupants: list[Occupant] = field(default_factory=list)
+
+
+class Room:
+    """One node's GPUs and their holders."""
+
+    __slots__ = (
+        "_oversubscription", "alive", "closures", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders",
+        "index", "node", "occupants", "ram_leaving", "ram_used",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, index: int, oversubscription: float) -> None:
+        self.node, self.index, self.alive, self._oversubscription = node, index, True, oversubscription
+        self.holders: list[list[Holder]] = [[] for _ in node.gpus]
+        self.guests: list[Holder] = []
+        """Runs without GPUs."""
+        self.occupants: list[Occupant] = []
+        """What keeps whole GPUs."""
+        self.closures = 0
+        """For how many reasons nothing new is started here."""
+        self.foreign_mb: dict[int, int] = {}
+        """Memory of each GPU that others have taken."""
+        self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
+
+    def runs(self) -> list[Holder]:
+        """The runs that are here, each once."""
+        everyone = {holder: None for holders in self.holders if holders for holder in holders}
+        everyone.update(dict.fromkeys(self.guests))
+        return [holder for holder in everyone if not isinstance(holder, Occupant)]
+
+    def blocked(self) -> int:
+        """How many GPUs something keeps that is no run of ours."""
+        return len({occupant.gpu for occupant in self.occupants}) if self.occupants else 0
+
+    def check(self, gpu: int, holder: Holder) -> None:
+        """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
+        woven = {h.weave for h in self.holders[gpu] if h.weave}
+        if holder.weave in woven:
+            return
+        request = sum(h.seat.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
+        if request + holder.seat.family.share.request > 1 + SLACK:
+            raise PlanError(f"GPU {gpu} of {self.node.id} would be given out twice")
+
+    # ---- what a shape could have
+
+    def count_for(self, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> int:
+        if not self.alive:
+            return 0
+        family = shape.family
+        fitting = self.fitting(shape, soon=soon, gone=gone)
+        count = len(fitting)
+        if family.cpus and self.node.cpus:
+            count = min(count, self._left("cpus", soon, gone) // family.cpus)
+        if family.ram_mb and self.node.ram_mb:
+            count = min(count, self._left("ram_mb", soon, gone) // family.ram_mb)
+        return max(count, 0)
+
+    def fitting(self, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> list[int]:
+        """The GPUs of a node that this shape could use, the fullest first; of a pool, the emptiest."""
+        where = shape.family.where
+        if where.labels and not set(where.labels) <= set(self.node.labels):
+            return []
+        only = where.pinned or where.pool
+        allowed = dict(only).get(self.node.id, ()) if only else None
+        memory = shape.memory_mb
+        whole_gang = isinstance(memory, tuple) and self._seats_ranks(shape, soon=soon, gone=gone)
+        least = (min(memory) if whole_gang else max(memory)) if isinstance(memory, tuple) else memory
+        fitting = []
+        for index, gpu in enumerate(self.node.gpus):
+            if allowed is not None and index not in allowed:
+                continue
+            if where.gpu_model and gpu.model != where.gpu_model:
+                continue
+            left = self._left_on(index, shape, soon=soon, gone=gone)
+            if left is not None and left[1] >= least:
+                fitting.append((left[0], left[1], index))
+        fitting.sort(key=_emptiest if where.pool else None)
+        return [index for _, _, index in fitting]
+
+    def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
+        """Which of a node's GPUs: the lowest of the idle for whole GPUs, else the fullest that fit."""
+        if shape.plain:
+            chosen = [gpu for gpu, holders in enumerate(self.holders) if not holders][:count]
+            return tuple(chosen) if len(chosen) == count else None
+        fitting = self.fitting(shape, soon=False)
+        if isinstance(shape.memory_mb, tuple):
+            return self._seat_ranks(fitting, count, shape)
+        return tuple(sorted(fitting[:count])) if len(fitting) >= count else None
+
+    def seats_cpus(self, shape: Shape) -> bool:
+        """Whether a job without GPUs finds the CPUs and RAM it needs here."""
+        family, node = shape.family, self.node
+        if self.closures or not set(family.where.labels) <= set(node.labels):
+            return False
+        return (not node.cpus or node.cpus - self.cpus_used >= family.cpus) and (
+            not node.ram_mb or node.ram_mb - self.ram_used >= family.ram_mb
+        )
+
+    # ---- inside
+
+    def _left(self, what: str, soon: bool, gone: Collection[Holder]) -> int:
+        used = self.cpus_used if what == "cpus" else self.ram_used
+        leaving = self.cpus_leaving if what == "cpus" else self.ram_leaving
+        freed = sum(
+            getattr(holder.seat.family, what) for holders in self.holders for holder in holders if holder in gone
+        )
+        return int(getattr(self.node, what) - used + (leaving if soon else 0) + freed)
+
+    def _left_on(self, index: int, shape: Shape, *, soon: bool, gone: Collection[Holder]) -> tuple[float, int] | None:
+        """What a GPU has left, (request, memory), if a share of this shape fits on it; None if not."""
+        gpu, share = self.node.gpus[index], shape.family.share
+        request = limit = 0.0
+        memory = self.foreign_mb.get(index, 0)
+        weaves: set[tuple[JobId, ...]] = set()
+        for holder in self.holders[index]:
+            if holder in gone or (soon and holder.leaving):
+                continue
+            memory += memory_held(holder, self.node.id, index)
+            if holder.weave:
+                if holder.weave in weaves:
+                    continue
+                weaves.add(holder.weave)
+            request += holder.seat.family.share.request
+            limit += holder.seat.family.share.limit
+        if request + share.request > 1 + SLACK or limit + share.limit > max(self._oversubscription, 1) + SLACK:
+            return None
+        return 1 - request, gpu.memory_mb - memory
+
+    def _seats_ranks(self, shape: Shape, *, soon: bool, gone: Collection[Holder]) -> bool:
+        """Whether the whole gang fits on this node, each rank on a GPU with memory enough for it."""
+        left = (self._left_on(g, shape, soon=soon, gone=gone) for g in range(len(self.node.gpus)))
+        memories = sorted((m for _, m in filter(None, left)), reverse=True)
+        ranks = sorted((shape.memory_of(r) for r in range(shape.gpus)), reverse=True)
+        return len(memories) >= len(ranks) and all(m >= r for m, r in zip(memories, ranks, strict=False))
+
+    def _seat_ranks(self, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
+        """A GPU for each rank: the neediest rank takes the smallest GPU that will do."""
+        left = {g: (self._left_on(g, shape, soon=False, gone=()) or (0, 0))[1] for g in fitting}
+        if count < shape.gpus:  # a part of the gang: which ranks is not known here, so any must fit
+            able = [g for g in fitting if left[g] >= memory_needed(shape)]
+            return tuple(able[:count]) if len(able) >= count else None
+        seats: dict[int, int] = {}
+        for rank in sorted(range(shape.gpus), key=lambda r: -shape.memory_of(r)):
+            able = [g for g in left if g not in seats.values() and left[g] >= shape.memory_of(rank)]
+            if not able:
+                return None
+            seats[rank] = min(able, key=lambda g: (left[g], g))
+        return tuple(seats[rank] for rank in range(shape.gpus))
+
+
+def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
+    request, _, index = left
+    return -round(request, 9), index
+
+
+def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:
+    memory = holder.seat.memory_mb
+    if not isinstance(memory, tuple):
+        return memory
+    ranks = [(node_id, g) for node_id, gpus in holder.placed for g in gpus]
+    return memory[ranks.index((node, gpu))]

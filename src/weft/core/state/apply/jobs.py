@@ -1,0 +1,131 @@
+"""What users do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.model import Cancelled, Edited, Forgotten, Held, Limited, Paused, Released, Resumed, Submitted
+
+if TYPE_CHECKING:
+    from weft.core.state.state import State
+
+
+def submitted(state: State, fact: Submitted) -> bool:
+    if fact.job.id in state.jobs:
+        return False
+    job = JobState(fact.job, state.next_tail_stamp(), fact.at)
+    state.count_id(job.id)
+    state.remember(job.shape)
+    state.jobs[job.id] = state.touched[job.id] = job
+    state.news = True
+    state.gates.meet(job)
+    if fact.job.after or fact.job.batch_limit or state.gates.limits:
+        _through_gates(state, job, fact.at)
+    else:
+        state.waiting[job.id] = job
+    return True
+
+
+def _through_gates(state: State, job: JobState, at: float) -> None:
+    job.status = "blocked"
+    if state.gates.enter(job):
+        state.open(job)
+    elif state.gates.doomed(job) is not None:
+        state.end(job, "cancelled", at, "dependency")
+
+
+def edited(state: State, fact: Edited) -> bool:
+    job = state.jobs.get(fact.job.id)
+    if job is None or job.status in ENDED or job.status in ACTIVE or job.job.batch != fact.job.batch:
+        return False
+    for follower in state.gates.leave(job):
+        state.open(follower)
+    job.become(fact.job)
+    job.seat, job.begin_at, job.short = job.shape, None, False
+    state.waiting.pop(job.id, None)
+    state.touched[job.id] = job
+    state.news = True
+    if fact.job.after or fact.job.batch_limit or state.gates.limits:
+        _through_gates(state, job, fact.at)
+    else:
+        state.open(job)
+    return True
+
+
+def cancelled(state: State, fact: Cancelled) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or job.status in ENDED or job.cancelling:
+        return False
+    if job.status in ACTIVE:
+        job.cancelling = True
+        if job.status != "stopping":
+            state.orphans[job.id] = job
+        return True
+    state.end(job, "cancelled", fact.at)
+    state.news = True
+    return True
+
+
+def held(state: State, fact: Held) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or job.status in ENDED or job.holding:
+        return False
+    job.holding = True
+    if job.status == "waiting":
+        del state.waiting[job.id]
+        state.open(job)
+        state.news = True
+    elif job.status == "blocked" and not job.behind and job.begin_at is None:
+        job.status = "held"
+        state.touched[job.id] = job
+        for follower in state.gates.step_aside(job):
+            state.open(follower)
+            state.news = True
+    return True
+
+
+def released(state: State, fact: Released) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or not job.holding:
+        return False
+    job.holding = False
+    if job.status == "held":
+        job.status = "blocked"
+        state.touched[job.id] = job
+        if state.gates.join_batch(job):
+            state.open(job)
+            state.news = True
+    return True
+
+
+def forgotten(state: State, fact: Forgotten) -> bool:
+    for name in fact.jobs:
+        job = state.ended.pop(name, None)
+        if job is not None:
+            del state.jobs[name]
+            state.gates.forget(job)
+    return True
+
+
+def paused(state: State, fact: Paused) -> bool:
+    changed = state.paused.get(fact.why) != fact.detail
+    state.paused[fact.why] = fact.detail
+    return changed
+
+
+def resumed(state: State, fact: Resumed) -> bool:
+    state.news = True
+    return state.paused.pop(fact.why, None) is not None
+
+
+def limited(state: State, fact: Limited) -> bool:
+    opened, shut = state.gates.limit(fact.user, fact.gpus)
+    for job in shut:
+        del state.waiting[job.id]
+        job.status = "blocked"
+        state.touched[job.id] = job
+    for job in opened:
+        state.open(job)
+    state.news = True
+    return True

@@ -1,0 +1,48 @@
+"""What the scheduler notes down for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.core.state.job import ENDED
+from weft.model import Alarm, Operated, Planned, Reserve, Stepped, Wake
+
+if TYPE_CHECKING:
+    from weft.core.state.state import State
+
+
+def wake(state: State, _fact: Wake) -> bool:
+    state.news = True
+    return True
+
+
+def alarm(_state: State, _fact: Alarm) -> bool:
+    return True
+
+
+def operated(_state: State, _fact: Operated) -> bool:
+    return True
+
+
+def planned(state: State, fact: Planned) -> bool:
+    state.planned_at, state.pending = fact.at, fact.pending
+    return True
+
+
+def reserve(state: State, fact: Reserve) -> bool:
+    job = state.waiting.get(fact.job)
+    if job is None:
+        return False
+    job.reserved = fact.slots
+    return True
+
+
+def stepped(state: State, fact: Stepped) -> bool:
+    job = state.jobs.get(fact.job)
+    if job is None or job.status in ENDED:
+        return False
+    job.key, job.stepped_at, job.stamp = fact.key, fact.at, state.next_tail_stamp()
+    state.floor.touch(job.slots)
+    state.stepped.append(job)
+    state.touched[job.id] = job
+    return True

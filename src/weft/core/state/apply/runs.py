@@ -1,0 +1,145 @@
+"""Runs start, work, are told to stop, and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.core.resources.shapes import alone, memory_needed, shape_of_weave, with_memory
+from weft.core.state.job import JobState
+from weft.core.state.transitions import TRANSITIONS
+from weft.model import Exited, Measured, Progressed, Start, Started, Stop
+
+if TYPE_CHECKING:
+    from weft.core.state.state import State
+
+_STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
+PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
+"""After these somebody is already meant to have the GPUs."""
+MORE_MEMORY: Final = 1.5
+"""By how much the estimate of a job rises that ran out of GPU memory."""
+
+
+def start(state: State, fact: Start) -> bool:
+    job = state.jobs.get(fact.job)
+    status = _STARTS.get(job.status) if job is not None else None
+    if job is None or status is None or fact.run != job.run + 1:
+        return False
+    job.status, job.run, job.share, job.weave = status, fact.run, fact.share, fact.weave
+    job.slots = job.placed = fact.slots
+    job.reserved = ()
+    if fact.share is not job.wanted_share:
+        job.seat = shape_of_weave((job.shape,), fact.share, job.job.where)
+    else:
+        job.seat = job.shape
+    job.started_at = fact.at
+    if job.first_start is None:
+        job.first_start = fact.at
+    if job.stop_why != "moved":
+        job.stamp = state.next_run_stamp()
+    job.stop_why = "preempted"
+    state.floor.hold(job, fact.slots)
+    del state.waiting[job.id]
+    state.active[job.id] = state.touched[job.id] = job
+    return True
+
+
+def started(state: State, fact: Started) -> bool:
+    job = state.running(fact.job, fact.run)
+    status = _STARTED.get(job.status) if job is not None else None
+    if job is None or status is None:
+        return False
+    job.status, job.rate, job.mark = status, fact.rate, fact.at
+    state.touched[job.id] = job
+    return True
+
+
+def progressed(state: State, fact: Progressed) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None:
+        return False
+    if fact.remaining_s is not None:
+        job.remaining_s = fact.remaining_s
+    elif job.remaining_s is not None:
+        job.remaining_s = job.remaining(fact.at)
+    job.mark = fact.at
+    state.floor.touch(job.slots)
+    if job.status == "running":
+        job.rate = fact.rate
+    state.touched[job.id] = job
+    return True
+
+
+def stop(state: State, fact: Stop) -> bool:
+    job = state.running(fact.job, fact.run)
+    status = _STOPS.get(job.status) if job is not None else None
+    if job is None or status is None:
+        return False
+    job.status, job.stop_why, job.leaving = status, fact.why, True
+    state.orphans.pop(job.id, None)
+    if job.stepped_at != fact.at and fact.why != "moved":
+        job.stamp = state.next_front_stamp()
+    state.floor.leave(job, job.slots)
+    state.touched[job.id] = job
+    return True
+
+
+def exited(state: State, fact: Exited) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None:
+        return False
+    if job.leaving and fact.how == "stopped" and job.stop_why in PLANNED_STOPS:
+        state.vacated = True
+    else:
+        state.news = True
+    state.floor.release(job, job.slots)
+    job.slots = ()
+    if fact.remaining_s is not None:
+        job.remaining_s = fact.remaining_s
+    elif job.remaining_s is not None:
+        job.remaining_s = job.remaining(fact.at)
+    job.code, job.why = fact.code, fact.why
+    how = "lost" if job.lost and fact.how == "failed" else fact.how
+    status = TRANSITIONS[how][job.status]
+    if job.cancelling and status != "done":
+        status = "cancelled"
+    elif status == "failed" and _gets_another(state, job):
+        status = "waiting"
+        job.stamp = state.next_tail_stamp()
+    elif how == "requeued" and not job.leaving:
+        job.requeues += 1
+        job.stamp = state.next_tail_stamp()
+    job.delays = job.delays + 1 if fact.delay_s else 0
+    if status == "waiting":
+        job.begin_at = fact.at + fact.delay_s if fact.delay_s else None
+        state.put_back(job, fact.how, fact.at)
+    else:
+        state.end(job, status, fact.at, fact.why)
+    return True
+
+
+def _gets_another(state: State, job: JobState) -> bool:
+    """Whether a failed job runs again. One that ran out of memory beside others does, once, alone."""
+    if job.why == "oom":
+        beside_others = not job.alone and job.seat.family.share.request < 1
+        job.alone = True
+        needed = max(int(memory_needed(job.seat) * MORE_MEMORY), job.measured_mb)
+        job.measured_mb = min(needed, state.floor.largest_memory_mb())
+        job.shape = alone(job.job, job.measured_mb)
+        if beside_others:
+            return True
+    if job.why == "timeout" or job.failures >= job.job.retries:
+        return False
+    job.failures += 1
+    return True
+
+
+def measured(state: State, fact: Measured) -> bool:
+    """What it was given is what it was seen to need, from now on."""
+    job = state.running(fact.job, fact.run)
+    if job is None:
+        return False
+    job.measured_mb = max(job.measured_mb, fact.memory_mb)
+    job.seat = with_memory(job.seat, fact.memory_mb)
+    state.floor.touch(job.slots)
+    state.news = True
+    return True

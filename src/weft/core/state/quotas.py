@@ -1,0 +1,107 @@
+"""How many GPUs the jobs of each user may hold.
+
+What waits counts as held: a job is let through to wait for GPUs only while its user's limit has room for it, so whoever
+is over it keeps nobody else waiting. Those that must wait for that are let through by priority, then first come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.model import JobId
+
+EVERYBODY = ""
+
+
+class Quotas:
+    def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
+        self._jobs = jobs
+        self.limits: dict[str, int] = {}
+        """By user; everybody else's is that of EVERYBODY, if there is one."""
+        self._held: dict[str, dict[JobId, int]] = {}
+        """What each user's jobs hold that run or are next."""
+        self._used: dict[str, int] = {}
+        self._short: dict[str, list[tuple[int, int, JobId]]] = {}
+        """Of each user, a heap of those that must wait, and of some that no longer do."""
+
+    def limit_of(self, user: str) -> int | None:
+        return self.limits.get(user, self.limits.get(EVERYBODY))
+
+    def take(self, job: JobState) -> bool:
+        """Whether there is room for it; else it stands in line."""
+        if not self.limits or job.id in self._held.get(job.job.user, ()):
+            return True
+        self._stand(job)
+        return not job.short
+
+    def leave(self, job: JobState) -> Iterator[JobState]:
+        """It holds nothing any more, nor will: who is let through for it."""
+        user = job.job.user
+        job.short = False
+        held = self._held.get(user)
+        if not held or job.id not in held:
+            return
+        self._used[user] -= held.pop(job.id)
+        queue = self._short.get(user, [])
+        while queue:
+            follower = self._jobs.get(queue[0][2])
+            if follower is None or not follower.short:
+                heappop(queue)
+                continue
+            if not self._has_room(follower):
+                return
+            heappop(queue)
+            self._stand(follower)
+            yield follower
+
+    def recall(self, job: JobState) -> None:
+        """It stands where it stood."""
+        if self.limits:
+            (self._line_up if job.short else self._hold)(job)
+
+    def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
+        """Another limit: who may wait now, and who no longer may. Whoever runs goes on."""
+        if gpus is None:
+            self.limits.pop(user, None)
+        else:
+            self.limits[user] = gpus
+        self._held, self._used, self._short = {}, {}, {}
+        waiting: list[JobState] = []
+        for job in self._jobs.values():
+            if job.waits or job.short:
+                waiting.append(job)
+            elif job.status in ACTIVE or (job.begin_at is not None and job.status not in ENDED):
+                self._hold(job)
+        opened: list[JobState] = []
+        shut: list[JobState] = []
+        for job in sorted(waiting, key=_turn):
+            was = job.short
+            self._stand(job)
+            if was != job.short:
+                (shut if job.short else opened).append(job)
+        return opened, shut
+
+    # ---- inside
+
+    def _has_room(self, job: JobState) -> bool:
+        limit, gpus = self.limit_of(job.job.user), job.job.gpus
+        return limit is None or not gpus or self._used.get(job.job.user, 0) + gpus <= limit
+
+    def _stand(self, job: JobState) -> None:
+        """Where it belongs, as things are."""
+        job.short = not self._has_room(job)
+        (self._line_up if job.short else self._hold)(job)
+
+    def _hold(self, job: JobState) -> None:
+        user = job.job.user
+        self._held.setdefault(user, {})[job.id] = job.job.gpus
+        self._used[user] = self._used.get(user, 0) + job.job.gpus
+
+    def _line_up(self, job: JobState) -> None:
+        heappush(self._short.setdefault(job.job.user, []), _turn(job))
+
+
+def _turn(job: JobState) -> tuple[int, int, JobId]:
+    return -job.job.priority, job.seq, job.id

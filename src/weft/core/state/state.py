@@ -1,0 +1,233 @@
+"""The state: what the facts so far add up to. `State.apply(fact)` is the only way to change it.
+
+What each fact does is in `core.state.apply`, one function each; `core.state.transitions` has the table.
+
+Equal keys are told apart by a job's `stamp`: those running come first, in the order in which they started; then those
+put back, the latest first, so that who just lost its GPUs is next; then the others, first come first. A job that is
+moved keeps its stamp. A job whose key stepped goes to the tail, and if it still runs at the next instant it joins the
+end of the running.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.core.resources.cluster import Floor
+from weft.core.resources.node import Closure, Occupant
+from weft.core.resources.shapes import Shape
+from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
+from weft.core.state.eligibility import Gates
+from weft.core.state.job import ACTIVE, ENDED, JobState, Status
+from weft.model import (
+    Alarm,
+    Blocked,
+    Cancelled,
+    Closed,
+    Edited,
+    Exited,
+    Fact,
+    Forgotten,
+    Held,
+    JobId,
+    Limited,
+    Measured,
+    NodeId,
+    NodeJoined,
+    NodeLost,
+    Opened,
+    Operated,
+    Paused,
+    Planned,
+    Progressed,
+    Recalled,
+    Released,
+    Reserve,
+    Restored,
+    Resumed,
+    Seconds,
+    Start,
+    Started,
+    Stepped,
+    Stop,
+    Submitted,
+    Unblocked,
+    Wake,
+)
+
+RUNNING_STAMPS: Final = -(2**50)
+RECENT: Final = 1000
+"""How many submissions make up the recent mix of demands."""
+FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
+    NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
+    Closed: nodes.closed, Opened: nodes.opened, Limited: jobs.limited,
+    Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
+    Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
+    Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
+    Exited: runs.exited, Operated: plans.operated, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped,
+    Planned: plans.planned, Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
+}  # fmt: skip
+
+
+class State:
+    def __init__(self, oversubscription: float = 1.0) -> None:
+        self.now: Seconds = 0.0
+        self.jobs: dict[JobId, JobState] = {}
+        self.active: dict[JobId, JobState] = {}
+        """Those that hold GPUs, in the order in which they started."""
+        self.waiting: dict[JobId, JobState] = {}
+        self.ended: dict[JobId, JobState] = {}
+        self.gates = Gates(self.jobs)
+        self.floor = Floor(oversubscription)
+        self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
+        """What keeps GPUs from being used, by node, GPU and reason."""
+        self.closed: dict[tuple[NodeId, str], Closure] = {}
+        """What keeps whole nodes from being used, by node and reason; also of nodes that are not there."""
+        self.gpus = 0
+        """GPUs of the living nodes."""
+        self.highest_id = 0
+        self.paused: dict[str, str] = {}
+        """Why nothing new is to be started, each reason with its detail; empty where something is."""
+        self.touched: dict[JobId, JobState] = {}
+        """Jobs whose place in the order may have changed; the scheduler's order drains it."""
+        self.orphans: dict[JobId, JobState] = {}
+        """Runs to be stopped whatever the policy says: cancelled, or with a part of their gang lost."""
+        self.planned_at: Seconds = float("-inf")
+        self.pending: tuple[tuple[JobId, ...], ...] = ()
+        """What a replanner planned last, as far as it waits for GPUs."""
+        self.news = False
+        """Something happened that a plan should look at; the scheduler clears it."""
+        self.vacated = False
+        """A run that was told to stop has left; the scheduler clears it."""
+        self.stepped: list[JobState] = []
+        """Jobs whose key stepped at this instant."""
+        self._seq = self._front = self._runs = 0
+        self._recent: deque[Shape] = deque()
+
+    def apply(self, fact: Fact) -> bool:
+        """Folds a fact in; False where it was stale or impossible, and dropped."""
+        if fact.at > self.now:
+            self.now = fact.at
+            if self.stepped:
+                self._settle()
+            if fact.at >= self.gates.opens_at:
+                self._begin()
+        return FOLDS[type(fact)](self, fact)
+
+    def running(self, job_id: JobId, run: int) -> JobState | None:
+        """The job, if this is its present run."""
+        job = self.jobs.get(job_id)
+        return job if job is not None and job.run == run and job.status in ACTIVE else None
+
+    # ---- what the folds have in common
+
+    @property
+    def stamps(self) -> tuple[int, int, int]:
+        """The last ones given out, at the tail, at the front and to runs."""
+        return self._seq, self._front, self._runs
+
+    @stamps.setter
+    def stamps(self, stamps: tuple[int, int, int]) -> None:
+        self._seq, self._front, self._runs = stamps
+
+    def next_run_stamp(self) -> int:
+        self._runs += 1
+        return RUNNING_STAMPS + self._runs
+
+    def next_tail_stamp(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def next_front_stamp(self) -> int:
+        self._front -= 1
+        return self._front
+
+    def _settle(self) -> None:
+        """Jobs whose key stepped at an earlier instant and that still run join the end of the running."""
+        for job in sorted(self.stepped, key=lambda job: job.stamp):
+            if job.status in ACTIVE and not job.leaving:
+                job.stamp = self.next_run_stamp()
+                self.touched[job.id] = job
+        self.stepped.clear()
+
+    def _begin(self) -> None:
+        """Those whose time has come may wait for GPUs."""
+        for job in self.gates.come(self.now):
+            self.open(job)
+            self.news = True
+
+    def count_id(self, job: JobId) -> None:
+        """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
+        number = job.partition("_")[0]
+        if number.isdecimal():
+            self.highest_id = max(self.highest_id, int(number))
+
+    def remember(self, shape: Shape) -> None:
+        """Keeps count of what was asked for lately."""
+        recent = self.floor.recent
+        self._recent.append(shape)
+        recent[shape] += 1
+        if len(self._recent) > RECENT:
+            oldest = self._recent.popleft()
+            recent[oldest] -= 1
+            if not recent[oldest]:
+                del recent[oldest]
+
+    def open(self, job: JobState) -> None:
+        """Nothing keeps this job from waiting any more, unless it is held."""
+        job.status = "held" if job.holding else "waiting"
+        self.touched[job.id] = job
+        if not job.holding:
+            self.waiting[job.id] = job
+            return
+        for follower in self.gates.step_aside(job):
+            self.open(follower)
+
+    def put_back(self, job: JobState, how: str, at: Seconds) -> None:
+        """The run is over and the job waits for its next."""
+        if how in ("stopped", "requeued") and job.leaving and job.stop_why == "preempted":
+            job.preemptions += 1
+        elif how == "stopped" and job.leaving and job.stop_why == "moved":
+            job.moves += 1
+        if job.stamp < RUNNING_STAMPS // 2 and not job.leaving:
+            job.stamp = self.next_front_stamp()
+        self._off(job, at)
+        if job.cancelling:
+            self.end(job, "cancelled", at)
+            return
+        job.waiting_since = at
+        if job.begin_at is None:
+            self.open(job)
+        else:
+            job.status = "blocked"
+            self.touched[job.id] = job
+            self.gates.delay(job)
+
+    def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
+        """It ends, and with it those who come after it if it is not done."""
+        ending = [(job, status, why)]
+        while ending:
+            job, status, why = ending.pop()
+            if job.status in ENDED:  # doomed by a job and by its batch
+                continue
+            if job.status in ACTIVE:
+                self._off(job, at)
+            else:
+                self.waiting.pop(job.id, None)
+            job.status, job.ended_at, job.why = status, at, why
+            self.ended[job.id] = self.touched[job.id] = job
+            if not (job.job.batch or job.behind or self.gates.limits or self.gates.matters(job.id)):
+                continue
+            for follower in self.gates.leave(job):
+                if self.gates.doomed(follower) is None:
+                    self.open(follower)
+                else:
+                    ending.append((follower, "cancelled", "dependency"))
+
+    def _off(self, job: JobState, at: Seconds) -> None:
+        """The run holds nothing any more."""
+        job.attained_s += at - job.started_at
+        job.status, job.rate, job.leaving, job.lost, job.weave = "waiting", 0.0, False, False, ()
+        self.active.pop(job.id, None)
+        self.orphans.pop(job.id, None)

@@ -1,0 +1,259 @@
+"""Jobs that come after others, and batches of which only so many go at once."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from builders import Rig, grid
+from weft.core.explain import explain
+from weft.core.state.apply.snapshots import snapshot
+from weft.model import Alarm, Edited, Exited, Forgotten, Job, Limited, Outcome, Wake
+
+
+def reasons(rig: Rig, job: str) -> list[str]:
+    return [reason.code for reason in explain(rig.scheduler, job).reasons]
+
+
+def test_a_job_waits_until_all_it_comes_after_are_done() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b"), Job("c", after=("a", "b")))
+    assert (rig.job("c").status, reasons(rig, "c")) == ("blocked", ["Dependency"])
+    rig.exit("a")
+    assert rig.job("c").status == "blocked"
+    rig.exit("b")
+    assert rig.job("c").status == "starting"
+
+
+@pytest.mark.parametrize("how", ["failed", "stopped"])
+def test_what_comes_after_a_job_that_is_not_done_is_cancelled_with_all_that_follows(how: Outcome) -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b", after=("a",)), Job("c", after=("b",)), Job("d"))
+    if how == "stopped":
+        rig.cancel("a")
+    rig.exit("a", how)
+    assert [(rig.job(x).status, rig.job(x).why) for x in "bc"] == [("cancelled", "dependency")] * 2
+    assert rig.job("d").active
+
+
+def test_a_job_that_comes_after_one_that_failed_before_is_cancelled_at_once() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"))
+    rig.exit("a", "failed")
+    rig.submit(Job("b", after=("a",)))
+    assert (rig.job("b").status, rig.job("b").why) == ("cancelled", "dependency")
+
+
+def test_a_retry_keeps_the_gate_shut() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a", retries=1), Job("b", after=("a",)))
+    rig.exit("a", "failed")
+    assert (rig.job("a").active, rig.job("b").status) == (True, "blocked")
+    rig.exit("a")
+    assert rig.job("b").active
+
+
+def test_so_many_of_a_batch_go_at_once() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(4)), Job("other"))
+    assert set(rig.active) == {"t0", "t1", "other"}
+    assert reasons(rig, "t2") == ["JobArrayTaskLimit"]
+    rig.exit("t0", "failed")
+    assert set(rig.active) == {"t1", "t2", "other"}
+    rig.cancel("t3")
+    rig.exit("t1")
+    assert set(rig.active) == {"t2", "other"}
+
+
+def test_a_held_task_takes_no_place_of_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(5)))
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "waiting", "blocked", "blocked", "blocked"]
+    rig.hold("t1")
+    rig.hold("t3")
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting", "held", "waiting", "held", "blocked"]
+    assert reasons(rig, "t3") == ["JobHeldUser"]
+    rig.release("t1")
+    assert (rig.job("t1").status, reasons(rig, "t1")) == ("blocked", ["JobArrayTaskLimit"])
+    rig.exit("t0")
+    assert [rig.job(f"t{at}").status for at in range(1, 5)] == ["starting", "waiting", "held", "blocked"]
+
+
+def test_a_run_of_a_batch_that_is_held_and_put_back_lets_the_next_go() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(2)))
+    rig.hold("t0")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("starting", "blocked")
+    rig.exit("t0", "requeued")
+    assert (rig.job("t0").status, rig.job("t1").status) == ("held", "starting")
+    rig.release("t0")
+    rig.exit("t1")
+    assert rig.job("t0").status == "starting"
+
+
+def test_a_large_batch_is_gone_through_quickly() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(20_000)))
+    began = process_time()
+    for at in range(2_000):
+        rig.cancel(f"t{19_999 - at}")
+        rig.exit(f"t{at}")
+    assert set(rig.active) == {"t2000"}
+    assert process_time() - began < 10.0, "looking through all of it each time would take longer"
+
+
+def test_an_edit_can_open_and_shut_a_gate() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"), Job("b"), Job("c", after=("b",)))
+    rig.tell(Edited(0.0, Job("c")))
+    assert rig.job("c").status == "waiting"
+    rig.tell(Edited(0.0, Job("b", after=("a",), priority=3)))
+    assert (rig.job("b").status, rig.job("b").job.priority) == ("blocked", 3)
+    rig.exit("a")
+    assert set(rig.active) == {"c"} or set(rig.active) == {"b"}
+
+
+def test_a_held_job_stays_held_when_its_gate_opens() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(Job("a"), Job("b", after=("a",)))
+    rig.hold("b")
+    rig.exit("a")
+    assert rig.job("b").status == "held"
+    rig.release("b")
+    assert rig.job("b").active
+
+
+def test_a_job_that_comes_after_a_batch_waits_for_all_of_it() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t"), Job("f", after=("t",)), Job("g", after=("t", "a")))
+    rig.exit("t_0")
+    assert (rig.job("f").status, reasons(rig, "f")) == ("blocked", ["Dependency"])
+    rig.exit("t_1")
+    assert (rig.job("f").status, rig.job("g").status) == ("starting", "starting")
+    rig.submit(Job("h", after=("t",)))
+    assert rig.job("h").status == "starting"
+
+
+def test_what_comes_after_a_batch_is_cancelled_with_the_first_that_fails() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t"), Job("f", after=("t", "t_0"), batch="f"))
+    rig.submit(Job("g", after=("f",)))
+    rig.exit("t_0", "failed")
+    assert [(rig.job(x).status, rig.job(x).why) for x in "fg"] == [("cancelled", "dependency")] * 2
+    rig.submit(Job("h", after=("t",)))
+    assert rig.job("h").status == "cancelled"
+    rig.exit("t_1")
+    rig.tell(Forgotten(0.0, ("t_0",)))
+    rig.submit(Job("i", after=("t",)))
+    assert rig.job("i").status == "starting"
+
+
+def test_a_job_does_not_come_after_its_own_batch() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("t_0", batch="t"), Job("t_1", batch="t", after=("t",)))
+    assert rig.job("t_1").status == "starting"
+
+
+def try_later(rig: Rig, job: str, delay_s: float) -> None:
+    rig.tell(Exited(rig.now, job, rig.job(job).run, "requeued", code=75, delay_s=delay_s))
+
+
+def test_a_job_that_asks_to_be_tried_later_waits_for_its_time() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"), Job("b"))
+    try_later(rig, "a", 30.0)
+    assert (rig.job("a").status, rig.alarm) == ("blocked", 30.0)
+    assert set(rig.active) == {"b"}, "others have its GPU meanwhile"
+    (why,) = explain(rig.scheduler, "a", at=10.0).reasons
+    assert (why.code, why.text) == ("BeginTime", "run 1 ended with code 75, to be tried again later: in 20 s")
+    rig.exit("b")
+    assert not rig.active
+    rig.now = 30.0
+    rig.tell(Wake(30.0))
+    assert (rig.job("a").status, rig.job("a").run, rig.alarm) == ("starting", 2, None)
+
+
+def test_the_next_of_several_delays_sets_the_alarm() -> None:
+    rig = Rig("fifo", grid(1, 3))
+    rig.submit(Job("a"), Job("b"), Job("c"))
+    for job, delay_s in (("a", 60.0), ("b", 20.0), ("c", 40.0)):
+        try_later(rig, job, delay_s)
+    assert rig.alarm == 20.0
+    rig.cancel("b")
+    assert rig.alarm == 40.0
+    rig.now = 50.0
+    rig.tell(Wake(50.0))
+    assert (set(rig.active), rig.alarm) == ({"c"}, 60.0)
+    rig.cancel("a")
+    assert rig.alarm is None
+
+
+def test_delays_are_counted_until_a_run_needs_none() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    for at in range(2):
+        try_later(rig, "a", 1.0)
+        rig.now += 1.0
+        rig.tell(Wake(rig.now))
+        assert rig.job("a").delays == at + 1
+    rig.exit("a", "requeued")
+    assert (rig.job("a").delays, rig.job("a").requeues, rig.job("a").active) == (0, 3, True)
+
+
+def test_a_delayed_job_may_be_held_edited_and_keeps_its_place_in_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 4))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=1) for at in range(2)))
+    try_later(rig, "t0", 5.0)
+    assert rig.job("t1").status == "blocked", "what the first lacks the next would lack too"
+    rig.hold("t0")
+    rig.now = 5.0
+    rig.tell(Wake(5.0))
+    assert (rig.job("t0").status, rig.job("t1").status) == ("held", "starting")
+    try_later(rig, "t1", 5.0)
+    rig.tell(Edited(5.0, Job("t1", batch="t", batch_limit=1, priority=1)))
+    assert rig.job("t1").active, "who changes a job wants it looked at"
+
+
+def test_a_restart_keeps_the_delay() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a"))
+    try_later(rig, "a", 30.0)
+    for facts in (rig.facts, [*snapshot(rig.state), Alarm(rig.now, rig.alarm)]):
+        again = rig.fresh()
+        again.replay(facts)
+        assert (again.state.jobs["a"].status, again.alarm) == ("blocked", 30.0)
+        assert [type(each).__name__ for each in again.step(Wake(29.0))] == []
+        assert [type(each).__name__ for each in again.step(Wake(30.0))] == ["Start", "Alarm"]
+
+
+def test_a_users_jobs_hold_no_more_gpus_than_the_limit_and_keep_nobody_else_waiting() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(Limited(0.0, "", 4), Limited(0.0, "boss", 6))
+    rig.submit(Job("a1", 3, user="a"), Job("a2", 2, user="a"), Job("a3", 1, user="a"), Job("b1", 2, user="boss"))
+    assert set(rig.active) == {"a1", "a3", "b1"}
+    reason = explain(rig.scheduler, "a2").reasons[0]
+    assert (rig.job("a2").status, reason.code, "4 GPUs" in reason.text) == ("blocked", "Quota", True)
+    rig.submit(Job("c", 0, user="a"), Job("a4", 2, user="a", priority=9))
+    assert "c" in rig.active
+    rig.exit("a1")
+    assert set(rig.active) >= {"a3", "a4"}
+    assert "a2" not in rig.active
+    rig.tell(Limited(0.0, "", None))
+    assert "a2" in rig.active
+
+
+def test_a_limit_that_comes_late_stops_nobody_and_holds_back_those_who_wait() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(*(Job(f"a{at}", 1, user="a") for at in range(5)))
+    rig.tell(Limited(0.0, "a", 1))
+    assert {job.id: job.status for job in rig.state.jobs.values()} == {
+        "a0": "starting", "a1": "starting", "a2": "blocked", "a3": "blocked", "a4": "blocked",
+    }  # fmt: skip
+    rig.exit("a0")
+    assert set(rig.active) == {"a1"}
+    rig.exit("a1")
+    assert set(rig.active) == {"a2"}
+    rig.cancel("a3")
+    rig.exit("a2")
+    assert set(rig.active) == {"a4"}
