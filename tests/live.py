@@ -80,10 +80,12 @@ class Site:
                 return False
         return True
 
-    def weft(self, *words: str, stdin: str = "", check: bool = False) -> subprocess.CompletedProcess[str]:
+    def weft(
+        self, *words: str, stdin: str = "", check: bool = False, timeout_s: float = PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weft", *words]
         done = subprocess.run(
-            command, env=self.env, cwd=self.root, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S,
+            command, env=self.env, cwd=self.root, input=stdin, capture_output=True, text=True, timeout=timeout_s,
             check=False,
         )  # fmt: skip
         with contextlib.suppress(OSError, ValueError):

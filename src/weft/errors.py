@@ -2,8 +2,8 @@
 
 WeftError                 what every caller may catch
 ├── InputError            a file, flag or value is wrong: what, where, what to do (exit code 2)
-│   └── UnknownName       a policy, placement or option that does not exist; lists the right ones, nearest first
-├── Infeasible            a job that no node of this cluster can ever hold
+│   ├── UnknownName       a policy, placement or option that does not exist; lists the right ones, nearest first
+│   └── Infeasible        a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
 ├── NotPermitted          no or a wrong token, or one that may not do that (exit code 5)
@@ -25,10 +25,23 @@ class WeftError(Exception):
 class InputError(WeftError):
     """A file, flag or value is wrong."""
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = what, where, hint
-        text = f"{where}: {what}" if where else what
+    def __init__(self, what: str, *, where: str = "", hint: str = "", key: str = "", index: int | None = None) -> None:
+        """`key`: the job field at fault; `index`: the position of the job in its request, counted from 0."""
+        self.what, self.where, self.hint, self.key, self.index = what, where, hint, key, index
+        text = f"{where}: {self.text}" if where else self.text
         super().__init__(f"{text}\n  {hint}" if hint else text)
+
+    @property
+    def text(self) -> str:
+        """The message with the key that it is about, without place and hint."""
+        return f"{self.key}: {self.what}" if self.key else self.what
+
+    def at(self, *, where: str = "", key: str = "", index: int | None = None) -> InputError:
+        """Return the same error with these parts of its place filled in; parts that it has win."""
+        return InputError(
+            self.what, where=self.where or where, hint=self.hint, key=self.key or key,
+            index=index if self.index is None else self.index,
+        )  # fmt: skip
 
 
 class UnknownName(InputError):

@@ -17,7 +17,7 @@ from live_cluster import Cluster, cluster
 from weft.endpoints.credentials import Credentials, channel
 from weft.wire import messages as m
 from weft.wire.protocol import PROTOCOL
-from weft.wire.service import MOST_BYTES, call
+from weft.wire.service import MAX_MESSAGE_BYTES, call
 
 Status = grpc.StatusCode
 WAIT_S = 60.0
@@ -173,7 +173,7 @@ def test_what_is_too_large_ends_the_stream_and_nothing_else(here: Cluster) -> No
         assert (code, "20,000 runs" in words) == (Status.INVALID_ARGUMENT, True)
     with agent(here, hello(spec("large"), at=2.0)) as large:
         large.hear("welcome")
-        large.say(m.AgentMessage(tail=m.LogTail(job="1", run=1, text=b"x" * (MOST_BYTES + 1))))
+        large.say(m.AgentMessage(tail=m.LogTail(job="1", run=1, text=b"x" * (MAX_MESSAGE_BYTES + 1))))
         assert large.is_told()[0] == Status.RESOURCE_EXHAUSTED
     assert state(here, "n1") == "connected"
 

@@ -22,7 +22,7 @@ from weft.server import authority
 from weft.server.callers import Role
 from weft.server.tokens import Tokens
 from weft.wire import messages as m
-from weft.wire.service import MOST_BYTES, call
+from weft.wire.service import MAX_MESSAGE_BYTES, call
 
 Status = grpc.StatusCode
 WAIT_S = 60.0
@@ -194,7 +194,7 @@ def test_another_authority_is_not_trusted(door: Gate, tmp_path: Path) -> None:
 
 
 def test_a_message_too_large_is_refused_and_others_go_on(door: Gate) -> None:
-    big = m.SubmitRequest(jobs=[m.JobSpec(command=["x" * (MOST_BYTES + 1)])])
+    big = m.SubmitRequest(jobs=[m.JobSpec(command=["x" * (MAX_MESSAGE_BYTES + 1)])])
     options = [("grpc.max_send_message_length", -1)]
     with channel(door.where, door.owner(), options=options) as line, pytest.raises(grpc.RpcError) as caught:
         call(line, "Submit")(big, timeout=WAIT_S, metadata=door.owner().metadata())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
+from weft.client import batches
 from weft.client.own import OUTLIVE_S, OwnRoute
 from weft.client.routes import Route, explained
 from weft.endpoints.addresses import Address, address
@@ -22,6 +23,8 @@ TERMINATED: Final = 143
 PART: Final = 256 << 10
 PUT_S: Final = 600.0
 """For a blob over a slow line."""
+MAX_CANCELLED: Final = 10_000
+"""Jobs in one request to cancel."""
 CALL_S: Final = 60.0
 """For what changes something, or is waited for."""
 READ_S: Final = 10.0
@@ -67,7 +70,15 @@ class Client:
     def submit(self, request: m.SubmitRequest) -> list[str]:
         """The ids. A scheduler that dies meanwhile is started again, and takes the request once."""
         request.key = request.key or secrets.token_hex(16)
+        return batches.submit(request, self._submit, self._cancel)
+
+    def _submit(self, request: m.SubmitRequest) -> list[str]:
         return list(self._call("Submit", request, again=True).ids)
+
+    def _cancel(self, jobs: Sequence[str]) -> None:
+        """Cancel jobs whose batch could not be submitted in full."""
+        for at in range(0, len(jobs), MAX_CANCELLED):
+            self.change("cancel", jobs[at : at + MAX_CANCELLED])
 
     def change(
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,

@@ -60,6 +60,7 @@ def _told(error: Any, route: Route, patience_s: float) -> WeftError:
     try:
         body = json.loads(details)
         kind, what, hint = body["kind"], body["what"], body["hint"]
+        place = {name: body[name] for name in ("where", "key", "index") if name in body}
     except (ValueError, KeyError, TypeError):
         return WeftError(f"the scheduler failed: {code.name}: {details[:500]}\n  {route.advice}")
-    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint)
+    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint, **place)

@@ -11,6 +11,8 @@ MOST_MB: Final = 1 << 31
 MOST_SECONDS: Final = 10 * 365 * 86400
 MOST_TASKS: Final = 100_000
 """Tasks of one array."""
+LONGEST_ARRAY: Final = 10 * MOST_TASKS
+"""Characters."""
 LONGEST_NAME: Final = 200
 NOT_IN_NAMES: Final = frozenset("/\\'\"`$")
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -61,15 +63,19 @@ def array(text: str) -> tuple[tuple[int, ...], int]:
     """The indices of 0-9, 1,3,5 or 0-98:2%4, and how many may go at once; 0: all."""
     body, percent, limit = text.strip().partition("%")
     indices: dict[int, None] = {}
+    count = 0
+    if len(text) > LONGEST_ARRAY:
+        raise _bad_array(text)
     for part in body.split(","):
         match = _PART.fullmatch(part.strip())
         if not match:
             raise _bad_array(text)
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-        if last < first or not step or (last - first) // step >= MOST_TASKS:
+        count += (last - first) // step + 1 if step else 0
+        if last < first or not step or count > MOST_TASKS:
             raise _bad_array(text)
         indices.update(dict.fromkeys(range(first, last + 1, step)))
-    if len(indices) > MOST_TASKS or (percent and not (limit.isdecimal() and 0 < int(limit) <= MOST_TASKS)):
+    if percent and not (limit.isdecimal() and len(limit) < 10 and 0 < int(limit) <= MOST_TASKS):
         raise _bad_array(text)
     return tuple(indices), int(limit) if percent else 0
 

@@ -73,7 +73,7 @@ class Desk:
         state, user = self._scheduler.state, who.user
         made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
         if self._limits is not None:
-            self._limits.check(user, [job for jobs in made for job in jobs], self._users())
+            self._limits.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []

@@ -22,8 +22,16 @@ class Garbled:
     """What came instead of a message of this type."""
 
     expected: str
+    size: int = 0
+    """Bytes, where there are too many of them to decode."""
+    limit: int = 0
 
     def refuse(self) -> NoReturn:
+        if self.size > self.limit:
+            raise InputError(
+                f"a {self.expected} of {self.size / 1e6:.1f} MB, and the scheduler accepts {self.limit / 1e6:.1f} MB",
+                hint="send less at a time, and put large values into files",
+            )
         raise InputError(
             f"what came is not a {self.expected}, but bytes that cannot be read",
             hint="bring both ends to the same version of Weft",
@@ -35,12 +43,16 @@ def handler(of: Callable[[str], Method], service: str = "Scheduler") -> grpc.Gen
     made = {}
     for name, method in SERVICES[service].items():
         wrap, take_up = _KINDS[method.kind]
-        made[name] = take_up(wrap(of(name)), _reader(method.request), method.reply.SerializeToString)
+        made[name] = take_up(
+            wrap(of(name)), _reader(method.request, method.max_request_bytes), method.reply.SerializeToString
+        )
     return grpc.method_handlers_generic_handler(PREFIX + service, made)
 
 
-def _reader(kind: Any) -> Callable[[bytes], Any]:
+def _reader(kind: Any, limit: int) -> Callable[[bytes], Any]:
     def read(text: bytes) -> Any:
+        if len(text) > limit:  # before anything decodes or walks it
+            return Garbled(kind.DESCRIPTOR.name, len(text), limit)
         try:
             return kind.FromString(text)
         except DecodeError:

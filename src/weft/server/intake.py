@@ -21,8 +21,12 @@ MOST_JOBS: Final = 100_000
 """Of one request, array tasks counted."""
 MOST_LINKS: Final = 1_000_000
 """Of one request: each job with each that it comes after; an array counts as one."""
-MOST_BYTES: Final = 6 << 20
+MAX_JOB_BYTES: Final = 6 << 20
 """Of a job's command, params and environment: no Linux starts a program with more."""
+MAX_READ: Final = 4096
+"""Characters of a program's path that its default name is taken from."""
+MAX_REFS: Final = 10_000
+"""Different references to jobs outside a request."""
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
 _NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
@@ -45,13 +49,14 @@ class Intake:
             try:
                 made.append(self._expand(spec, request, str(first_id + at), user))
             except InputError as error:
-                raise _about(request, at, error) from None
+                raise error.at(index=at) from None
         if sum(map(len, made)) > MOST_JOBS:
             raise InputError(f"more than {MOST_JOBS:,} jobs at once", hint="submit them in several requests")
         self._link(request, made, resolve)
         return made
 
     def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+        _check_size(spec.ByteSize())
         job = self._job(spec, request, job_id, user)
         self._check(job)
         if not spec.array:
@@ -70,14 +75,10 @@ class Intake:
         self._check(job)
 
     def _check(self, job: Job) -> None:
+        _check_size(_size(job))
         check_job(job)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
-        if (size := _size(job)) > MOST_BYTES:
-            raise InputError(
-                f"command, params and environment come to {size >> 20} MB, more than any program can be started with",
-                hint="put what is large into a file, and name that",
-            )
         self._site.check(job)
 
     def _where(self, spec: JobSpec) -> Where:
@@ -149,34 +150,49 @@ class Intake:
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
         """Puts in whom each comes after; a circle is refused."""
         inside: dict[int, set[int]] = {}
+        search = _Search(resolve)
         links = 0
         for at, spec in enumerate(request.jobs):
             after: dict[JobId, None] = {}
-            for ref in spec.after:
+            for ref in dict.fromkeys(spec.after):
                 if ref.startswith("#"):
-                    other = _number(ref, len(made))
+                    other = _number(ref, len(made), at)
                     inside.setdefault(at, set()).add(other)
                     after.update(dict.fromkeys(job.batch or job.id for job in made[other]))
                 else:
-                    after.update(dict.fromkeys(self._known(ref, resolve, request, at)))
+                    after.update(dict.fromkeys(search.jobs(ref, at)))
             links += len(after) * len(made[at])
             if links > MOST_LINKS:
                 error = InputError(f"after: more than {MOST_LINKS:,} dependencies at once", hint=LINKS_HINT)
-                raise _about(request, at, error)
+                raise error.at(index=at)
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
         circle = _circle(inside)
         if circle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
-            error = InputError(f"after: cyclic dependencies: {names}", hint="take one of them out")
-            raise _about(request, circle[0], error)
+            what = f"after: cyclic dependencies: {names}"
+            raise InputError(what, hint="take one of them out", index=circle[0])
 
-    def _known(self, ref: str, resolve: Resolve, request: SubmitRequest, at: int) -> list[JobId]:
-        try:
-            return _by_batch(ref, resolve(ref))
-        except NotFound:
-            error = InputError(f"after: there is no job {ref[:80]!r}", hint="weft queue -a lists them")
-            raise _about(request, at, error) from None
+
+class _Search:
+    """Jobs by reference, each reference once: a search may look at every job there is."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._found: dict[str, list[JobId]] = {}
+
+    def jobs(self, ref: str, at: int) -> list[JobId]:
+        """Return what job number `at` depends on by this reference."""
+        if ref not in self._found:
+            if len(self._found) >= MAX_REFS:
+                what = f"after: more than {MAX_REFS:,} different jobs in one request"
+                raise InputError(what, hint=LINKS_HINT, index=at)
+            try:
+                self._found[ref] = _by_batch(ref, self._resolve(ref))
+            except NotFound:
+                what = f"after: there is no job {ref[:80]!r}"
+                raise InputError(what, hint="weft queue -a lists them", index=at) from None
+        return self._found[ref]
 
 
 def _by_batch(ref: str, found: list[JobId]) -> list[str]:
@@ -186,10 +202,10 @@ def _by_batch(ref: str, found: list[JobId]) -> list[str]:
     return list(dict.fromkeys(job.partition("_")[0] for job in found))
 
 
-def _number(ref: str, count: int) -> int:
+def _number(ref: str, count: int, at: int) -> int:
     text = ref[1:]
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < count):
-        raise InputError(f"after: {ref!r} is not one of this request", hint=f"#0 to #{count - 1}")
+        raise InputError(f"after: {ref!r} is not one of this request", hint=f"#0 to #{count - 1}", index=at)
     return int(text)
 
 
@@ -204,24 +220,24 @@ def _circle(after: dict[int, set[int]]) -> list[int]:
     return []
 
 
+def _check_size(size: int) -> None:
+    if size > MAX_JOB_BYTES:
+        raise InputError(
+            f"command, params and environment come to {size >> 20} MB, more than any program can be started with",
+            hint="put what is large into a file, and name that",
+        )
+
+
 def _size(job: Job) -> int:
     """In bytes, of which a character has up to four: counted only where that matters."""
     pairs = (*job.params, *(job.task.env if job.task is not None else ()))
     texts = (*job.command, *(text for pair in pairs for text in pair))
     characters = sum(map(len, texts))
-    return characters if 4 * characters <= MOST_BYTES else sum(len(text.encode()) for text in texts)
+    return characters if 4 * characters <= MAX_JOB_BYTES else sum(len(text.encode()) for text in texts)
 
 
 def _default_name(spec: JobSpec) -> str:
-    words: Sequence[str] = [word for word in spec.command if not word.startswith("-")]
-    plain = "".join(c for c in os.path.basename(words[0]) if c.isalnum() or c in "._-+ ") if words else ""
+    """Return the program's file name, of plain characters alone; of a very long word only the end is read."""
+    word = next((word for word in spec.command if not word.startswith("-")), "")
+    plain = "".join(c for c in os.path.basename(word[-MAX_READ:]) if c.isalnum() or c in "._-+ ")
     return plain.strip()[:60] or "job"
-
-
-def _about(request: SubmitRequest, at: int, error: InputError) -> InputError:
-    """Says which of several it is about."""
-    if len(request.jobs) == 1:
-        return error
-    name = request.jobs[at].name
-    label = f"job #{at} ({name})" if name else f"job #{at}"
-    return InputError(f"{label}: {error.what}", where=error.where, hint=error.hint)

@@ -35,8 +35,11 @@ class Limits:
     def queued_of(self, user: str) -> int:
         return self._own.get(user, {}).get("queued", self._queued)
 
-    def check(self, user: str, jobs: Iterable[Job], there: Iterable[str]) -> None:
-        """Raises where these are too many, or too large, beside those that are there: the users of jobs not ended."""
+    def check(self, user: str, jobs: Iterable[Job], there: Iterable[str], more: int = 0) -> None:
+        """Raises where these are too many, or too large, beside those that are there: the users of jobs not ended.
+
+        `more` jobs of the same batch follow.
+        """
         jobs = list(jobs)
         gpus, queued = self.gpus_of(user), self.queued_of(user)
         largest = max((job.gpus for job in jobs), default=0)
@@ -44,7 +47,7 @@ class Limits:
             raise Refused(
                 f"quota: {largest} GPUs, and the jobs of {user} may hold {gpus}\n  ask an admin for more, or use fewer"
             )
-        if queued and (have := sum(each == user for each in there)) + len(jobs) > queued:
+        if queued and (have := sum(each == user for each in there)) + len(jobs) + more > queued:
             raise Refused(
                 f"quota: {user} has {have} jobs that wait or run, and may have {queued}\n"
                 "  wait until some have ended, or put several into one"

@@ -19,10 +19,15 @@ CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
 
 
 async def abort(context: Any, error: WeftError, code: grpc.StatusCode | None = None) -> NoReturn:
-    """What went wrong goes over whole: its kind, message and hint."""
+    """Send the error with all its parts, so that the client can raise it again."""
     usual = next((code for kind, code in CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    hint = error.hint if isinstance(error, InputError) else ""
-    what = f"{error.where}: {error.what}" if isinstance(error, InputError) and error.where else str(error)
-    what = what if not isinstance(error, InputError) or error.where else error.what
-    await context.abort(code or usual, json.dumps({"kind": type(error).__name__, "what": what, "hint": hint}))
+    await context.abort(code or usual, json.dumps(parts_of(error)))
     raise AssertionError("abort raises")
+
+
+def parts_of(error: WeftError) -> dict[str, Any]:
+    kind = type(error).__name__
+    if not isinstance(error, InputError):
+        return {"kind": kind, "what": str(error), "hint": ""}
+    parts = {"kind": kind, "what": error.what, "hint": error.hint, "where": error.where, "key": error.key}
+    return parts if error.index is None else {**parts, "index": error.index}

@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains as it ends
         return BROKEN_PIPE
     except InputError as error:
-        message = f"{error.where}: {error.what}" if error.where else error.what
+        message = f"{error.where}: {error.text}" if error.where else error.text
         return _fail(words, _code(error), message, error.hint, 2)
     except WeftError as error:
         message, _, hint = str(error).partition("\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from weft.wire.taskfile import Written
 
 SHOWN: Final = 5
-_ABOUT: Final = re.compile(r"job #(\d+)(?: \((.*?)\))?: ")
-"""How a scheduler says which job of several it is about."""
 
 
 @dataclass
@@ -52,12 +49,10 @@ class Submission:
     def _located(self, error: InputError) -> InputError:
         if not self.tasks:
             return error
-        about = _ABOUT.match(error.what)
-        what = error.what[about.end() :] if about else error.what
-        task = self.tasks[int(about[1]) if about else 0]
-        found = task.located(InputError(what, hint=error.hint))
-        if about and about[2]:
-            return InputError(f"{about[2]}: {what}", where=found.where, hint=error.hint)
+        task = self.tasks[error.index or 0]
+        found = task.located(InputError(error.what, hint=error.hint, key=error.key))
+        if error.index is not None and len(self.tasks) > 1 and (name := self.request.jobs[error.index].name):
+            return InputError(f"{name}: {error.text}", where=found.where, hint=error.hint)
         return found
 
 

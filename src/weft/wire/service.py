@@ -7,11 +7,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 from weft.wire import messages as m
 
-MOST_BYTES: Final = 64 << 20
-"""The largest message either end takes."""
+MAX_MESSAGE_BYTES: Final = 64 << 20
+"""The largest message that a client or an agent accepts."""
+MAX_RECEIVED_BYTES: Final = 16 << 20
+"""The largest message that gRPC accepts on a server's port: agents report all their runs in one message."""
+MAX_REQUEST_BYTES: Final = 4 << 20
+"""The largest request of one call. The server refuses larger ones before it decodes them."""
 OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MOST_BYTES),
-    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
     ("grpc.enable_http_proxy", 0),
 )
@@ -19,6 +22,7 @@ OPTIONS: Final = (
 
 SERVER: Final = (
     *OPTIONS,
+    ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 40_000),
     ("grpc.server_max_unrequested_time_in_server", 600),
@@ -28,6 +32,7 @@ SERVER: Final = (
 """For servers: a burst of calls waits for its turn. As gRPC comes, some of more than 1,000 are turned away."""
 CHANNEL: Final = (
     *OPTIONS,
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -41,6 +46,11 @@ class Method(NamedTuple):
     request: Any
     reply: Any
     kind: Kind = "unary"
+
+    @property
+    def max_request_bytes(self) -> int:
+        """Streams are limited by the transport and by what reads them."""
+        return MAX_REQUEST_BYTES if self.kind in ("unary", "stream") else MAX_RECEIVED_BYTES
 
 
 SCHEDULER: Final = {

@@ -11,7 +11,7 @@ from weft.errors import InputError, NotPermitted
 from weft.model import Event, Forgotten, Gpu, Node
 from weft.server.callers import Caller
 from weft.server.desk import Desk
-from weft.server.intake import MOST_BYTES
+from weft.server.intake import MAX_JOB_BYTES
 from weft.server.numbers import GpuNumbers
 from weft.server.site import OneMachine
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
@@ -61,7 +61,7 @@ def test_requests_are_remembered_as_long_as_their_jobs() -> None:
 @pytest.mark.parametrize("field", ["command", "env", "params"])
 def test_what_no_program_can_be_started_with_is_refused(field: str) -> None:
     _, desk = a_desk()
-    large = "\u00e9" * (MOST_BYTES // 2)  # two bytes each
+    large = "\u00e9" * (MAX_JOB_BYTES // 2)  # two bytes each
     values = [large] if field == "command" else [Variable(name="large", value=large)]
     spec = JobSpec(command=["true"])
     getattr(spec, field).extend(values)

@@ -1,0 +1,179 @@
+"""Batches of jobs as requests: one over the limit of a request is sent in parts, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from weft.errors import InputError, Unreachable, WeftError
+from weft.inputs.quantities import array
+from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.service import MAX_REQUEST_BYTES
+
+STEP_BYTES: Final = 1 << 20
+"""What all jobs share takes whole steps of a request: a batch sent again with its key is split at the same jobs."""
+SLACK_BYTES: Final = 4096
+FRAME_BYTES: Final = 8
+"""What a job takes in a request beside its own bytes, at most."""
+Submit = Callable[[SubmitRequest], list[str]]
+Cancel = Callable[[Sequence[str]], None]
+
+
+def submit(request: SubmitRequest, send: Submit, cancel: Cancel) -> list[str]:
+    """Return the ids of the jobs, in the order of the request. An error names the job it is about."""
+    try:
+        parts = split(request)
+        return send(request) if len(parts) == 1 else _Batch(request, parts, send, cancel).submit()
+    except InputError as error:
+        raise labelled(error, request) from None
+
+
+def labelled(error: InputError, request: SubmitRequest) -> InputError:
+    """Return the error with the number and the name of the job that it is about, where there are several."""
+    if error.index is None or len(request.jobs) < 2:
+        return error
+    name = request.jobs[error.index].name
+    return error.at(where=f"job #{error.index} ({name})" if name else f"job #{error.index}")
+
+
+def split(request: SubmitRequest) -> list[list[int]]:
+    """Return the numbers of the jobs of each part. With several parts, no job comes before one that it depends on."""
+    budget = MAX_REQUEST_BYTES - _shared_bytes(request)
+    sizes = [job.ByteSize() + FRAME_BYTES for job in request.jobs]
+    if sum(sizes) <= budget:
+        return [list(range(len(sizes)))]
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    if sizes[largest] > budget:
+        what = f"the job comes to {sizes[largest] / 1e6:.1f} MB, and a request has room for {budget / 1e6:.1f} MB"
+        raise InputError(what, hint="put large values into files", index=largest)
+    parts: list[list[int]] = [[]]
+    left = budget
+    for number in _in_order(request):
+        if sizes[number] > left:
+            parts.append([])
+            left = budget
+        parts[-1].append(number)
+        left -= sizes[number]
+    return parts
+
+
+def _shared_bytes(request: SubmitRequest) -> int:
+    """Round up what every part carries to whole steps."""
+    shared = SubmitRequest(env=request.env, chdir=request.chdir, key=request.key).ByteSize() + SLACK_BYTES
+    if shared > MAX_REQUEST_BYTES - STEP_BYTES:
+        raise InputError(f"the environment comes to {shared / 1e6:.1f} MB", hint="leave out --env-all, or unset some")
+    return -(-shared // STEP_BYTES) * STEP_BYTES
+
+
+def _in_order(request: SubmitRequest) -> Sequence[int]:
+    """Return the numbers of the jobs as they are, unless one depends on a later one."""
+    after = {number: _inside(request, number) for number in range(len(request.jobs))}
+    if all(other < number for number, others in after.items() for other in others):
+        return range(len(request.jobs))
+    from graphlib import CycleError, TopologicalSorter  # most batches do not need it
+
+    try:
+        return list(TopologicalSorter(after).static_order())
+    except CycleError as error:
+        circle: list[int] = error.args[1][::-1]
+        names = " after ".join(request.jobs[number].name or f"#{number}" for number in circle)
+        raise InputError(f"after: cyclic dependencies: {names}", hint="take one of them out", index=circle[0]) from None
+
+
+def _inside(request: SubmitRequest, number: int) -> list[int]:
+    """Return the jobs of the request that this one depends on."""
+    found = []
+    for ref in request.jobs[number].after:
+        if ref.startswith("#"):
+            text = ref[1:]
+            if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < len(request.jobs)):
+                hint = f"#0 to #{len(request.jobs) - 1}"
+                raise InputError(f"after: {ref!r} is not one of this request", hint=hint, index=number)
+            found.append(int(text))
+    return found
+
+
+@dataclass
+class _Batch:
+    """Parts of one batch. Every part is checked before the first is submitted."""
+
+    request: SubmitRequest
+    parts: list[list[int]]
+    send: Submit
+    cancel: Cancel
+
+    def __post_init__(self) -> None:
+        self.counts = [len(array(job.array)[0]) if job.array else 1 for job in self.request.jobs]
+        self.total = sum(self.counts)
+
+    def submit(self) -> list[str]:
+        for at, part in enumerate(self.parts):
+            self._send(at, {}, dry_run=True, others=self.total - self._count(part))
+        if self.request.dry_run:
+            return []
+        ids: dict[int, list[str]] = {}
+        for at, part in enumerate(self.parts):
+            left = self.total - sum(map(len, ids.values())) - self._count(part)
+            try:
+                found = iter(self._send(at, ids, dry_run=False, others=max(left, 0)))
+            except Unreachable as error:
+                done = sum(map(len, ids.values()))
+                raise Unreachable(
+                    f"{error}\n  {done:,} of {self.total:,} jobs are submitted; --key continues"
+                ) from None
+            except WeftError:
+                self.cancel([job for each in ids.values() for job in each])
+                raise
+            for number in part:
+                ids[number] = list(islice(found, self.counts[number]))
+        return [job for number in range(len(self.request.jobs)) for job in ids[number]]
+
+    def _count(self, part: Sequence[int]) -> int:
+        return sum(self.counts[number] for number in part)
+
+    def _send(self, at: int, ids: Mapping[int, Sequence[str]], *, dry_run: bool, others: int) -> list[str]:
+        part, whole = self.parts[at], self.request
+        request = SubmitRequest(
+            jobs=_linked(whole, part, ids), key=f"{whole.key}/{at}", env=whole.env, chdir=whole.chdir, dry_run=dry_run,
+            other_jobs=others,
+        )  # fmt: skip
+        try:
+            return self.send(request)
+        except InputError as error:
+            raise error if error.index is None else _renumbered(error, part[error.index]) from None
+
+
+def _renumbered(error: InputError, index: int) -> InputError:
+    return InputError(error.what, where=error.where, hint=error.hint, key=error.key, index=index)
+
+
+def _linked(request: SubmitRequest, part: Sequence[int], ids: Mapping[int, Sequence[str]]) -> list[JobSpec]:
+    """Return the jobs of a part with references to earlier parts as ids; an array is named by its number.
+
+    While nothing is submitted yet, such references are left out: `split` has checked them.
+    """
+    here = {number: at for at, number in enumerate(part)}
+    found = []
+    for number in part:
+        job = request.jobs[number]
+        if any(ref.startswith("#") for ref in job.after):
+            job, refs = _copy(job), job.after
+            del job.after[:]
+            for ref in refs:
+                other = int(ref[1:]) if ref.startswith("#") else None
+                if other is None:
+                    job.after.append(ref)
+                elif other in here:
+                    job.after.append(f"#{here[other]}")
+                elif ids.get(other):
+                    job.after.append(ids[other][0].partition("_")[0])
+        found.append(job)
+    return found
+
+
+def _copy(job: JobSpec) -> JobSpec:
+    copy = JobSpec()
+    copy.CopyFrom(job)
+    return copy

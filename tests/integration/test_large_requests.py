@@ -1,0 +1,69 @@
+"""Requests that are too large are refused before they cost anything; large batches are submitted in parts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from live import Site, site
+from weft.errors import InputError
+from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.service import call
+
+JOBS = 100_000
+
+
+@pytest.fixture
+def here() -> Iterator[Site]:
+    with site({"gpus": "0", "min_run_s": 0}) as made:
+        yield made
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@pytest.mark.parametrize("size", [5 << 20, 60 << 20])
+def test_a_word_of_megabytes_is_refused_before_it_is_read(here: Site, size: int) -> None:
+    with here.client():
+        before = cpu_s(here.pid())
+        request = SubmitRequest(jobs=[JobSpec(command=["x" * size], chdir="/tmp")])
+        options = [("grpc.max_send_message_length", -1)]
+        with grpc.insecure_channel(f"unix:{here.places.socket}", options=options) as line:
+            for _ in range(5):
+                with pytest.raises(grpc.RpcError) as caught:
+                    call(line, "Submit")(request, timeout=60.0)
+        error: Any = caught.value
+        assert error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        assert cpu_s(here.pid()) - before < 1.0
+
+
+def test_a_client_says_so_before_it_sends_it(here: Site) -> None:
+    with here.client() as client, pytest.raises(InputError, match=r"the job comes to 62.9 MB"):
+        client.submit(SubmitRequest(jobs=[JobSpec(command=["x" * (60 << 20)])]))
+
+
+def test_a_hundred_thousand_jobs_in_a_file(here: Site) -> None:
+    tasks = [{"name": f"job-{at}", "command": ["true", "x" * 40], "hold": True} for at in range(JOBS)]
+    tasks[-1]["after"] = "job-0"
+    tasks[1]["after"] = f"job-{JOBS - 2}"
+    (here.root / "tasks.json").write_text(json.dumps(tasks))
+    began = time.monotonic()
+    done = here.weft("submit", "--quiet", "--config", "tasks.json", "--key", "k", timeout_s=300.0)
+    assert done.returncode == 0, done.stderr
+    ids = done.stdout.split()
+    assert len(set(ids)) == JOBS, f"{len(ids)} ids after {time.monotonic() - began:.1f} s"
+    again = here.weft("submit", "--quiet", "--config", "tasks.json", "--key", "k", timeout_s=300.0)
+    assert again.stdout.split() == ids
+    with here.client() as client:
+        last, second = client.query("job", [ids[-1], ids[1]], patience_s=60.0)["jobs"]
+        assert (last["name"], last["after"]) == (f"job-{JOBS - 1}", [ids[0]])
+        assert (second["name"], second["after"]) == ("job-1", [ids[-2]])
+        assert client.query("queue", patience_s=60.0)["waiting"] == JOBS
