@@ -17,9 +17,9 @@ from pathlib import Path
 
 import grpc.aio
 
-from weft.agent.folder import Folder
+from weft.agent.connection import Way
 from weft.agent.node import spec_of
-from weft.agent.stream import Way
+from weft.agent.state_dir import Folder
 from weft.agent.worker import Worker
 from weft.endpoints import credentials
 from weft.endpoints.addresses import Address

@@ -14,7 +14,7 @@ from weft.journal.sqlite import SqliteJournal
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Started, Submitted, Task
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority
-from weft.server.running import take_up
+from weft.server.controller import take_up
 
 JOBS = 100_000
 GOAL_S = 5.0

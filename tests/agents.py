@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from builders import Rig
 from weft.model import Event, Fact, Job, Submitted
-from weft.server.replies import Close, Reply
-from weft.server.roster import Roster
+from weft.server.nodes.outbox import Close, Reply
+from weft.server.nodes.registry import Roster
 from weft.wire.messages import AgentMessage, Beat, GpuSpec, Hello, NodeSpec, RunEnd, RunNews
 from weft.wire.protocol import PROTOCOL
 

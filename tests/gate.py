@@ -18,8 +18,8 @@ from live import PATIENCE_S, until
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, answers
 from weft.endpoints.paths import server_folder
-from weft.server.callers import Role
-from weft.server.tokens import Tokens
+from weft.server.auth.identity import Role
+from weft.server.auth.tokens import Tokens
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Gate:
 
     def invited(self, role: Role = "user", user: str = "ada", expires_s: float = 600.0) -> str:
         """A join token."""
-        from weft.server import tls
+        from weft.server.auth import tls
 
         material, tokens = tls.load(self.folder), Tokens(self.folder)
         try:
@@ -131,7 +131,7 @@ def gate(*, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     env = {**keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
            "XDG_CONFIG_HOME": f"{root}/c"}  # fmt: skip
     if tls:
-        from weft.server.authority import init
+        from weft.server.auth.certificates import init
 
         init(server_folder(where.port, env), [])
     command = [sys.executable, "-m", "weft", "server", "--port", str(where.port)]

@@ -16,13 +16,13 @@ import grpc
 import grpc.aio
 
 from engines import until
-from weft.agent.folder import Folder
+from weft.agent.connection import Way
 from weft.agent.node import settled, spec_of
-from weft.agent.stream import Way
+from weft.agent.state_dir import Folder
 from weft.agent.worker import Note, Worker, worker_on
 from weft.engines.process.gpu.discovery import Declared, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.server.handlers import handler
+from weft.server.api.rpc import handler
 from weft.wire.messages import (
     AgentMessage,
     BeatReply,

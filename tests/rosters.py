@@ -19,9 +19,9 @@ from engines import until
 from heads import PORT_OPTIONS, Site
 from weft.agent.worker import Worker
 from weft.model import Cancelled, Event, Exited, Job, JobId, NodeJoined, NodeLost, Submitted, Task, Wake
-from weft.server.handlers import handler
-from weft.server.replies import Close, Reply, Send
-from weft.server.roster import Roster
+from weft.server.api.rpc import handler
+from weft.server.nodes.outbox import Close, Reply, Send
+from weft.server.nodes.registry import Roster
 from weft.wire.messages import AgentMessage, SchedulerMessage
 
 OVER = ("done", "failed", "cancelled")

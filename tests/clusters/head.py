@@ -12,8 +12,8 @@ from clusters.timeline import Timeline
 from weft.core.scheduler import Scheduler
 from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
 from weft.plugins import registry
-from weft.server.replies import Close, Reply, Send
-from weft.server.roster import Roster
+from weft.server.nodes.outbox import Close, Reply, Send
+from weft.server.nodes.registry import Roster
 from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0

@@ -13,7 +13,7 @@ from clusters.network import Network
 from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
-from weft.agent.machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun

@@ -10,13 +10,13 @@ import pytest
 from clusters.head import Head
 from clusters.machine import Machine
 from clusters.world import play
-from weft.agent.machine import Action, Agent
+from weft.agent.state_machine import Action, Agent
 from weft.engines.process import exit_rules
 from weft.errors import WeftError
-from weft.server import registration
-from weft.server.gangs import Gang
-from weft.server.parts import Parts
-from weft.server.roster import Roster
+from weft.server.nodes import registration
+from weft.server.nodes.gangs import Gang
+from weft.server.nodes.reconciler import Parts
+from weft.server.nodes.registry import Roster
 from weft.wire.messages import BeatReply, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -175,7 +175,7 @@ def last_code_counts(patch: pytest.MonkeyPatch) -> None:
     def verdict(self: Gang, job: Any, now: float) -> Any:
         self.ends = dict(reversed(self.ends.items()))
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr("weft.server.gangs.TORN", None)
+            inner.setattr("weft.server.nodes.gangs.TORN", None)
             return before(self, job, now)
 
     patch.setattr(Gang, "verdict", verdict)

@@ -15,7 +15,7 @@ from clusters.work import Work
 from weft.core.state.job import ENDED, JobState
 from weft.engines.process.exit_rules import CHECKPOINTED
 from weft.model import Cancelled, JobId, Submitted
-from weft.server.gangs import parts_of
+from weft.server.nodes.gangs import parts_of
 
 PATIENCE_S = 2000.0
 """So long after everything works again, all jobs must have ended."""

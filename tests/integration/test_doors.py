@@ -18,9 +18,9 @@ import pytest
 from gate import Gate, gate
 from live import until
 from weft.endpoints.credentials import Credentials, channel, versions
-from weft.server import authority
-from weft.server.callers import Role
-from weft.server.tokens import Tokens
+from weft.server.auth import certificates
+from weft.server.auth.identity import Role
+from weft.server.auth.tokens import Tokens
 from weft.wire import messages as m
 from weft.wire.service import MAX_MESSAGE_BYTES, call
 
@@ -186,7 +186,7 @@ def test_who_says_no_protocol_is_refused(door: Gate) -> None:
 
 
 def test_another_authority_is_not_trusted(door: Gate, tmp_path: Path) -> None:
-    other, _ = authority.init(tmp_path, ["localhost"])
+    other, _ = certificates.init(tmp_path, ["localhost"])
     with pytest.raises(grpc.RpcError) as caught:
         asked(door, Credentials(door.owner().token, other.ca))
     error: Any = caught.value

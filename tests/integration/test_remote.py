@@ -17,8 +17,8 @@ from gate import Gate, free_port, gate
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Unreachable
-from weft.server import authority
-from weft.server.tokens import Tokens
+from weft.server.auth import certificates
+from weft.server.auth.tokens import Tokens
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_stranger_is_told_how_to_join(door: Gate) -> None:
 def test_another_scheduler_with_the_same_address(door: Gate) -> None:
     ann = joined(door, "ann")
     folder = door.root / "ann" / ".config" / "weft" / "credentials" / f"localhost_{door.where.port}"
-    other, _ = authority.init(door.root / "other", ["localhost"])
+    other, _ = certificates.init(door.root / "other", ["localhost"])
     (folder / "ca.pem").write_bytes(other.ca)
     assert "not the scheduler that was joined" in run(door, "queue", env=ann, code=4)
 

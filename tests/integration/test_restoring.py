@@ -17,7 +17,7 @@ from weft.client import Client
 from weft.journal.backup import back_up, backup_of
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Wake
-from weft.server.upkeep import BACKUP_AFTER_S, BACKUP_S, Upkeep
+from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Upkeep
 
 
 @pytest.fixture

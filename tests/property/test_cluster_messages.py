@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents import Room, hello, news, spec
 from anything import messages, texts
 from checks import check, snapshot
-from weft.agent.machine import Agent
+from weft.agent.state_machine import Agent
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.model import Cancelled, Job, Submitted

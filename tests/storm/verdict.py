@@ -14,7 +14,7 @@ from weft.core.scheduler import Scheduler
 from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted
 from weft.plugins.registry import placement, policy
-from weft.server.gangs import nodes_of
+from weft.server.nodes.gangs import nodes_of
 
 KILLED = 137
 TOLD = "told"

@@ -14,11 +14,11 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.agent.folder import Folder
-from weft.agent.machine import Settle, Stop
 from weft.agent.orders import run_order
 from weft.agent.ports import Engine
-from weft.agent.snapshots import BadSnapshot, unpack
+from weft.agent.source_tree import BadSnapshot, unpack
+from weft.agent.state_dir import Folder
+from weft.agent.state_machine import Settle, Stop
 from weft.engines.process import free_ports
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.gpu.discovery import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from weft.agent.folder import Folder
+from weft.agent.state_dir import Folder
 from weft.engines.process.gpu.devices import load_devices, save_devices
 from weft.engines.process.gpu.discovery import Machine
 from weft.model import Gpu

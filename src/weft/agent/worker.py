@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from weft.agent.folder import Folder
+from weft.agent.connection import Backoff, Cut, Dial, Stream, cut_by
 from weft.agent.hands import Hands
 from weft.agent.logs import Tails, answer
-from weft.agent.machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.agent.node_status import Watching
 from weft.agent.ports import Engine
 from weft.agent.progress import Reports
-from weft.agent.stream import Backoff, Cut, Dial, Stream, cut_by
-from weft.agent.watching import Watching
+from weft.agent.state_dir import Folder
+from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
 from weft.engines.process import lease
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited

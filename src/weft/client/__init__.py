@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 from weft.client import batches
-from weft.client.own import OUTLIVE_S, OwnRoute
-from weft.client.routes import Route, explained
+from weft.client.local import OUTLIVE_S, OwnRoute
+from weft.client.transport import Route, explained
 from weft.endpoints.addresses import Address, address
 from weft.endpoints.paths import Places, places
 from weft.errors import Refused, Unreachable, WeftError

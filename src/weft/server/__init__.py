@@ -1,1 +1,1 @@
-"""The scheduler as a service: core, journal and an engine, behind the wire. Its engine is this machine."""
+"""The scheduler as a process: the core, a journal and a backend behind the wire."""

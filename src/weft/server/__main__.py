@@ -21,10 +21,10 @@ from weft.endpoints.paths import Places, places
 from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
 from weft.journal.backup import backup_of
-from weft.server.callers import OwnDoor
+from weft.server.api.service import Service
+from weft.server.auth.identity import OwnDoor
+from weft.server.controller import Running
 from weft.server.embedded import Embedded
-from weft.server.running import Running
-from weft.server.service import Service
 from weft.server.settings import load
 from weft.wire.service import SERVER
 

@@ -22,23 +22,23 @@ from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import InputError, WeftError
 from weft.model import Decision, Event, JobId, NodeId, Resumed, Seconds, Start
 from weft.plugins import registry
-from weft.server.checkpoints import Checkpoints
-from weft.server.gangs import nodes_of
-from weft.server.limits import Limits
+from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.jobs.admission import ManyNodes
+from weft.server.jobs.checkpoints import Checkpoints
+from weft.server.jobs.quotas import Limits
 from weft.server.loop import CLOSING
-from weft.server.numbers import GpuNumbers
-from weft.server.pulls import Pulls
-from weft.server.replies import Reply, Send
-from weft.server.roster import Roster
+from weft.server.nodes.gangs import nodes_of
+from weft.server.nodes.log_requests import Pulls
+from weft.server.nodes.log_tails import Tails
+from weft.server.nodes.outbox import Reply, Send
+from weft.server.nodes.registry import Roster
+from weft.server.nodes.streams import Streams
 from weft.server.settings import Settings
-from weft.server.site import ManyNodes
-from weft.server.streams import Streams
-from weft.server.tails import Tails
 from weft.wire import messages as m
 from weft.wire.runs import KEPT_AT_A_TIME
 
 if TYPE_CHECKING:
-    from weft.server.running import Running
+    from weft.server.controller import Running
 
 TICK_S: Final = 1.0
 BEAT_S: Final = 5.0

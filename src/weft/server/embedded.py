@@ -17,15 +17,15 @@ from weft.engines.process.gpu.poller import Holding, Sentry
 from weft.engines.process.logs import MISSING, LogPart, log_path, read_part
 from weft.engines.process.progress_socket import ProgressSocket
 from weft.model import Decision, Event, JobId, NodeId, NodeJoined, NodeLost, Resumed, Seconds
+from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.hands import Finding, Hands
-from weft.server.limits import Limits
+from weft.server.jobs.admission import OneMachine
+from weft.server.jobs.quotas import Limits
 from weft.server.loop import CLOSING
-from weft.server.numbers import GpuNumbers
 from weft.server.settings import Settings
-from weft.server.site import OneMachine
 
 if TYPE_CHECKING:
-    from weft.server.running import Running
+    from weft.server.controller import Running
 
 TAIL: Final = 8192
 log = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.core.state.job import JobState
 from weft.engines.process.logs import LogPart
 from weft.model import Decision, JobId, NodeId
-from weft.server.limits import Limits
-from weft.server.numbers import GpuNumbers
+from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.jobs.admission import Site
+from weft.server.jobs.quotas import Limits
 from weft.server.settings import Settings
-from weft.server.site import Site
 
 if TYPE_CHECKING:
-    from weft.server.running import Running
+    from weft.server.controller import Running
 
 
 class Fleet(Protocol):

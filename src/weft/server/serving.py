@@ -17,13 +17,13 @@ from grpc.aio import ServerInterceptor
 
 from weft.endpoints.paths import Places
 from weft.errors import Refused
-from weft.server.agents import Agents
-from weft.server.blobs import PRUNE_S, Blobs
+from weft.server.api.blobs import PRUNE_S, Blobs
+from weft.server.api.service import Service
+from weft.server.auth.interceptor import Doors
 from weft.server.cluster import Cluster
-from weft.server.doors import Doors
-from weft.server.logfile import Format, log_to
-from weft.server.running import Running
-from weft.server.service import Service
+from weft.server.controller import Running
+from weft.server.log_file import Format, log_to
+from weft.server.nodes.session import Agents
 from weft.server.settings import Settings, load, save
 
 if TYPE_CHECKING:

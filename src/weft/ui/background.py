@@ -17,7 +17,7 @@ from weft.ui import render
 from weft.ui.text import plural
 
 if TYPE_CHECKING:
-    from weft.agent.folder import Folder
+    from weft.agent.state_dir import Folder
     from weft.agent.worker import Note
 
 JOIN_S: Final = 60.0
@@ -111,7 +111,7 @@ def process(text: str) -> Identity:
 
 def end(name: str, folder: Folder, only: str, *, kill: bool, as_json: bool) -> int:
     """The worker of this name; one of the same name that was started since is left alone where `only` says so."""
-    from weft.agent.leaving import kill_runs
+    from weft.agent.shutdown import kill_runs
 
     pid = folder.holder()
     who = identify(pid) if pid is not None else None

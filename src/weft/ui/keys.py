@@ -36,10 +36,10 @@ def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, An
             f"no scheduler of yours has been at port {args.port or PORT} of this machine",
             hint="start weft server, or weft auth init first; another one: --scheduler HOST:PORT, as its admin",
         )
-    from weft.server import tls
-    from weft.server.callers import owner
-    from weft.server.managing import manage
-    from weft.server.tokens import Tokens
+    from weft.server.auth import tls
+    from weft.server.auth.identity import owner
+    from weft.server.auth.token_admin import manage
+    from weft.server.auth.tokens import Tokens
 
     tokens = Tokens(folder)
     try:
@@ -59,7 +59,7 @@ def own_folder(where: Address) -> Path | None:
 def _is_at(where: Address, folder: Path) -> bool:
     """Whether the scheduler there shows the authority that is in this folder."""
     from weft.endpoints.tls import authority_at
-    from weft.server import tls
+    from weft.server.auth import tls
 
     material = tls.load(folder)
     try:

@@ -10,7 +10,7 @@ from weft.ui import render
 from weft.ui.text import plural, visible
 
 if TYPE_CHECKING:
-    from weft.agent.folder import Folder
+    from weft.agent.state_dir import Folder
     from weft.agent.worker import Note
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine

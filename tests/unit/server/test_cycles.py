@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from weft.server.intake import _circle
+from weft.server.jobs.builder import _circle
 
 
 def test_a_cycle_starts_with_its_first_job_and_follows_the_dependencies() -> None:

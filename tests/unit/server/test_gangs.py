@@ -6,7 +6,7 @@ import pytest
 
 from agents import LEASE_S, MARGIN_S, Room, hello, news, spec
 from weft.model import Cancelled, Exited, Start, Started, Wake
-from weft.server.replies import Send
+from weft.server.nodes.outbox import Send
 
 
 def gang(*, command: tuple[str, ...] = ("train",), retries: int = 0, nodes: int = 2) -> Room:

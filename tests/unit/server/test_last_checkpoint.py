@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.server.checkpoints import last_checkpoint
+from weft.server.jobs.checkpoints import last_checkpoint
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from weft.core.state.job import JobState
 from weft.engines.process.logs import CHUNK, LogPart, log_path, read_part
 from weft.model import Job
-from weft.server.logs import Asked, _one_run
+from weft.server.api.logs import Asked, _one_run
 
 
 @pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (CHUNK, 2)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from weft.server import streams
-from weft.server.callers import Caller
-from weft.server.replies import Close
-from weft.server.streams import Stream
+from weft.server.auth.identity import Caller
+from weft.server.nodes import streams
+from weft.server.nodes.outbox import Close
+from weft.server.nodes.streams import Stream
 from weft.wire.messages import BeatReply, SchedulerMessage
 
 ADA = Caller("ada", "worker", "n0")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
-from weft.server.failures import MOST, WINDOW_S, Failures, host_of
-from weft.server.tokens import Tokens, parse
+from weft.server.auth.rate_limit import MOST, WINDOW_S, Failures, host_of
+from weft.server.auth.tokens import Tokens, parse
 
 
 class Hands:

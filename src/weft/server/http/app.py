@@ -22,8 +22,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
+    from weft.server.controller import Running
     from weft.server.http.prometheus import Metrics
-    from weft.server.running import Running
 
 HOST: Final = "127.0.0.1"
 REQUEST_S: Final = 10.0

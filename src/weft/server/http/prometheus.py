@@ -14,7 +14,7 @@ from weft.core.state.job import JobState
 
 if TYPE_CHECKING:
     from weft.server.cluster import Cluster
-    from weft.server.running import Running
+    from weft.server.controller import Running
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")

@@ -62,8 +62,8 @@ def stop_jobs(client: Client) -> None:
 
 def end_processes(record: Record) -> None:
     """The workers, with what they still run, then the scheduler."""
-    from weft.agent.folder import folder_of
-    from weft.agent.leaving import kill_runs
+    from weft.agent.shutdown import kill_runs
+    from weft.agent.state_dir import folder_of
 
     for each in record.workers:
         send(each.who, signal.SIGTERM)  # all at once: each takes a moment to end

@@ -89,7 +89,7 @@ def _machine(settings: Settings) -> dict[str, Any]:
     """As a scheduler would find it."""
     from weft.engines.process.gpu.nvml import NoDriver
     from weft.engines.process.gpu.this_machine import this_machine
-    from weft.server.promises import ADVISORY, ENFORCED
+    from weft.server.admin.guarantees import ADVISORY, ENFORCED
 
     machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _restore(here: Places) -> None:
     from weft.errors import Refused
-    from weft.server.restoring import DAMAGED, restore
+    from weft.server.restore import DAMAGED, restore
 
     if here.answers():
         raise Refused("a scheduler is running\n  weft down ends it; jobs go on")

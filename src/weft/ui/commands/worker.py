@@ -20,8 +20,8 @@ from weft.ui import flags, render, session, sigterm
 from weft.ui.worker_lines import Lines
 
 if TYPE_CHECKING:
-    from weft.agent.folder import Folder
-    from weft.agent.stream import Dial
+    from weft.agent.connection import Dial
+    from weft.agent.state_dir import Folder
     from weft.agent.worker import Note, Worker
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
     session.load()
-    from weft.agent.folder import folder_of
     from weft.agent.node import settled, spec_of
+    from weft.agent.state_dir import folder_of
     from weft.agent.worker import worker_on
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
@@ -119,7 +119,7 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from weft.agent.folder import folder_of
+    from weft.agent.state_dir import folder_of
     from weft.engines.process.gpu.this_machine import host_name
     from weft.ui import background
 
@@ -162,7 +162,7 @@ def _dial(scheduler: Address) -> Dial:
     """The credentials are looked up each time: they may have been renewed."""
     import grpc.aio
 
-    from weft.agent.stream import Way
+    from weft.agent.connection import Way
     from weft.endpoints import credentials
 
     def dial() -> Way:

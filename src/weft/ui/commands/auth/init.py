@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.paths import server_folder
-    from weft.server.authority import init
+    from weft.server.auth.certificates import init
 
     port = args.port or PORT
     material, names = init(server_folder(port), args.host)

@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     session.load()
-    from weft.client.joining import join
+    from weft.client.join import join
     from weft.endpoints.addresses import address
     from weft.endpoints.credentials import keep
 

@@ -1,0 +1,37 @@
+"""To become known to a scheduler: a join token for a token of one's own."""
+
+from __future__ import annotations
+
+from weft.client.remote import RemoteRoute
+from weft.client.transport import explained
+from weft.endpoints.addresses import Address
+from weft.endpoints.credentials import Credentials, versions
+from weft.endpoints.tls import authority_at
+from weft.errors import InputError
+from weft.wire import messages as m
+from weft.wire.service import call
+
+JOIN_S = 20.0
+HINT = "copy the whole line that weft auth token printed"
+
+
+def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credentials]:
+    """What the scheduler says, and what to show it from now on.
+
+    The token goes only to whoever shows the certificate authority that the token names.
+    """
+    parts = token.split(".")
+    if len(parts) != 4 or parts[0] != "weft-join":
+        raise InputError("that is not a join token", hint=HINT)
+    fingerprint = parts[3]
+    if not fingerprint and not where.is_loopback:
+        raise InputError(
+            f"this token is for a scheduler without a certificate, and {where} is on another machine",
+            hint="on its machine: weft auth init --host NAME, start it again, and make a new token",
+        )
+    ca = authority_at(where, fingerprint) if fingerprint else None
+    route = RemoteRoute(where, Credentials("", ca))
+    with explained(route, JOIN_S), route.open() as line:
+        request = m.JoinRequest(token=token, node=node)
+        reply: m.JoinReply = call(line, "Join", "Doors")(request, timeout=JOIN_S, metadata=versions())
+    return reply, Credentials(reply.token, ca)

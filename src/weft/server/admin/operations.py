@@ -1,0 +1,168 @@
+"""To the scheduler itself: pause, drain, policy, doctor, shutdown ... Who asked is journalled with what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.errors import InputError, UnknownName
+from weft.model import Cancelled, Event, Operated, Paused, Resumed, Wake
+from weft.server.admin import drain, reconfigure
+from weft.server.admin.guarantees import ADVISORY, ENFORCED
+from weft.server.api.rows import SCHEMA
+from weft.server.auth.identity import Caller
+from weft.server.loop import CLOSING, POLICY_FAILED
+
+if TYPE_CHECKING:
+    from weft.server.controller import Running
+
+LONGEST: Final = 4096
+KILL_S: Final = 10.0
+"""How long killed runs may take to be gone."""
+
+
+class Asked(NamedTuple):
+    """By whom, and what."""
+
+    running: Running
+    who: Caller
+    verb: str
+    options: Mapping[str, str]
+
+    async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
+        """Who asked, and what comes of it."""
+        running, asked = self.running, (self.who.user, self.verb, tuple(sorted(self.options.items())))
+        await running.loop.ask(lambda now: ([Operated(now, *asked), *make(now)], None))
+
+
+async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
+    if verb not in VERBS:
+        raise UnknownName("operation", verb, VERBS)
+    if any(len(text) > LONGEST for each in options.items() for text in each):
+        raise InputError(f"{verb}: more than {LONGEST:,} characters")
+    return {"schema": SCHEMA, **await VERBS[verb](Asked(running, who, verb, options))}
+
+
+async def _pause(asked: Asked) -> dict[str, Any]:
+    await asked.journal(lambda now: [Paused(now)])
+    return {"paused": True}
+
+
+async def _resume(asked: Asked) -> dict[str, Any]:
+    asked.running.try_policy_again()
+    await asked.journal(lambda now: [Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)])
+    return {"paused": False}
+
+
+async def _drain(asked: Asked) -> dict[str, Any]:
+    """Nobody new comes to GPUs or nodes; with `off`, they do again."""
+    running, undo = asked.running, "off" in asked.options or asked.verb in ("undrain", "uncordon")
+    slots = drain.targets(running, asked.options.get("gpus", ""))
+    who = asked.who.user
+    await asked.journal(lambda now: drain.undrain(running, slots, now) if undo else drain.drain(slots, now, who))
+    first, gpus = slots[0]
+    there = gpus or range(len(running.scheduler.state.floor.by_id[first].node.gpus))
+    numbers = [running.fleet.numbers.number(first, gpu) for gpu in there]
+    return {"node": first, "gpus": numbers, "places": drain.said(running, slots), "drained": not undo}
+
+
+async def _policy(asked: Asked) -> dict[str, Any]:
+    found = reconfigure.policy(asked.running, asked.options)
+    if asked.options.get("policy"):
+        await asked.journal(lambda now: [Resumed(now, POLICY_FAILED)])
+    return found
+
+
+async def _interval(asked: Asked) -> dict[str, Any]:
+    found = reconfigure.interval(asked.running, asked.options)
+    await asked.journal(lambda _: ())
+    return found
+
+
+async def _pass(asked: Asked) -> dict[str, Any]:
+    """Looks at everything at once, also where it plans at intervals."""
+    asked.running.scheduler.plan_at_once()
+    before = set(asked.running.scheduler.state.active)
+    await asked.journal(lambda now: [Wake(now)])
+    return {"started": [job for job in asked.running.scheduler.state.active if job not in before]}
+
+
+async def _set(asked: Asked) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+
+    def make(now: float) -> Sequence[Event]:
+        events, found = reconfigure.set_job(asked.running, asked.options, now, asked.who)
+        said.update(found)
+        return events
+
+    await asked.journal(make)
+    return said
+
+
+async def _dump(asked: Asked) -> dict[str, Any]:
+    return reconfigure.dump(asked.running, asked.options)
+
+
+async def _doctor(asked: Asked) -> dict[str, Any]:
+    """Safe to paste: no environment, no command, no name of a job."""
+    running = asked.running
+    state = running.scheduler.state
+    return {
+        "pid": os.getpid(),
+        "version": version("weft"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
+        "policy": running.policy,
+        "paused_for": dict(state.paused),
+        **running.fleet.about(),
+        "state_dir": str(running.places.state),
+        "runtime_dir": str(running.places.runtime),
+        "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
+        "jobs": {"running": len(state.active), "waiting": len(state.waiting), "ended": len(state.ended)},
+        "enforced": list(ENFORCED),
+        "advisory": list(ADVISORY),
+        "idle_s": running.settings.idle_s,
+    }  # fmt: skip
+
+
+async def _shutdown(asked: Asked) -> dict[str, Any]:
+    """Jobs go on, unless they are to stop."""
+    running, jobs = asked.running, asked.options.get("jobs", "keep")
+    if jobs not in ("keep", "stop"):
+        raise InputError(f"shutdown: jobs is {jobs[:40]!r}", hint="keep or stop")
+    runs = len(running.scheduler.state.active)
+    await asked.journal(lambda _: ())
+    if "kill" in asked.options or jobs == "stop":
+        await _kill(running)
+    running.stopping.set()
+    return {"pid": os.getpid(), "running": runs}
+
+
+async def _kill(running: Running) -> None:
+    """Cancels what runs, without grace: it does not come back with the next scheduler."""
+
+    def make(now: float) -> tuple[list[Event], None]:
+        return [
+            Paused(now, CLOSING, "the scheduler ends"),
+            *(Cancelled(now, job) for job in running.scheduler.state.active),
+        ], None
+
+    await running.loop.ask(make)
+    running.fleet.kill_all()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KILL_S), running.loop.changed:
+            await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
+
+
+VERBS: Final[dict[str, Callable[[Asked], Awaitable[dict[str, Any]]]]] = {
+    "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain, "uncordon": _drain,
+    "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump, "doctor": _doctor,
+    "shutdown": _shutdown,
+}  # fmt: skip

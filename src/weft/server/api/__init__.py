@@ -1,0 +1,1 @@
+"""The methods that clients call: requests, queries, logs and blobs, over gRPC."""

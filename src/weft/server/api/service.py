@@ -1,0 +1,126 @@
+"""The wire's methods, each a few lines: the desk decides, the loop journals, rows are what is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from weft.errors import JournalError, NotPermitted, WeftError
+from weft.journal.codec import encode_line
+from weft.model import Edited, Fact, Recalled, Submitted
+from weft.server.api.logs import read_log
+from weft.server.api.queries import Queries
+from weft.server.api.rpc import handler
+from weft.server.api.rpc_errors import abort
+from weft.server.auth.identity import Caller, caller
+from weft.server.controller import Running
+from weft.wire import messages as m
+
+Context = grpc.aio.ServicerContext[Any, Any]
+FOR_ALL: Final = ("doctor",)
+"""Operations that change nothing."""
+AT_A_TIME: Final = 32
+"""Facts for each of those who watch: they may be large, and whoever asks may never read them."""
+
+
+class Service:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.asked_at = 0.0
+        """When somebody last asked anything."""
+        self._methods: dict[str, Callable[..., Any]] = {
+            "Submit": self._submit, "Change": self._change, "Query": self._query, "Explain": self._explain,
+            "Operate": self._operate,
+        }  # fmt: skip
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        methods: dict[str, Callable[..., Any]] = {"Logs": self._logs, "Watch": self._watch}
+        methods |= {name: self._answering(method) for name, method in self._methods.items()}
+        return handler(methods.__getitem__)
+
+    def _answering(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
+        async def answer(request: Any, context: Context) -> Any:
+            self.asked_at = self._running.loop.clock.now()
+            try:
+                return await method(request)
+            except WeftError as error:
+                await abort(context, error)
+
+        return answer
+
+    async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
+        running = self._running
+        who = caller()
+        running.check_space()
+        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now, who))
+        return reply
+
+    async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
+        running, who = self._running, caller()
+        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now, who))
+        if request.verb == "forget":
+            running.upkeep.forgotten(tuple(reply.ids))
+        return reply
+
+    async def _query(self, request: m.QueryRequest) -> m.JsonReply:
+        return _json(Queries(self._running, caller().user).answer(request))
+
+    async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
+        return _json(Queries(self._running, caller().user).why(request.job))
+
+    async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
+        who = caller()
+        if who.role != "admin" and request.verb not in FOR_ALL:
+            raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
+        options = {each.name: each.value for each in request.options}
+        return _json(await self._running.operate(request.verb, options, who))
+
+    async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
+        try:
+            async for chunk in read_log(self._running, request, caller()):
+                yield chunk
+        except WeftError as error:
+            await abort(context, error)
+
+    async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
+        try:
+            async for line in self._facts(request.after, caller()):
+                yield line
+        except WeftError as error:
+            await abort(context, error)
+
+    async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
+        """From a position on; from 0, those that no snapshot stands for.
+
+        It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
+        """
+        running = self._running
+        position = position or running.journal.base
+        while position >= running.journal.base:
+            try:
+                for fact in running.journal.read(position, page=AT_A_TIME):
+                    position += 1
+                    yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
+            except JournalError:
+                if position >= running.journal.base:
+                    raise
+                return
+            async with running.loop.changed:
+                while len(running.journal) <= position:
+                    await running.loop.changed.wait()
+
+
+def seen_by(who: Caller, fact: Fact) -> Fact:
+    """The environment of other people's jobs may hold secrets."""
+    if not isinstance(fact, Submitted | Edited | Recalled) or fact.job.task is None or who.owns(fact.job.user):
+        return fact
+    return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))
+
+
+def _json(value: dict[str, Any]) -> m.JsonReply:
+    return m.JsonReply(json=json.dumps(value))

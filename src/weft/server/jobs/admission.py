@@ -1,0 +1,131 @@
+"""What a job must be to be taken: on one machine it must be able to run there; in a cluster, where nodes come and go,
+it must only make sense."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from weft.core.planning.feasibility import Feasible
+from weft.core.ports import Placement
+from weft.core.state.state import State
+from weft.errors import InputError
+from weft.model import Job, Node, NodeId, Task
+from weft.server.api.gpu_numbers import GpuNumbers
+
+MOST_GPUS: Final = 100_000
+MOST_MB: Final = 1 << 40
+MOST_CPUS: Final = 1 << 20
+
+
+class Site(Protocol):
+    numbers: GpuNumbers
+
+    def begin(self) -> None:
+        """A request is looked at anew."""
+
+    def check(self, job: Job) -> None:
+        """Raises if it is not to be taken."""
+
+    def node(self, name: str) -> NodeId:
+        """The node whose GPUs are meant by their numbers."""
+
+    def labels(self, name: str) -> tuple[tuple[str, str], ...]:
+        """What keeps a job to the node of this name."""
+
+    def largest_mb(self) -> int | None:
+        """The memory of the largest GPU there is; None: nobody knows."""
+
+
+class OneMachine:
+    """`check` looks for its program too: it would be started here."""
+
+    def __init__(self, node: Node, numbers: GpuNumbers, placement: Placement) -> None:
+        self._node, self.numbers = node, numbers
+        self._feasible = Feasible([node], [placement])
+        self._found: set[tuple[str, str, str]] = set()
+        """Programs that are there, while one request is looked at."""
+
+    def begin(self) -> None:
+        self._found.clear()
+
+    def node(self, name: str) -> NodeId:
+        if name not in ("", self._node.id):
+            raise InputError(f"there is no node {name!r}", hint=f"there is one: {self._node.id}")
+        return self._node.id
+
+    def labels(self, name: str) -> tuple[tuple[str, str], ...]:
+        self.node(name)
+        return ()
+
+    def largest_mb(self) -> int | None:
+        return max((gpu.memory_mb for gpu in self._node.gpus), default=0)
+
+    def check(self, job: Job) -> None:
+        self._check_program(job)
+        reason = self._feasible.why_not(job)
+        if reason:
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
+
+    def _hint(self) -> str:
+        if self._node.gpus:
+            return "weft gpus shows what there is"
+        return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
+
+    def _check_program(self, job: Job) -> None:
+        task = job.task or Task()
+        if task.chdir and not os.path.isdir(task.chdir):
+            raise InputError(f"chdir: {task.chdir!r} is not a directory")
+        program, path = job.command[0], dict(task.env).get("PATH", os.defpath)
+        if (program, path, task.chdir) in self._found:
+            return
+        self._found.add((program, path, task.chdir))
+        if os.sep in program:
+            program = os.path.join(task.chdir, program)
+        if shutil.which(program, path=path) is None:
+            raise InputError(
+                f"there is no program {job.command[0][:200]!r} to run",
+                hint="check its spelling, that it is executable, and PATH",
+            )
+
+
+class ManyNodes:
+    """A job that fits nowhere yet waits: a node that can hold it may join."""
+
+    def __init__(self, state: State, numbers: GpuNumbers) -> None:
+        self._state, self.numbers = state, numbers
+
+    def begin(self) -> None:
+        """Nothing is remembered between two jobs."""
+
+    def node(self, name: str) -> NodeId:
+        living = [room.node.id for room in self._state.floor.rooms if room.alive]
+        if name in living:
+            return name
+        if name:
+            raise InputError(f"the GPUs of node {name[:80]!r} are not known: it is not there", hint="see weft nodes")
+        if len(living) == 1:
+            return living[0]
+        raise InputError("GPUs by their numbers, but of which node?", hint="add --node NAME; see weft nodes")
+
+    def labels(self, name: str) -> tuple[tuple[str, str], ...]:
+        return (("node", name),) if name else ()
+
+    def largest_mb(self) -> int | None:
+        return self._state.floor.largest_memory_mb() or None
+
+    def check(self, job: Job) -> None:
+        memory: Sequence[int] = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
+        for what, value, most in (
+            ("gpus", job.gpus, MOST_GPUS), ("memory", max(memory, default=0), MOST_MB), ("cpus", job.cpus, MOST_CPUS),
+            ("mem", job.ram_mb, MOST_MB),
+        ):  # fmt: skip
+            if value > most:
+                raise InputError(f"{what} is {value:,}", hint=f"at most {most:,} make sense")
+        task = job.task or Task()
+        if task.chdir and not task.snapshot and not os.path.isabs(task.chdir):
+            raise InputError(
+                f"chdir: {task.chdir[:200]!r} is not an absolute path", hint="it must be there on the node"
+            )

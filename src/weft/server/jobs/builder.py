@@ -1,0 +1,243 @@
+"""From a request to jobs: defaults, arrays, dependencies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from weft.core.admission import check_job
+from weft.errors import InputError, NotFound
+from weft.inputs.quantities import array, name
+from weft.model import WHOLE, Job, JobId, NodeId, Share, Slots, Task, Where
+from weft.server.jobs.admission import Site
+from weft.wire.messages import JobSpec, SubmitRequest
+
+DEFAULT_MEMORY_MB: Final = 4096
+MOST_JOBS: Final = 100_000
+"""Of one request, array tasks counted."""
+MOST_LINKS: Final = 1_000_000
+"""Of one request: each job with each that it comes after; an array counts as one."""
+MAX_JOB_BYTES: Final = 6 << 20
+"""Of a job's command, params and environment: no Linux starts a program with more."""
+MAX_READ: Final = 4096
+"""Characters of a program's path that its default name is taken from."""
+MAX_REFS: Final = 10_000
+"""Different references to jobs outside a request."""
+LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
+_NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
+Resolve = Callable[[str], list[JobId]]
+"""The jobs that a reference means."""
+
+
+class Intake:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._env: tuple[tuple[str, str], ...] = ()
+
+    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
+        """The jobs of each spec, for this user; raises before any is made if one is wrong."""
+        if not request.jobs:
+            raise InputError("no job in the request")
+        self._site.begin()
+        self._env = tuple((each.name, each.value) for each in request.env)
+        made: list[list[Job]] = []
+        for at, spec in enumerate(request.jobs):
+            try:
+                made.append(self._expand(spec, request, str(first_id + at), user))
+            except InputError as error:
+                raise error.at(index=at) from None
+        if sum(map(len, made)) > MOST_JOBS:
+            raise InputError(f"more than {MOST_JOBS:,} jobs at once", hint="submit them in several requests")
+        self._link(request, made, resolve)
+        return made
+
+    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+        _check_size(spec.ByteSize())
+        job = self._job(spec, request, job_id, user)
+        self._check(job)
+        if not spec.array:
+            return [job]
+        indices, limit = array(spec.array)
+        task = job.task or Task()
+        return [
+            replace(job, id=f"{job_id}_{index}", batch=job_id, batch_limit=limit,
+                    task=replace(task, array_index=index, array_size=len(indices)))
+            for index in indices
+        ]  # fmt: skip
+
+    def check(self, job: Job) -> None:
+        """Raises if it is not to be taken."""
+        self._site.begin()
+        self._check(job)
+
+    def _check(self, job: Job) -> None:
+        _check_size(_size(job))
+        check_job(job)
+        if not job.command:
+            raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        self._site.check(job)
+
+    def _where(self, spec: JobSpec) -> Where:
+        labels = tuple((each.name, each.value) for each in spec.labels)
+        if not spec.gpu_ids and not spec.gpu_pool:
+            return Where(gpu_model=spec.gpu_model, labels=labels + self._site.labels(spec.node))
+        node = self._site.node(spec.node)
+        pinned, pool = self._slots("gpu_ids", node, spec.gpu_ids), self._slots("gpu_pool", node, spec.gpu_pool)
+        return Where(gpu_model=spec.gpu_model, labels=labels, pinned=pinned, pool=() if pinned else pool)
+
+    def _slots(self, key: str, node: NodeId, numbers: Sequence[int]) -> Slots:
+        """Where the core counts these GPUs."""
+        try:
+            places = tuple(self._site.numbers.place(node, number) for number in numbers)
+        except InputError as error:
+            raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+        return ((node, places),) if places else ()
+
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
+        gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+        if spec.per_gpu and not gpus:
+            raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
+        where = self._where(spec)
+        if spec.gpu_ids and len(spec.gpu_ids) != gpus:
+            raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
+        env = (
+            tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
+            if spec.env
+            else self._env
+        )
+        task = Task(
+            chdir=spec.chdir or request.chdir,
+            env=env,
+            time_limit_s=spec.time_limit_s if spec.HasField("time_limit_s") else None,
+            grace_s=spec.grace_s if spec.HasField("grace_s") else None,
+            requeue_exits=tuple(spec.requeue_exits),
+            comment=spec.comment,
+            group=spec.group,
+            per_gpu=spec.per_gpu,
+            snapshot=spec.snapshot,
+            key=request.key,
+        )
+        return Job(
+            job_id,
+            gpus,
+            name=name(spec.name) if spec.name else _default_name(spec),
+            user=user,
+            memory_mb=self._memory_mb(spec, gpus),
+            cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
+            ram_mb=spec.ram_mb,
+            share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
+            where=where,
+            priority=spec.priority,
+            retries=spec.retries,
+            declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,
+            command=tuple(spec.command),
+            params=tuple((each.name, each.value) for each in spec.params),
+            task=task,
+        )
+
+    def _memory_mb(self, spec: JobSpec, gpus: int) -> int | tuple[int, ...]:
+        if len(spec.memory_mb) == 1:
+            return spec.memory_mb[0] if gpus else 0
+        if spec.memory_mb:
+            return tuple(spec.memory_mb)
+        largest = self._site.largest_mb()
+        return (DEFAULT_MEMORY_MB if largest is None else min(DEFAULT_MEMORY_MB, largest)) if gpus else 0
+
+    def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
+        """Puts in whom each comes after; a circle is refused."""
+        inside: dict[int, set[int]] = {}
+        search = _Search(resolve)
+        links = 0
+        for at, spec in enumerate(request.jobs):
+            after: dict[JobId, None] = {}
+            for ref in dict.fromkeys(spec.after):
+                if ref.startswith("#"):
+                    other = _number(ref, len(made), at)
+                    inside.setdefault(at, set()).add(other)
+                    after.update(dict.fromkeys(job.batch or job.id for job in made[other]))
+                else:
+                    after.update(dict.fromkeys(search.jobs(ref, at)))
+            links += len(after) * len(made[at])
+            if links > MOST_LINKS:
+                error = InputError(f"after: more than {MOST_LINKS:,} dependencies at once", hint=LINKS_HINT)
+                raise error.at(index=at)
+            if after:
+                made[at] = [replace(job, after=tuple(after)) for job in made[at]]
+        circle = _circle(inside)
+        if circle:
+            names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
+            what = f"after: cyclic dependencies: {names}"
+            raise InputError(what, hint="take one of them out", index=circle[0])
+
+
+class _Search:
+    """Jobs by reference, each reference once: a search may look at every job there is."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._found: dict[str, list[JobId]] = {}
+
+    def jobs(self, ref: str, at: int) -> list[JobId]:
+        """Return what job number `at` depends on by this reference."""
+        if ref not in self._found:
+            if len(self._found) >= MAX_REFS:
+                what = f"after: more than {MAX_REFS:,} different jobs in one request"
+                raise InputError(what, hint=LINKS_HINT, index=at)
+            try:
+                self._found[ref] = _by_batch(ref, self._resolve(ref))
+            except NotFound:
+                what = f"after: there is no job {ref[:80]!r}"
+                raise InputError(what, hint="weft queue -a lists them", index=at) from None
+        return self._found[ref]
+
+
+def _by_batch(ref: str, found: list[JobId]) -> list[str]:
+    """With one entry for all tasks of an array, where its number was said: they are one batch."""
+    if not _NUMBERS.fullmatch(ref) or ("-" not in ref and not found[0].startswith(f"{ref}_")):
+        return found
+    return list(dict.fromkeys(job.partition("_")[0] for job in found))
+
+
+def _number(ref: str, count: int, at: int) -> int:
+    text = ref[1:]
+    if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < count):
+        raise InputError(f"after: {ref!r} is not one of this request", hint=f"#0 to #{count - 1}", index=at)
+    return int(text)
+
+
+def _circle(after: dict[int, set[int]]) -> list[int]:
+    """Return the jobs of a cycle, from the first of them on, each after the next; empty where there is none."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        cycle: list[int] = error.args[1][:0:-1]  # graphlib names predecessors first, and the first job twice
+        first = cycle.index(min(cycle))
+        return [*cycle[first:], *cycle[: first + 1]]
+    return []
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_JOB_BYTES:
+        raise InputError(
+            f"command, params and environment come to {size >> 20} MB, more than any program can be started with",
+            hint="put what is large into a file, and name that",
+        )
+
+
+def _size(job: Job) -> int:
+    """In bytes, of which a character has up to four: counted only where that matters."""
+    pairs = (*job.params, *(job.task.env if job.task is not None else ()))
+    texts = (*job.command, *(text for pair in pairs for text in pair))
+    characters = sum(map(len, texts))
+    return characters if 4 * characters <= MAX_JOB_BYTES else sum(len(text.encode()) for text in texts)
+
+
+def _default_name(spec: JobSpec) -> str:
+    """Return the program's file name, of plain characters alone; of a very long word only the end is read."""
+    word = next((word for word in spec.command if not word.startswith("-")), "")
+    plain = "".join(c for c in os.path.basename(word[-MAX_READ:]) if c.isalnum() or c in "._-+ ")
+    return plain.strip()[:60] or "job"

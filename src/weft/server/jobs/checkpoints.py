@@ -1,0 +1,71 @@
+"""What a job can go on from, as its runs have recorded it: it outlives the run, and the scheduler."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from weft.engines.process.shim import run_files
+from weft.model import JobId
+from weft.server.jobs.progress_report import checkpoint_of
+
+LATEST: Final = "latest.json"
+"""As `weft.train` writes it."""
+MOST_BYTES: Final = 65536
+
+
+def last_checkpoint(jobs: Path, job: JobId) -> dict[str, Any] | None:
+    """The last that any run of the job has recorded."""
+    try:
+        body = _read(jobs / job / run_files.CHECKPOINTS / LATEST)
+        return checkpoint_of(json.loads(body))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+
+
+class Checkpoints:
+    """What the jobs of a cluster have reported to go on from, kept where `last_checkpoint` looks. It goes with the
+    order of the next run, which may be on another node."""
+
+    def __init__(self, jobs: Path) -> None:
+        self._jobs = jobs
+
+    def keep(self, job: JobId, body: Any) -> None:
+        """As it came with progress; raises where it makes no sense. An earlier one than is known is dropped."""
+        if checkpoint_of(body) is None or float(body["time"]) <= self._known_at(job):
+            return
+        found = {key: body.get(key) for key in ("path", "step", "time")}
+        path = self._path(job)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run_files.write_whole(str(path), run_files.to_json(found))
+
+    def _known_at(self, job: JobId) -> float:
+        try:
+            return float(json.loads(self.of(job))["time"])
+        except (ValueError, KeyError, TypeError):
+            return -math.inf
+
+    def of(self, job: JobId) -> str:
+        """As the order says it; empty: none."""
+        try:
+            return _read(self._path(job)).decode()
+        except (OSError, ValueError):
+            return ""
+
+    def _path(self, job: JobId) -> Path:
+        return self._jobs / job / run_files.CHECKPOINTS / LATEST
+
+
+def _read(path: Path) -> bytes:
+    """The job may have put anything there: nothing is waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError(f"{path} is no file")
+        return os.read(handle, MOST_BYTES)
+    finally:
+        os.close(handle)

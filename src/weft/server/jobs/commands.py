@@ -1,0 +1,241 @@
+"""What users ask for, turned into events. No input or output: the loop journals and carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
+from typing import Final
+
+from weft.core.admission import check_job
+from weft.core.scheduler import Scheduler
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.errors import InputError, UnknownName
+from weft.model import (
+    Cancelled,
+    Edited,
+    Event,
+    Forgotten,
+    Held,
+    Job,
+    JobId,
+    Released,
+    Seconds,
+    Submitted,
+    Task,
+)
+from weft.server.api.job_refs import one, resolve
+from weft.server.auth.identity import Caller, check_owner
+from weft.server.jobs.admission import Site
+from weft.server.jobs.builder import Intake
+from weft.server.jobs.quotas import Limits
+from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
+from weft.wire.specs import FIELDS, canonical, spec_of
+
+SETTABLE: Final = (
+    "name", "priority", "gpus", "memory", "cpus", "mem", "time", "retries", "comment", "after", "gpu_ids", "grace",
+    "max_jobs_per_gpu", "requeue_exit", "duration", "gpu_pool", "group",
+)  # fmt: skip
+Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
+"""What to do to one job: an event, or why not."""
+
+
+class Desk:
+    def __init__(self, scheduler: Scheduler, site: Site, limits: Limits | None = None) -> None:
+        self._limits = limits
+        self._fresh: list[Job] = []
+        """Those that were taken and may not be in the state yet."""
+        self._scheduler, self._numbers, self._intake = scheduler, site.numbers, Intake(site)
+        self._keys: dict[tuple[str, str], list[JobId]] = {}
+        """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
+        self._next = scheduler.state.highest_id + 1
+        for job in scheduler.state.jobs.values():
+            self._know(job.job)
+
+    def _know(self, job: Job) -> None:
+        number = job.id.partition("_")[0]
+        if number.isdecimal():
+            self._next = max(self._next, int(number) + 1)
+        if job.task is not None and job.task.key:
+            self._keys.setdefault((job.user, job.task.key), []).append(job.id)
+
+    def prune(self) -> None:
+        """Forgets requests of which no job is known any more."""
+        jobs = self._scheduler.state.jobs
+        for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
+            del self._keys[key]
+
+    # ---- submit
+
+    def submit(self, request: SubmitRequest, now: Seconds, who: Caller) -> tuple[list[Event], SubmitReply]:
+        if request.key and (who.user, request.key) in self._keys:
+            return [], SubmitReply(ids=self._keys[who.user, request.key])
+        state, user = self._scheduler.state, who.user
+        made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
+        if self._limits is not None:
+            self._limits.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
+        if request.dry_run:
+            return [], SubmitReply()
+        events: list[Event] = []
+        for at in _first_things_first(made):
+            spec, jobs = request.jobs[at], made[at]
+            for job in jobs:
+                self._know(job)
+                if self._limits is not None:
+                    self._fresh.append(job)
+                events.append(Submitted(now, job))
+                if spec.hold:
+                    events.append(Held(now, job.id))
+        return events, SubmitReply(ids=[job.id for jobs in made for job in jobs])
+
+    def _users(self) -> Iterator[str]:
+        """Of all jobs that have not ended."""
+        jobs = self._scheduler.state.jobs
+        self._fresh = [job for job in self._fresh if job.id not in jobs]
+        yield from (job.user for job in self._fresh)
+        yield from (job.job.user for job in jobs.values() if job.status not in ENDED)
+
+    # ---- change
+
+    def change(self, request: ChangeRequest, now: Seconds, who: Caller) -> tuple[list[Event], ChangeReply]:
+        """Jobs that are named must be the caller's to change; of those that are not, all that are theirs are meant."""
+        verb = VERBS.get(request.verb)
+        if verb is None:
+            raise UnknownName("verb", request.verb, VERBS)
+        state = self._scheduler.state
+        ids = resolve(state, request.jobs, who.user)
+        for named in ids:
+            check_owner(who, state.jobs[named].job)
+        if request.statuses or request.group:
+            found = self._of_group(request.group) if request.group else list(state.jobs.values())
+            chosen = [job for job in found if who.owns(job.job.user)]
+            ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
+        if not ids and not request.statuses and not request.group:
+            raise InputError(f"{request.verb} what?", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
+        events: list[Event] = []
+        reply = ChangeReply()
+        for job in (state.jobs[each] for each in ids):
+            event = verb(self, job, now, request)
+            if isinstance(event, str):
+                reply.refused.append(Variable(name=job.id, value=event))
+                continue
+            events.append(event)
+            reply.ids.append(event.job.id if isinstance(event, Submitted) else job.id)
+        return events, reply
+
+    def _of_group(self, group: str) -> list[JobState]:
+        return [job for job in self._scheduler.state.jobs.values() if job.job.task and job.job.task.group == group]
+
+    def _cancel(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return f"it is {job.status} already" if job.status in ENDED else Cancelled(now, job.id)
+
+    def _hold(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.status in ENDED:
+            return f"it is {job.status} already"
+        return "it is held already" if job.holding else Held(now, job.id)
+
+    def _release(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return Released(now, job.id) if job.holding else "it is not held"
+
+    def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        return Forgotten(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
+
+    def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.status not in ENDED:
+            return f"it is {job.status}: cancel it first"
+        task = replace(job.job.task or Task(), key="")
+        again = replace(job.job, id=str(self._next), after=(), batch="", batch_limit=0, task=task)
+        try:
+            self._intake.check(again)
+        except InputError as error:
+            return error.what
+        self._next += 1
+        return Submitted(now, again)
+
+    def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
+        if job.status in ENDED or job.status in ACTIVE:
+            return f"it is {job.status}: only a job that waits can be changed"
+        edited = self._edited(job.job, request.settings)
+        return Edited(now, edited)
+
+    def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
+        given = {each.name: each.value for each in settings}
+        for key in given:
+            if canonical(key) not in SETTABLE:
+                raise UnknownName("key to set", key, SETTABLE)
+        spec = spec_of(given)
+        request = SubmitRequest(
+            jobs=[self._spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])]
+        )
+        state = self._scheduler.state
+        (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref, job.user)], job.user)[0]
+        if job.id in self._all_before(made.after):
+            raise InputError(f"cyclic dependencies: {job.id} would come after itself")
+        task, old = made.task or Task(), job.task or Task()
+        edited = replace(
+            made, id=job.id, batch=job.batch, batch_limit=job.batch_limit, command=job.command,
+            params=job.params, after=made.after if "after" in given else job.after,
+            task=replace(task, chdir=old.chdir, env=old.env, key=old.key, array_index=old.array_index,
+                         array_size=old.array_size),
+        )  # fmt: skip
+        check_job(edited)
+        return edited
+
+    def _spec_of(self, job: Job, changed: JobSpec, fields: Sequence[str]) -> JobSpec:
+        """The job as it was said, with these fields as they are said now."""
+        task = job.task or Task()
+        k = round(1 / job.share.request) if 0 < job.share.request < 1 else 0
+        memory = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
+        spec = JobSpec(
+            name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
+            ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
+            grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
+            gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
+            comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
+            declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
+            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
+            env=[Variable(name=name, value=value) for name, value in task.env],
+        )  # fmt: skip
+        named = [node for node, _ in (*job.where.pinned, *job.where.pool)] or [
+            v for k, v in job.where.labels if k == "node"
+        ]
+        spec.node = named[0] if named else ""
+        spec.labels.extend(Variable(name=key, value=value) for key, value in job.where.labels if key != "node")
+        for field in fields:
+            spec.ClearField(field)
+        spec.MergeFrom(changed)
+        return spec
+
+    def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
+        """These jobs, and all that they come after."""
+        state, found, left = self._scheduler.state, set[JobId](), list(jobs)
+        batches: dict[str, list[JobId]] = {}
+        for each in state.jobs.values():
+            if each.job.batch:
+                batches.setdefault(each.job.batch, []).append(each.id)
+        while left:
+            job = left.pop()
+            if job in found:
+                continue
+            found.add(job)
+            left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
+        return found
+
+
+def _first_things_first(made: Sequence[Sequence[Job]]) -> Iterable[int]:
+    """The jobs of a request in an order in which none comes before one that it comes after."""
+    at_of = {name: at for at, jobs in enumerate(made) for job in jobs for name in (job.id, job.batch) if name}
+    after = {at: {at_of[name] for job in jobs for name in job.after if name in at_of} for at, jobs in enumerate(made)}
+    if not any(after.values()):
+        return range(len(made))
+    return TopologicalSorter(after).static_order()
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "cancel": Desk._cancel,
+    "hold": Desk._hold,
+    "release": Desk._release,
+    "set": Desk._set,
+    "restart": Desk._restart,
+    "forget": Desk._forget,
+}

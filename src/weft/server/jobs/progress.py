@@ -1,0 +1,70 @@
+"""How far jobs are: what they report themselves, or what their logs show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.core.state.job import JobState
+from weft.engines.process.progress_bars import last_bar
+from weft.model import JobId, Progressed
+from weft.server.jobs.progress_report import Report
+
+if TYPE_CHECKING:
+    from weft.server.controller import Running
+
+JOURNAL_S: Final = 10.0
+"""How often progress becomes a fact: policies need no more."""
+
+
+class Progress:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._reports: dict[tuple[JobId, int], Report] = {}
+
+    def take(self, body: Mapping[str, Any]) -> None:
+        """What a run says of itself; raises where that makes no sense."""
+        job, run = str(body["job"]), int(body["run"])
+        if self._running.scheduler.state.running(job, run) is None:
+            return
+        now = self._running.loop.clock.now()
+        known = self._reports.get((job, run))
+        if known is None:
+            known = self._reports[job, run] = Report(now)
+        known.take(body, now)
+        rest_s = known.rest_s(now)
+        if rest_s is not None and now - known.told_at > JOURNAL_S:
+            known.told_at = now
+            self._running.loop.tell(lambda at: [Progressed(at, job, run, rest_s)])
+
+    def of(self, job: JobState) -> Mapping[str, Any] | None:
+        """What can be said of a job."""
+        report = self._reports.get((job.id, job.run))
+        if report is None:
+            return self._of_log(job) if job.active else None
+        return {
+            "step": report.step,
+            "total": report.total,
+            "eta_s": report.rest_s(self._running.loop.clock.now()) if job.active else None,
+            "metrics": report.metrics,
+            "checkpoint": report.checkpoint,
+            "from": "job",
+        }
+
+    def _of_log(self, job: JobState) -> Mapping[str, Any] | None:
+        bar = last_bar(self._running.fleet.tail(job.id, job.run))
+        if bar is None:
+            return None
+        return {
+            "step": bar.step,
+            "total": bar.total,
+            "eta_s": bar.left_s,
+            "metrics": {},
+            "checkpoint": None,
+            "from": "log",
+        }
+
+    def prune(self, jobs: Mapping[JobId, JobState]) -> None:
+        """Forgets runs that are not the last of their job, and jobs that are forgotten."""
+        for job, run in [key for key in self._reports if key[0] not in jobs or jobs[key[0]].run != key[1]]:
+            del self._reports[job, run]

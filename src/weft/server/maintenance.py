@@ -1,0 +1,171 @@
+"""What a scheduler does now and then: shortens its journal, forgets what ended long ago, removes its folders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
+from weft.journal.backup import backup_of
+from weft.model import Event, Forgotten, Paused, Resumed
+from weft.server.loop import DISK_FLOOR, FILE_LIMIT
+
+if TYPE_CHECKING:
+    from weft.server.controller import Running
+
+TURN_S: Final = 5.0
+FACTS: Final = 50_000
+"""Fewer facts than this are not worth the trouble."""
+FACTS_PER_JOB: Final = 6
+"""A job takes about four facts; a snapshot one."""
+FLOOR_MB: Final = 16
+NOT_NOW: Final = 75
+FORGET: Final = 1000
+"""At a time."""
+BACKUP_S: Final = 86400.0
+BACKUP_AFTER_S: Final = 60.0
+"""After its start a scheduler has something better to do."""
+_BESIDE: Final = """
+import ctypes, os, signal, sys
+os.nice(10)
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
+"""
+_COMPACT: Final = """
+from weft.journal.compaction import compact
+sys.exit(0 if compact(sys.argv[1]) else 75)
+"""
+_BACK_UP: Final = """
+from pathlib import Path
+from weft.journal.backup import back_up
+back_up(Path(sys.argv[1]))
+"""
+log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._task: asyncio.Task[None] | None = None
+        self._doomed: set[str] = set()
+        self._opened_at = time.monotonic()
+        self.compactions = 0
+
+    def open(self) -> None:
+        known = self._running.scheduler.state.jobs
+        self._doomed.update(entry.name for entry in os.scandir(self._running.places.jobs) if entry.name not in known)
+        self._task = asyncio.get_running_loop().create_task(self._turn_after_turn())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _turn_after_turn(self) -> None:
+        while True:
+            await asyncio.sleep(TURN_S)
+            try:
+                self._mind_the_disk()
+                self._forget_old()
+                self._running.progress.prune(self._running.scheduler.state.jobs)
+                await self._remove_folders()
+                await self._remove_old_runs()
+                await self._shorten()
+                await self._back_up()
+            except Exception:
+                log.exception("upkeep failed; it is tried again")
+
+    # ---- the disk
+
+    def _mind_the_disk(self) -> None:
+        """With little space left nothing new is started: it would only fail."""
+        running = self._running
+        paused = DISK_FLOOR in running.scheduler.state.paused
+        found = os.statvfs(running.places.state)
+        free_mb = found.f_bavail * found.f_frsize >> 20
+        if free_mb < FLOOR_MB and not paused:
+            detail = f"less than {FLOOR_MB} MB are left at {running.places.state}"
+            running.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
+        elif free_mb >= 2 * FLOOR_MB and paused:
+            running.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
+        if FILE_LIMIT in running.scheduler.state.paused:
+            running.loop.tell(lambda now: [Resumed(now, FILE_LIMIT)])
+
+    # ---- what ended long ago
+
+    def forgotten(self, jobs: tuple[str, ...]) -> None:
+        """Their folders are to go."""
+        self._doomed.update(jobs)
+
+    def _forget_old(self) -> None:
+        running = self._running
+        before = running.loop.clock.now() - running.settings.keep_s
+        old: list[str] = []
+        for job in running.scheduler.state.ended.values():
+            if (job.ended_at or 0.0) >= before or len(old) >= FORGET:
+                break
+            old.append(job.id)
+        if old:
+            running.loop.tell(lambda now: self._forget(now, tuple(old)))
+
+    def _forget(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
+        self.forgotten(jobs)
+        return [Forgotten(now, jobs)]
+
+    async def _remove_folders(self) -> None:
+        jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs
+        gone = [job for job in self._doomed if job not in known]
+        if gone:
+            self._running.desk.prune()
+            self._running.fleet.forget(gone)
+        self._doomed.difference_update(gone)
+        for job in gone:
+            await asyncio.to_thread(_remove, jobs / job)
+
+    async def _remove_old_runs(self) -> None:
+        """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
+        last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
+        for job, run in last.items():
+            await asyncio.to_thread(remove_old_runs, str(self._running.places.jobs / job), run)
+
+    # ---- the journal
+
+    async def _shorten(self) -> None:
+        running = self._running
+        facts = len(running.journal) - running.journal.base
+        if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
+            return
+        code = await self._beside(_COMPACT)
+        if code == NOT_NOW:
+            log.info("it was not the moment to shorten the journal")
+        elif code:
+            log.error("could not shorten the journal: exit code %s", code)
+        else:
+            self.compactions += 1
+            log.info("shortened the journal by %d facts", facts)
+
+    async def _back_up(self) -> None:
+        """Once a day, or as soon as it can be where no scheduler ran at that time."""
+        if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
+            return
+        with suppress(FileNotFoundError):
+            if time.time() - backup_of(self._running.places.database).stat().st_mtime < BACKUP_S:
+                return
+        code = await self._beside(_BACK_UP)
+        log.log(logging.ERROR if code else logging.INFO, "backed up the journal: exit code %s", code)
+
+    async def _beside(self, program: str) -> int:
+        """In a process of its own, which gives way to others."""
+        command = (sys.executable, "-c", _BESIDE + program, str(self._running.places.database))
+        process = await asyncio.create_subprocess_exec(*command)
+        return await process.wait()
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,56 @@
+"""Decisions as orders to agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from weft.core.state.job import JobState
+from weft.model import JobId, NodeId, Task
+from weft.server.nodes.gangs import nodes_of
+from weft.server.nodes.registered_node import Member
+from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, Variable
+
+
+def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> SchedulerMessage | None:
+    """Its part on one node; None while it is not known how one of its nodes is reached."""
+    gpus: dict[NodeId, list[int]] = {}
+    for node, each in job.placed:
+        gpus.setdefault(node, []).extend(each)
+    gang = []
+    for node in nodes_of(job.placed):
+        member = members.get(node)
+        if member is None or not member.spec.id:
+            return None
+        gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
+    task = job.job.task or Task()
+    memory = job.seat.memory_mb
+    order = StartRun(
+        epoch=to.epoch,
+        job=job.id,
+        run=job.run,
+        name=job.job.name,
+        command=job.job.command,
+        chdir=task.chdir,
+        env=_variables(task.env),
+        params=_variables(job.job.params),
+        gpus=gpus[to.id],
+        memory_mb=max(memory, default=0) if isinstance(memory, tuple) else memory,
+        gang=gang,
+        rank=list(gpus).index(to.id),
+        per_gpu=task.per_gpu,
+        array_index=task.array_index,
+        array_size=task.array_size,
+        time_limit_s=task.time_limit_s,
+        grace_s=task.grace_s,
+        snapshot=task.snapshot,
+        user=job.job.user,
+    )
+    return SchedulerMessage(start=order)
+
+
+def stop_run(job: JobId, run: int, to: Member, why: str, grace_s: float | None = None) -> SchedulerMessage:
+    return SchedulerMessage(stop=StopRun(epoch=to.epoch, job=job, run=run, why=why, grace_s=grace_s))
+
+
+def _variables(pairs: Iterable[tuple[str, str]]) -> list[Variable]:
+    return [Variable(name=name, value=value) for name, value in pairs]

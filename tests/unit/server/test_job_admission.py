@@ -1,0 +1,55 @@
+"""What a job must be for a cluster to take it, and where drained places are."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import Rig, grid
+from weft.errors import InputError
+from weft.model import Job, Task
+from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.jobs.admission import ManyNodes
+from weft.server.jobs.builder import Intake
+from weft.wire.messages import JobSpec, SubmitRequest, Variable
+
+
+def intake() -> Intake:
+    rig, numbers = Rig("fifo", grid(2, 2)), GpuNumbers()
+    numbers.know("n0", [0, 1])
+    numbers.know("n1", [4, 6])
+    return Intake(ManyNodes(rig.state, numbers))
+
+
+def made(**fields: object) -> Job:
+    spec = JobSpec(command=["true"], **fields)  # type: ignore[arg-type]
+    ((job,),) = intake().jobs(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada")
+    return job
+
+
+def test_what_fits_nowhere_is_taken() -> None:
+    assert made(gpus=4096).gpus == 4096
+
+
+def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
+    assert made(node="n9", labels=[Variable(name="zone", value="a")]).where.labels == (("zone", "a"), ("node", "n9"))
+    assert made(node="n1", gpu_ids=[6]).where.pinned == (("n1", (1,)),)
+    assert made(node="n1", gpu_pool=[4, 6]).where.pool == (("n1", (0, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"gpu_ids": [0]}, "of which node"),
+        ({"gpu_ids": [0], "node": "n9"}, "not there"),
+        ({"gpu_ids": [5], "node": "n1"}, "no GPU 5 on n1"),
+        ({"gpus": 200_000}, "gpus is 200,000"),
+        ({"chdir": "relative"}, "not an absolute path"),
+    ],
+)
+def test_what_makes_no_sense_is_not(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        made(**fields)
+
+
+def test_a_snapshot_has_paths_of_its_own() -> None:
+    assert made(chdir="train", snapshot="0" * 64).task == Task(chdir="train", snapshot="0" * 64)
