@@ -43,6 +43,8 @@ class AtOnce:
 
     async def close(self) -> None: ...
 
+    def leave(self) -> None: ...
+
     def start(self, order: RunOrder) -> None:
         asyncio.get_running_loop().call_soon(self._run, order.job, order.run)
 

@@ -14,6 +14,9 @@ class Engine(Protocol):
 
     async def open(self) -> None: ...
 
+    def leave(self) -> None:
+        """The node was told to stop: a SIGTERM that ends runs now is not theirs."""
+
     async def close(self) -> None:
         """Leaves the runs alone."""
 

@@ -109,6 +109,8 @@ class Worker:
         await self._engine.close()
 
     def stop(self) -> None:
+        if not self._stopping.is_set():
+            self._engine.leave()
         self._stopping.set()
 
     # ---- the connection

@@ -85,9 +85,14 @@ async def _serve(here: Places) -> bytes:
     server.add_generic_rpc_handlers((service.handler(),))
     with suppress(FileNotFoundError):
         here.socket.unlink()
+
+    def stop() -> None:
+        fleet.leave()
+        running.stopping.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stopping.set)
+        loop.add_signal_handler(number, stop)
     await running.open()
     server.add_insecure_port(f"unix:{here.socket}")
     await server.start()

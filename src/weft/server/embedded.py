@@ -96,6 +96,10 @@ class Embedded:
             return events
         return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
 
+    def leave(self) -> None:
+        """The scheduler was told to stop: a SIGTERM that ends runs now is not theirs."""
+        self.hands.engine.leave()
+
     async def close(self) -> None:
         self._progress.close()
         await self.sentry.close()

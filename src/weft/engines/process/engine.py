@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from weft.engines.process import free_ports, recovery
+from weft.engines.process import free_ports, node_stop, recovery
 from weft.engines.process.environment import environment, gang_of
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.launch_spec import RunOrder, is_plain
@@ -51,6 +51,8 @@ class _Run:
     shim: Identity | None = None
     stopping: bool = False
     burying: bool = False
+    held: RunExited | None = None
+    """Its exit, until it is clear whether the whole node stops."""
 
     @property
     def name(self) -> str:
@@ -69,6 +71,7 @@ class LocalEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._look: asyncio.TimerHandle | None = None
         self._booted_at = 0.0
+        self._leaving = False
 
     @property
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
@@ -96,6 +99,13 @@ class LocalEngine:
         loop.add_reader(self._bell.fileno(), self._on_bell)
         self._link = StarterLink(self._runtime_dir, self._starter_gone)
         self._look = loop.call_later(LOOK_S, self._look_around)
+
+    def leave(self) -> None:
+        """The node was told to stop. Runs that SIGTERM ends around this moment are left for the next engine to report
+        as `node-stopped`."""
+        self._leaving = True
+        for run in self._runs.values():
+            node_stop.mark(run_files.run_dir(self._jobs_dir, run.job, run.run))
 
     async def close(self) -> None:
         """Leaves the runs alone: whoever opens next may adopt them."""
@@ -138,6 +148,9 @@ class LocalEngine:
         known = self._runs.get(f"{job}/{run}")
         if known is None:
             return False
+        if known.held is not None:
+            self._release(known)
+            return True
         folder = run_files.run_dir(self._jobs_dir, job, run)
         call: int = POKE
         try:
@@ -190,9 +203,25 @@ class LocalEngine:
             send(started.shim, POKE)
 
     def _finish(self, run: _Run, exited: RunExited) -> None:
-        if self._runs.pop(run.name, None) is not None:
-            self._vigil.drop(run.name)
-            self._report(exited)
+        known = self._runs.get(run.name)
+        if known is None or known.held is not None:
+            return
+        self._vigil.drop(run.name)
+        if node_stop.is_unasked_sigterm(exited):
+            exited = node_stop.judged(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
+            wait_s = node_stop.hold_left_s(exited)
+            if self._leaving or (wait_s > 0 and not exited.why and not known.stopping):
+                known.held = exited
+                asyncio.get_running_loop().call_later(wait_s, self._release, known)
+                return
+        del self._runs[run.name]
+        self._report(exited)
+
+    def _release(self, run: _Run) -> None:
+        """Report an exit that was held back, unless the node stops: then the next engine finds it."""
+        if run.held is not None and not self._leaving and self._runs.get(run.name) is run:
+            del self._runs[run.name]
+            self._report(run.held)
 
     def _starter_gone(self) -> None:
         """Runs whose orders it took down with it never start; the others are not concerned."""
@@ -219,7 +248,7 @@ class LocalEngine:
         self._vigil.ask()
         before = time.monotonic() - LOOK_S
         for run in list(self._runs.values()):
-            if run.since > before or run.burying:
+            if run.since > before or run.burying or run.held is not None:
                 continue
             if run.shim is not None:
                 self._vigil.keep(run.name, run.shim)
@@ -278,6 +307,7 @@ class LocalEngine:
 
     def _take_over(self, run: _Run, evidence: recovery.Evidence) -> None:
         run.shim = evidence.shim
+        node_stop.shorten(run_files.run_dir(self._jobs_dir, run.job, run.run))
         if run.shim is not None:
             self._vigil.keep(run.name, run.shim)
         if evidence.started is not None:

@@ -21,7 +21,9 @@ FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 300.0
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset({"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken"})
+GONE: Final = frozenset(
+    {"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped"}
+)
 """Whatever it was doing, it was not the job's doing that it ended."""
 
 

@@ -15,6 +15,8 @@ A shim's becomes `started.json` and then `exit.json`: one record, whose room on 
 """
 STARTED: Final = "started.json"
 STOP: Final = "stop.json"
+NODE_STOP: Final = "node-stop.json"
+"""The node was told to stop while the run was on it: see `weft.engines.process.node_stop`."""
 EXIT: Final = "exit.json"
 LOG: Final = "output.log"
 OLD_LOG: Final = "output.log.1"
