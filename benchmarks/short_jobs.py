@@ -85,8 +85,8 @@ def _best(rounds: list[Round]) -> Round | None:
 def _weft() -> Round:
     from weft.client import Client
     from weft.endpoints.paths import Places
+    from weft.jobspec.fields import spec_of
     from weft.wire.messages import SubmitRequest, Variable
-    from weft.wire.specs import spec_of
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         where = Places(Path(root, "s"), Path(root, "r"))

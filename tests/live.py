@@ -19,8 +19,8 @@ from typing import Any
 
 from weft.client import Client
 from weft.endpoints.paths import Places, places
+from weft.jobspec.fields import Given, spec_of
 from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.specs import Given, spec_of
 
 PATIENCE_S = 60.0
 

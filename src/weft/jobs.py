@@ -15,11 +15,11 @@ from weft.endpoints import config
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Places, places
 from weft.errors import InputError, Unreachable
-from weft.wire.capture import captured
-from weft.wire.given import given
+from weft.jobspec.environment import captured
+from weft.jobspec.fields import spec_of
+from weft.jobspec.python import given
+from weft.jobspec.workloads import complete
 from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.specs import spec_of
-from weft.wire.workloads import complete
 
 Words = str | os.PathLike[str]
 MOST_ASKED: Final = 10_000
@@ -97,7 +97,7 @@ def submit_many(
 
 
 def _ship(client: Client, specs: Sequence[JobSpec], here: str) -> None:
-    from weft.wire.snapshot import take_for
+    from weft.jobspec.source import take_for
 
     if isinstance(client.where, Places):
         raise InputError("snapshot: only with the scheduler of a cluster", hint="here, it runs in the folder itself")

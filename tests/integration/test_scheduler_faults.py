@@ -18,8 +18,8 @@ import pytest
 
 from live import Site, is_alive, site, until
 from weft.errors import Refused, WeftError
+from weft.jobspec.fields import spec_of
 from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.specs import spec_of
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 

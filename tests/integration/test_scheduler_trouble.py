@@ -15,9 +15,9 @@ from weft.client import Client
 from weft.endpoints.paths import Places
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
+from weft.jobspec.fields import spec_of
 from weft.journal.compaction import compact
 from weft.wire.messages import SubmitRequest, Variable
-from weft.wire.specs import spec_of
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 MOODY = """

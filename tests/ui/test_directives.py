@@ -8,7 +8,7 @@ import pytest
 
 from calls import Weft
 from weft.errors import InputError
-from weft.ui.directives import script_of
+from weft.jobspec.sbatch import script_of
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=resnet

@@ -9,7 +9,7 @@ from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.engines.process.rendezvous import Gang, Member, meeting_port
 from weft.errors import InputError
-from weft.wire.capture import belongs_to_machine, captured
+from weft.jobspec.environment import belongs_to_machine, captured
 from weft.wire.messages import GangMember, StartRun
 
 

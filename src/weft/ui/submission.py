@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.endpoints.config import scheduler
 from weft.errors import InputError
 from weft.inputs.quantities import array
+from weft.jobspec.environment import captured
+from weft.jobspec.fields import Given, spec_of
+from weft.jobspec.sbatch import Script, script_of
+from weft.jobspec.workloads import complete
 from weft.ui import figures, render
-from weft.ui.directives import Script, script_of
 from weft.ui.task_flags import flag, given_by
 from weft.ui.text import plural
-from weft.wire.capture import captured
 from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.specs import Given, spec_of
-from weft.wire.workloads import complete
 
 if TYPE_CHECKING:
     from weft.client import Client
     from weft.endpoints.addresses import Address
-    from weft.wire.snapshot import Snapshot
-    from weft.wire.taskfile import Written
+    from weft.jobspec.source import Snapshot
+    from weft.jobspec.taskfile import Written
 
 SHOWN: Final = 5
 
@@ -74,7 +74,7 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
 
 
 def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
-    from weft.wire.snapshot import take_for
+    from weft.jobspec.source import take_for
 
     if where is None:
         raise InputError(
@@ -118,7 +118,7 @@ def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
 
 
 def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
-    from weft.wire.taskfile import link, read_tasks
+    from weft.jobspec.taskfile import link, read_tasks
 
     tasks = read_tasks(path)
     link(tasks)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from weft.wire.specs import Given
+    from weft.jobspec.fields import Given
 
 KEYS: Final = (
     "name", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "array", "chdir", "requeue_exit",
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
     """What the flags say, as the keys of a task."""
-    from weft.ui.directives import gres
-    from weft.wire.capture import completed
+    from weft.jobspec.environment import completed
+    from weft.jobspec.sbatch import gres
 
     given: dict[str, Given] = {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
     if args.gpus is not None and ":" in args.gpus:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from weft.client import Client
 from weft.errors import InputError
-from weft.wire.capture import captured
+from weft.jobspec.environment import captured
 from weft.wire.messages import SubmitRequest
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script

@@ -11,6 +11,7 @@ from weft.core.admission import check_job
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.errors import InputError, UnknownName
+from weft.jobspec.fields import FIELDS, canonical, spec_of
 from weft.model import (
     Cancelled,
     Edited,
@@ -30,7 +31,6 @@ from weft.server.jobs.admission import Site
 from weft.server.jobs.builder import Intake
 from weft.server.jobs.quotas import Limits
 from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
-from weft.wire.specs import FIELDS, canonical, spec_of
 
 SETTABLE: Final = (
     "name", "priority", "gpus", "memory", "cpus", "mem", "time", "retries", "comment", "after", "gpu_ids", "grace",

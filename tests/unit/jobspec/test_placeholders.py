@@ -8,7 +8,7 @@ import pytest
 
 from weft.engines.process.environment import param_variable
 from weft.errors import InputError
-from weft.wire.placeholders import fill_in
+from weft.jobspec.placeholders import fill_in
 
 HOSTILE = [
     "plain",

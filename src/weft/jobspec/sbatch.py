@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.inputs.quantities import megabytes
-from weft.wire.specs import Given
+from weft.jobspec.fields import Given
 
 MOST_BYTES: Final = 1 << 20
 MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")

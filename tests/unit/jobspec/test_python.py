@@ -7,8 +7,8 @@ import pytest
 
 from weft.errors import InputError, UnknownName
 from weft.jobs import JobHandle, Keys
-from weft.wire.given import given
-from weft.wire.specs import SETTERS, spec_of
+from weft.jobspec.fields import SETTERS, spec_of
+from weft.jobspec.python import given
 
 
 def test_python_values_are_what_a_file_would_say() -> None:

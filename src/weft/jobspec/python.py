@@ -1,4 +1,4 @@
-"""Values as Python has them, made into text: what `wire.specs` reads is the same for flags, files and arguments."""
+"""Values as Python has them, made into text: what `jobspec.fields` reads is the same for flags, files and arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from weft.errors import InputError
-from weft.wire.specs import Given, canonical
+from weft.jobspec.fields import Given, canonical
 
 
 def given(job: Mapping[str, Any]) -> dict[str, Given]:

@@ -8,8 +8,8 @@ from typing import Final
 
 from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
+from weft.jobspec.placeholders import fill_in
 from weft.wire.messages import JobSpec, Variable
-from weft.wire.placeholders import fill_in
 
 Given = str | list[str] | dict[str, str]
 """A value as it was written: text, a list, or names with values."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError
-from weft.wire import snapshot
+from weft.jobspec import source as snapshot
+from weft.jobspec.source import take, take_for
 from weft.wire.messages import JobSpec
-from weft.wire.snapshot import take, take_for
 
 
 def git(folder: Path, *words: str) -> None:

@@ -18,8 +18,8 @@ import yaml
 
 from weft.errors import InputError
 from weft.inputs.yaml import Marked, compose
+from weft.jobspec.fields import ALIASES, SETTERS, Given, canonical, spec_of
 from weft.wire.messages import JobSpec
-from weft.wire.specs import ALIASES, SETTERS, Given, canonical, spec_of
 
 MOST_BYTES: Final = 16 << 20
 KEYS: Final = (*SETTERS, *ALIASES, *(key.replace("_", "-") for key in SETTERS if "_" in key))
