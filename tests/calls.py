@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from live import Site
-from weft.ui.cli import main
+from weft.cli.main import main
 
 
 class Said(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.ui.cli import main
+from weft.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 

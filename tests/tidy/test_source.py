@@ -125,11 +125,11 @@ def test_modules_say_what_they_are_for(source: Path) -> None:
 
 
 def test_only_the_ui_prints(source: Path) -> None:
-    if room_of(source) == "ui":
+    if room_of(source) == "cli":
         return
     for node in ast.walk(tree(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "print", f"{name_of(source)}:{node.lineno}: print belongs into weft.ui"
+            assert node.func.id != "print", f"{name_of(source)}:{node.lineno}: print belongs into weft.cli"
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.cli.main import main
 from weft.core.ports import Policy
 from weft.errors import InputError, UnknownName
 from weft.placements.packed import Packed
@@ -18,7 +19,6 @@ from weft.policies.muri import MuriL, MuriS
 from weft.policies.srsf import Srsf
 from weft.policies.srtf import Srtf
 from weft.policies.tiresias import Tiresias
-from weft.ui.cli import main
 
 OWN = """
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.ui.commands.workspace import ACTIONS
+from weft.cli.commands.workspace import ACTIONS
 from weft.workspace.keys import KEYS, Key
 
 ROOT = Path(__file__).resolve().parents[3]

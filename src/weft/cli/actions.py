@@ -1,0 +1,25 @@
+"""Commands of commands, such as `weft trace show`: one file each, in the folder of the command."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Any
+
+from weft.cli import render
+
+
+def add(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
+    """The module of that name, as a command below `command`: its text, flags and examples."""
+    module = importlib.import_module(f"weft.cli.commands.{command}.{name.replace('-', '_')}")
+    action = actions.add_parser(
+        name,
+        help=summary,
+        description=module.__doc__,
+        epilog=module.EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.configure(action)
+    action.set_defaults(act=module.run)
+    render.add_arguments(action, json=json)

@@ -1,0 +1,80 @@
+"""Ends what `weft cluster` has started, and nothing else: processes by what they are, never by their number alone."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli.background import end_process
+from weft.cli.cluster.record import Record
+from weft.endpoints.addresses import Address, address
+from weft.endpoints.paths import server_folder
+from weft.engines.process.shim.process_id import is_alive, send
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+END_S: Final = 20.0
+
+
+def alive(record: Record) -> list[str]:
+    """What of it runs on this machine."""
+    return [each.name for each in record.processes if is_alive(each.who)]
+
+
+def reached(record: Record) -> Client | None:
+    """Its scheduler, if that answers."""
+    from weft.cli import connection
+
+    connection.load()
+    from weft.client import Client
+
+    try:
+        client = Client(address(record.scheduler))
+        client.query("queue", limit=1)
+    except WeftError:
+        return None
+    return client
+
+
+def running(client: Client, record: Record) -> list[dict[str, Any]]:
+    """Jobs that would be stopped: all of them with the scheduler, else those on its workers."""
+    from weft.cli.views.monitor import is_on
+
+    jobs = [job for job in client.query("queue", limit=10_000)["jobs"] if job["place"]]
+    if record.server is not None:
+        return jobs
+    names = [each.name for each in record.workers] + [each.name for each in record.remotes]
+    return [job for job in jobs if any(is_on(job["place"], name) for name in names)]
+
+
+def stop_jobs(client: Client) -> None:
+    """Stops the jobs, then the scheduler; returns when it listens no more, or does not go."""
+    pid = client.operate("shutdown", jobs="stop")["pid"]
+    until = time.monotonic() + END_S
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def end_processes(record: Record) -> None:
+    """The workers, with what they still run, then the scheduler."""
+    from weft.agent.shutdown import kill_runs
+    from weft.agent.state_dir import folder_of
+
+    for each in record.workers:
+        send(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
+    for each in record.workers:
+        end_process(each.who, END_S)
+    for each in record.workers:
+        kill_runs(folder_of(each.name, Path(each.folder)), END_S)
+    if record.server is not None:
+        end_process(record.server.who, END_S)
+
+
+def forget(where: Address) -> None:
+    """Its jobs, their logs, its tokens: all that it kept."""
+    shutil.rmtree(server_folder(where.port), ignore_errors=True)

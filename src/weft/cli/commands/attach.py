@@ -1,0 +1,73 @@
+"""Opens the tmux session of a job. For a job without one, it follows what the job writes.
+
+Leaving the session (Ctrl-B D) leaves the job alone; so does closing it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, render
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+EXAMPLE: Final = """examples:
+  weft attach 7
+  weft attach exp1"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser, several=False)
+    flags.add_scheduler(parser)
+    render.add_arguments(parser, json=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    command: list[str] = []
+    with connection.reach(args.scheduler) as client:
+        jobs = client.query("job", [args.job])["jobs"]
+        if len(jobs) > 1:
+            from weft.errors import NotFound
+
+            raise NotFound(f"{args.job!r} is {len(jobs)} jobs\n  name one of them by its id")
+        (job,) = jobs
+        if render.can_ask() and render.is_terminal():
+            command = _command(client, job)
+        if not command:
+            _follow(client, job["id"])
+    if command:
+        os.execvp(command[0], command)
+    return 0
+
+
+def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
+    """What opens its session; empty where it has none, or runs elsewhere."""
+    from pathlib import Path
+
+    from weft.endpoints.paths import Places
+
+    if not isinstance(client.where, Places):
+        return []
+    from weft.workspace.config import GROUP
+    from weft.workspace.sessions import backend
+    from weft.workspace.tags import Tag, state_mark
+    from weft.workspace.tasks import BACKEND, HOME
+
+    params = job["params"] if job["group"].startswith(GROUP) else {}
+    sessions = backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
+    state = state_mark(client.where.state)
+    found: list[tuple[int, str]] = []
+    for each in [] if sessions.why_not() else sessions.all():
+        tag = Tag.read(each.tag)
+        if tag is not None and (tag.state, tag.job) == (state, job["id"]) and tag.run.isdecimal():
+            found.append((int(tag.run), each.name))
+    return sessions.attach_command(max(found)[1]) if found else []
+
+
+def _follow(client: Client, job: str) -> None:
+    from weft.cli.commands.logs import write
+
+    write(client.follow(job, lines=1000), follow=True)

@@ -1,0 +1,41 @@
+"""Who may come to a scheduler: certificates, join tokens, and tokens of one's own."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import actions
+
+EXAMPLE: Final = """On the scheduler's machine: init once, then a token for each who is to come. On all others: join.
+
+examples:
+  weft auth init --host gpu-head
+  weft auth token --user ada
+  weft auth join gpu-head:50051 weft-join.0a1b2c...
+  weft auth list
+  weft auth revoke 0a1b2c3d4e5f"""
+
+ACTIONS: Final = {
+    "init": "make a certificate authority, and a certificate for a scheduler",
+    "token": "make a join token, good once",
+    "join": "take a join token for a token of one's own",
+    "list": "the tokens that a scheduler knows",
+    "revoke": "make tokens void",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(act=lambda _: _help(parser))
+    below = parser.add_subparsers(metavar="COMMAND", dest="action")
+    for name, summary in ACTIONS.items():
+        actions.add(below, "auth", name, summary)
+
+
+def run(args: argparse.Namespace) -> int:
+    return int(args.act(args))
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    print(parser.format_help(), end="")
+    return 0

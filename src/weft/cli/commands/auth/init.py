@@ -1,0 +1,40 @@
+"""Makes a certificate authority, once, and a certificate by which other machines know the scheduler.
+
+Called again, it makes a new certificate of the same authority: for other names, or before the old one expires. A
+scheduler that runs shows it from its next start on."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import auth_target, render
+from weft.endpoints.addresses import PORT
+
+EXAMPLE: Final = """examples:
+  weft auth init
+  weft auth init --host gpu-head --host 192.0.2.7"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", metavar="NAME", action="append", default=[],
+        help="a name or address by which others reach it; repeat it (default: what this machine calls itself)",
+    )  # fmt: skip
+    auth_target.add_port(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import server_folder
+    from weft.server.auth.certificates import init
+
+    port = args.port or PORT
+    material, names = init(server_folder(port), args.host)
+    if args.json:
+        found = {"schema": 1, "hosts": names, "fingerprint": material.fingerprint, "folder": str(server_folder(port))}
+        render.print_json(found)
+        return 0
+    print(f"certificate for {', '.join(names)}")
+    print(f"authority {material.fingerprint}")
+    render.say(f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each who is to come")
+    return 0

@@ -1,0 +1,47 @@
+"""Takes a join token for a token of one's own, which is kept for commands to find.
+
+The token is told only to the scheduler that it is for: it names the authority whose certificate must be shown."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from typing import Final
+
+from weft.cli import connection, render
+
+EXAMPLE: Final = """examples:
+  weft auth join gpu-head:50051 weft-join.0a1b2c...
+  weft auth join gpu-head:50051 - < token
+  weft auth join gpu-head:50051 weft-join.0a1b2c... --node gpu7"""
+LONGEST: Final = 1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("where", metavar="HOST:PORT", help="where the scheduler is")
+    parser.add_argument("token", metavar="TOKEN", help="what weft auth token printed; -: from standard input")
+    parser.add_argument("--node", metavar="NAME", help="of a worker: what it is called (default: as this machine is)")
+
+
+def run(args: argparse.Namespace) -> int:
+    connection.load()
+    from weft.client.join import join
+    from weft.endpoints.addresses import address
+    from weft.endpoints.credentials import keep
+
+    where = address(args.where)
+    token = sys.stdin.readline(LONGEST) if args.token == "-" else args.token
+    reply, credentials = join(where, token.strip(), args.node or socket.gethostname())
+    path = keep(where, "worker" if reply.role == "worker" else "user", credentials)
+    if args.json:
+        render.print_json({"schema": 1, "role": reply.role, "user": reply.user, "file": str(path)})
+        return 0
+    print(f"joined {where} as {reply.role}" + ("" if reply.role == "worker" else f" {reply.user}"))
+    if reply.role == "worker":
+        render.say(f"next: weft worker --scheduler {where} --id {args.node or socket.gethostname()}")
+    else:
+        render.say(
+            f"next: weft queue --scheduler {where}; scheduler: {where} in the config file makes it the usual one"
+        )
+    return 0

@@ -1,0 +1,30 @@
+"""Brings a whole cluster up in one command, and ends it: on this machine with declared GPUs, or over ssh."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli.actions import add
+
+EXAMPLE: Final = """examples:
+  weft cluster up --nodes 4 --gpus-per-node 8
+  weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
+  weft cluster down"""
+
+ACTIONS: Final = {
+    "up": "a scheduler and workers on this machine, with declared GPUs",
+    "ssh": "workers on the machines of a file",
+    "status": "what was brought up, and whether it runs",
+    "down": "end what was brought up, and nothing else",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    for name, summary in ACTIONS.items():
+        add(actions, "cluster", name, summary)
+
+
+def run(args: argparse.Namespace) -> int:
+    return int(args.act(args))

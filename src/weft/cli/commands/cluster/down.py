@@ -1,0 +1,107 @@
+"""Ends what `weft cluster up` and `weft cluster ssh` have started, and nothing else. Running jobs are stopped.
+
+Jobs that wait, and what is known of those that ended, stay with the scheduler's files: the next one at that port goes
+on with them, unless --clean."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import flags, render
+from weft.cli.text import plural
+from weft.cli.views import change_report
+from weft.endpoints.addresses import PORT, Address, address
+
+if TYPE_CHECKING:
+    from weft.cli.cluster.record import Record, Remote
+
+EXAMPLE: Final = """examples:
+  weft cluster down
+  weft cluster down --port 50061 --clean -y
+  weft cluster down --scheduler gpu-head:50051"""
+
+AT_ONCE: Final = 16
+SHOWN: Final = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--port", metavar="N", type=flags.port, default=PORT, help=f"of weft cluster up ({PORT})")
+    which.add_argument("--scheduler", metavar="HOST:PORT", help="of weft cluster ssh, if not on this machine")
+    parser.add_argument("--clean", action="store_true", help="remove the scheduler's files, too: jobs, logs, tokens")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.cluster import record, teardown
+
+    where = address(args.scheduler) if args.scheduler else Address("localhost", args.port)
+    with record.alone(where):
+        found = record.load(where)
+        if found is None:
+            return _nothing(args, where)
+        client = teardown.reached(found)
+        jobs = teardown.running(client, found) if client is not None else []
+        if jobs and not args.yes and render.can_ask() and not change_report.is_sure("stop", jobs):
+            render.say("it goes on")
+            return 1
+        there = teardown.alive(found)
+        if client is not None:
+            if found.server is not None:
+                teardown.stop_jobs(client)
+            client.close()
+        away, left = _end_remotes(found)
+        teardown.end_processes(found)
+        ended = there + away
+        record.save(record.Record(found.scheduler, remotes=tuple(left)))
+        if args.clean and found.server is not None:
+            teardown.forget(where)
+    if args.json:
+        render.print_json({
+            "schema": 1, "scheduler": str(where), "ended": ended, "jobs": len(jobs), "left": [e.name for e in left],
+        })  # fmt: skip
+    else:
+        stopped = f", {plural(len(jobs), 'running job')} stopped" if jobs else ""
+        render.say(f"the cluster at {where} has ended: {_those(ended)}{stopped}")
+    return 1 if left else 0
+
+
+def _those(ended: list[str]) -> str:
+    return ", ".join(ended) if len(ended) <= SHOWN else f"{', '.join(ended[:SHOWN])} and {len(ended) - SHOWN} more"
+
+
+def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
+    """Names of those that were ended, and those that could not be reached: they stay on record."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from weft.cli.cluster import ssh
+    from weft.errors import WeftError
+
+    def end(each: Remote) -> bool | WeftError:
+        try:
+            return ssh.end(each)
+        except WeftError as error:
+            return error
+
+    ended, left = [], []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for each, came in zip(found.remotes, pool.map(end, found.remotes), strict=True):
+            if isinstance(came, WeftError):
+                left.append(each)
+                render.say(f"{each.name} was not ended: {str(came).partition(chr(10))[0]}; weft cluster down again")
+            elif came:
+                ended.append(each.name)
+    return ended, left
+
+
+def _nothing(args: argparse.Namespace, where: Address) -> int:
+    from weft.cli.cluster import record
+
+    others = ", ".join(each.scheduler for each in record.known())
+    if args.json:
+        render.print_json({"schema": 1, "scheduler": str(where), "ended": [], "jobs": 0, "left": []})
+    else:
+        more = f"; there is {others}" if others else ""
+        render.say(f"weft cluster has started nothing for {where}{more}")
+    return 0

@@ -1,0 +1,109 @@
+"""Starts a worker on each machine of a file, over ssh. Each is let in with a token of its own.
+
+A line of the file: HOST, then what differs from the usual, such as
+
+  gpu07              gpus=0,1 models=RTX3090,RTX3090 memories=24576,24576 labels=rack=3
+  ada@gpu08.local    port=2222 id=gpu08 weft=venv/bin/weft
+
+user, port: for ssh; id: of the worker (the host's name); weft: the command there (weft); the rest as for weft worker:
+gpus, models, memories, labels, addr, switch, cpus, mem, foreign. ssh must get in without a password."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import auth_target, flags, listing, render
+from weft.cli.listing import Cell, Column
+from weft.errors import InputError, WeftError
+
+if TYPE_CHECKING:
+    from weft.cli.cluster.hosts import Host
+    from weft.cli.cluster.ssh import Joined
+    from weft.endpoints.addresses import Address
+
+EXAMPLE: Final = """examples:
+  weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
+  weft cluster down --scheduler gpu-head:50051"""
+AT_ONCE: Final = 16
+EXPIRES: Final = "10m"
+COLUMNS: Final = (Column("HOST"), Column("WORKER"), Column("RESULT"))
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--hosts", metavar="FILE", required=True, help="the machines, one on each line")
+    parser.add_argument("--ssh-config", metavar="FILE", default="", help="for ssh, instead of ~/.ssh/config")
+    flags.add_scheduler(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.cluster import record
+    from weft.cli.cluster.hosts import read_hosts
+    from weft.endpoints import config
+    from weft.endpoints.addresses import Address
+
+    where = config.scheduler(args.scheduler) or Address("localhost")
+    hosts = read_hosts(args.hosts)
+    _check(where, hosts)
+    with record.alone(where):
+        done = _begin(where, hosts, args.ssh_config)
+    _show(args, where, done)
+    return 0 if all(each.remote is not None for each in done) else 1
+
+
+def _check(where: Address, hosts: list[Host]) -> None:
+    from weft.cli.cluster.hosts import is_here
+
+    away = [host.host for host in hosts if not is_here(host)] if where.is_loopback else []
+    if away:
+        raise InputError(
+            f"{away[0]} cannot reach a scheduler at {where}: that is this machine alone",
+            hint="weft auth init --host NAME; weft server --host 0.0.0.0; then --scheduler NAME:PORT",
+        )
+
+
+def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
+    """At several machines at a time; each that has joined is on record at once."""
+    import os
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    from weft.cli.cluster import record, ssh
+
+    config, writing = os.path.abspath(ssh_config) if ssh_config else "", threading.Lock()
+
+    def token() -> str:
+        with writing:
+            return _token(where)
+
+    def begin(host: Host) -> Joined:
+        try:
+            made = ssh.begin(host, config, where, token)
+        except WeftError as error:
+            return ssh.Joined(host, words=str(error).partition("\n")[0])
+        with writing:
+            record.save((record.load(where) or record.Record(str(where))).with_remote(made))
+        return ssh.Joined(host, made)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(begin, hosts))
+
+
+def _token(where: Address) -> str:
+    which = argparse.Namespace(port=None, scheduler=str(where))
+    return str(auth_target.managed(which, "token", role="worker", expires=EXPIRES)["token"])
+
+
+def _show(args: argparse.Namespace, where: Address, done: list[Joined]) -> None:
+    if args.json:
+        rows = [
+            {"host": each.host.host, "worker": each.host.id, "joined": each.remote is not None, "words": each.words}
+            for each in done
+        ]
+        render.print_json({"schema": 1, "scheduler": str(where), "hosts": rows})
+        return
+    cells = [
+        [Cell(each.host.host), Cell(each.host.id), Cell("joined", "green") if each.remote else Cell(each.words, "red")]
+        for each in done
+    ]
+    listing.print_table(COLUMNS, cells, args.color)

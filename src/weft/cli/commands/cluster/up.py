@@ -1,0 +1,99 @@
+"""Starts a scheduler and a worker for each node on this machine, in the background, and returns when all have joined.
+
+The GPUs are declared: nothing of them need be there, and jobs really run, on this machine's CPUs. For trying things."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import flags, render
+from weft.cli.text import plural
+from weft.endpoints.addresses import PORT, Address
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.model import Node
+
+EXAMPLE: Final = """examples:
+  weft cluster up --nodes 4 --gpus-per-node 8
+  weft cluster up --spec n2g8 --policy srsf
+  weft cluster up --spec cluster.yaml --port 50061"""
+NODES, GPUS = 4, 8
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--nodes", metavar="N", type=flags.count, help=f"workers ({NODES})")
+    add("--gpus-per-node", metavar="N", type=flags.number, help=f"GPUs of each ({GPUS})")
+    add("--spec", metavar="FILE|NAME", help="instead: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
+    add("--port", metavar="N", type=flags.number, default=PORT, help=f"of the scheduler ({PORT}); 0: a free one")
+    add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
+    add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="decide in rounds of so many seconds")
+    add("--lease", metavar="S", type=flags.seconds, help="so long a worker may be cut off with its jobs (600)")
+    add("--min-run", metavar="S", type=flags.seconds_or_none, help="a run is not preempted before (60)")
+    add("--metrics-port", metavar="N", type=flags.number, help="/metrics, /healthz, /readyz at 127.0.0.1")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.cluster.loopback import bring_up
+    from weft.endpoints.paths import server_folder
+
+    nodes = _nodes(args)
+    where = Address("localhost", args.port or _free_port())
+    if render.is_heard():
+        render.say(f"starting a scheduler and {plural(len(nodes), 'worker')} ...")
+    bring_up(where, nodes, _options(args))
+    gpus = sum(len(node.gpus) for node in nodes)
+    if args.json:
+        render.print_json({
+            "schema": 1, "scheduler": str(where), "nodes": [node.id for node in nodes], "gpus": gpus,
+            "folder": str(server_folder(where.port)),
+        })  # fmt: skip
+        return 0
+    print(f"{plural(len(nodes), 'node')} with {plural(gpus, 'GPU')} at {where}")
+    for name, command in _next(where, max(len(node.gpus) for node in nodes)):
+        print(f"  {name:<8}{command}")
+    sys.stdout.flush()
+    return 0
+
+
+def _nodes(args: argparse.Namespace) -> tuple[Node, ...]:
+    from weft.sim.clusters.reader import read_cluster
+
+    if args.spec is None:
+        nodes, gpus = args.nodes or NODES, GPUS if args.gpus_per_node is None else args.gpus_per_node
+        if not gpus:
+            raise InputError("--gpus-per-node 0: a cluster without GPUs", hint="at least 1")
+        return read_cluster(f"{nodes}x{gpus}")
+    if args.nodes is not None or args.gpus_per_node is not None:
+        raise InputError("--spec and --nodes or --gpus-per-node", hint="the spec says how many there are")
+    return read_cluster(args.spec)
+
+
+def _options(args: argparse.Namespace) -> list[str]:
+    """For the scheduler."""
+    given = {
+        "--policy": args.policy, "--schedule-interval": args.schedule_interval, "--lease": args.lease,
+        "--min-run": args.min_run, "--metrics-port": args.metrics_port,
+    }  # fmt: skip
+    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _next(where: Address, gpus: int) -> list[tuple[str, str]]:
+    """What to type; at the usual port commands find it by themselves."""
+    usual = where.port == PORT
+    lines = [] if usual else [("first", f"export WEFT_SCHEDULER={where}")]
+    return [
+        *lines, ("watch", "weft monitor"), ("run", f"weft run --gpus {min(gpus, 2)} -- nproc"),
+        ("end", "weft cluster down" + ("" if usual else f" --port {where.port}")),
+    ]  # fmt: skip

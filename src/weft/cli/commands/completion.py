@@ -1,0 +1,25 @@
+"""Prints what a shell needs to complete weft's commands, their flags, and the ids of jobs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import render
+
+EXAMPLE: Final = """examples:
+  weft completion bash > ~/.local/share/bash-completion/completions/weft
+  weft completion zsh > ~/.zfunc/_weft        # with fpath+=~/.zfunc before compinit
+  weft completion fish > ~/.config/fish/completions/weft.fish"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    render.add_arguments(parser, json=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli import completion
+
+    print({"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fish}[args.shell](), end="")
+    return 0

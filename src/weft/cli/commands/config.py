@@ -1,0 +1,38 @@
+"""Shows what is set for all commands. A flag wins over a variable, a variable over the config file.
+
+The file is $XDG_CONFIG_HOME/weft/config.yaml, or what WEFT_CONFIG names. Weft never writes to it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import listing, render
+
+EXAMPLE: Final = """In the file:
+  scheduler: gpu-head:50051
+
+examples:
+  weft config
+  weft config show --origin"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", metavar="show", nargs="?", choices=("show",), default="show", help="what is in effect"
+    )
+    parser.add_argument("--origin", action="store_true", help="and what says so")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.config import KEYS, config_file, setting
+
+    found = {key: setting(key) for key in KEYS}
+    if args.json:
+        settings = {key: {"value": each.value, "origin": each.origin} for key, each in found.items()}
+        render.print_json({"schema": 1, "file": str(config_file()), "settings": settings})
+        return 0
+    pairs = [(key, f"{each.value} ({each.origin})" if args.origin else each.value) for key, each in found.items()]
+    listing.print_pairs([("file", str(config_file())), *pairs] if args.origin else pairs, args.color)
+    return 0

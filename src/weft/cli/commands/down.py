@@ -1,0 +1,44 @@
+"""Ends this user's scheduler, and returns once it has ended. Running jobs go on, and the next scheduler finds them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import connection, render
+from weft.cli.text import plural
+from weft.cli.views import change_report
+
+EXAMPLE: Final = """examples:
+  weft down
+  weft down --kill"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kill", action="store_true", help="kill running jobs too")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import places
+
+    if not places().answers():
+        if args.json:
+            render.print_json({"schema": 1, "pid": None, "running": 0})
+        else:
+            render.say("no scheduler is running")
+        return 0
+    with connection.reach(connection.LOCAL) as client:
+        running = [job for job in client.query("queue")["jobs"] if job["place"]]
+        if args.kill and running and not args.yes and render.can_ask() and not change_report.is_sure("kill", running):
+            render.say("it goes on")
+            return 1
+        told = connection.end(client, **({"kill": "yes"} if args.kill else {}))
+    if args.json:
+        render.print_json({"schema": 1, "pid": told["pid"], "running": told["running"]})
+    elif told["running"] and not args.kill:
+        render.say(f"ended; {plural(told['running'], 'job')} still running, weft up finds them again")
+    else:
+        render.say("ended")
+    return 0

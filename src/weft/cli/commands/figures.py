@@ -1,0 +1,156 @@
+"""Reproduces the figures of a paper: of Muri (SIGCOMM'22) the simulations, figures 9 to 13, by its own rules."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import flags, render, workload
+from weft.cli.views import figures
+
+if TYPE_CHECKING:
+    from weft.report.muri_pictures import Row
+    from weft.sim.traces.variants import Variants
+
+EXAMPLE: Final = """examples:
+  weft figures muri trace-data
+  weft figures muri trace-data --cluster 8x8 --out muri-figures"""
+
+COLUMNS: Final = {"avg_jct_s": "avg JCT", "makespan_s": "makespan", "p99_jct_s": "p99"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paper", choices=("muri",), help="whose figures")
+    parser.add_argument("folder", metavar="DIR", help="with trace1.csv to trace4.csv, as many as there are")
+    parser.add_argument("--cluster", metavar="SPEC", default="8x8", help="NODESxGPUS or a file (default: 8x8)")
+    parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, here")
+    parser.add_argument("--force", action="store_true", help="replace OUT whatever is in it")
+    flags.add_workers(parser)
+    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws models of missing mixes (0)")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.report.folder import is_ours
+    from weft.report.muri_pictures import rows
+    from weft.sim.folder import check_target
+    from weft.sim.traces.variants import find_variants
+
+    if args.out is not None:
+        args.force = args.force or (bool(args.out) and is_ours(Path(args.out)))
+        check_target(args.out, force=args.force)
+    variants = find_variants(Path(args.folder), args.seed)
+    _say_made(variants)
+    ran, failures = _run_all(args, variants)
+    table = list(rows(ran, [each.name for each in variants.traces], [each.name for each in variants.mixes]))
+    summary = _summary(args, variants, table, failures)
+    if args.out is not None:
+        _write(args, table, summary)
+    if args.json:
+        render.print_json(summary)
+    else:
+        _print(args, table)
+    for what in failures:
+        render.say(f"error: {what}")
+    return 1 if failures else 0
+
+
+def _say_made(variants: Variants) -> None:
+    if variants.missing:
+        render.say(f"left out, for there is no file: {', '.join(variants.missing)}")
+    for each in (*variants.traces, *variants.mixes):
+        if each.made:
+            render.say(f"{each.name}: {each.made}, for there is no file")
+
+
+def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
+    """Every variant under every policy that some figure asks for, each once."""
+    from weft.cli.bars import Bars
+    from weft.cli.trial import Trial, pack
+    from weft.cli.trial import run as run_trial
+    from weft.cli.workers import Failed, cpus, run_all
+    from weft.plugins import registry
+    from weft.report.muri_pictures import PLANS
+    from weft.sim.clusters.feasible_jobs import split_feasible
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.costs.muri import QUIRKS, Quirks
+    from weft.sim.simulation import Setting
+
+    nodes = read_cluster(args.cluster)
+    placements = [
+        registry.placement(name) for name in dict.fromkeys(each.placement for each in (Quirks(), *QUIRKS.values()))
+    ]
+    wanted: dict[tuple[str, str], Trial] = {}
+    sizes: list[int] = []
+    for of_mixes, group in ((False, variants.traces), (True, variants.mixes)):
+        policies = dict.fromkeys(name for plan in PLANS if plan.mixes == of_mixes for name in plan.policies)
+        for each in group:
+            jobs, left_out = split_feasible(each.jobs, nodes, placements)
+            if left_out:
+                render.say(f"{each.name}: left out {len(left_out):,} jobs that {args.cluster} cannot hold")
+            if jobs:
+                packed = pack(Setting(nodes, jobs, "fifo", model="muri"))
+                wanted |= {(each.name, policy): Trial(packed, policy, args.seed) for policy in policies}
+                sizes += [len(jobs)] * len(policies)
+    with Bars([name for name, _ in wanted], sizes) as bars:
+        results = run_all(run_trial, list(wanted.values()), args.workers or cpus(), bars.watch)
+    done = dict(zip(wanted, results, strict=True))
+    failures = [f"{key[0]}, {key[1]}: {found.what}" for key, found in done.items() if isinstance(found, Failed)]
+    return {key: found.values for key, found in done.items() if not isinstance(found, Failed)}, failures
+
+
+def _summary(
+    args: argparse.Namespace, variants: Variants, table: Sequence[Row], failures: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "kind": "figures",
+        "paper": args.paper,
+        "cluster": args.cluster,
+        "seed": args.seed,
+        "missing": list(variants.missing),
+        "made": {each.name: each.made for each in (*variants.traces, *variants.mixes) if each.made},
+        "failures": list(failures),
+        "rows": [
+            {"figure": row.figure, "trace": row.variant, "policy": row.policy, "baseline": row.baseline,
+             **{key: row.values[key] for key in COLUMNS}, "normalised": dict(row.relative)}
+            for row in table
+        ],
+    }  # fmt: skip
+
+
+def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, Any]) -> None:
+    from weft.report.folder import write_csv, write_pictures, write_summary
+    from weft.report.muri_pictures import muri_pictures
+    from weft.sim.folder import all_or_nothing
+
+    pictures = list(muri_pictures(table))
+    columns = ("figure", "trace", "policy", "baseline", *COLUMNS, *(f"{key.removesuffix('_s')}_x" for key in COLUMNS))
+    with all_or_nothing(args.out, force=args.force) as folder:
+        write_pictures(folder, pictures)
+        write_csv(folder / "figures.csv", columns, map(_cells, table))
+        write_summary(folder, summary)
+
+
+def _cells(row: Row) -> list[object]:
+    values = [row.values[key] for key in COLUMNS]
+    return [row.figure, row.variant, row.policy, row.baseline, *values, *(row.relative.get(key) for key in COLUMNS)]
+
+
+def _print(args: argparse.Namespace, table: Sequence[Row]) -> None:
+    columns = [("figure", "figure"), ("trace", "trace"), ("policy", "policy")]
+    for key, label in COLUMNS.items():
+        columns += [(key, label), (f"{key.removesuffix('_s')}_x", "x")]
+    lines = []
+    for row in table:
+        line = [render.Cell(row.figure, str(row.figure)), render.Cell(row.variant, row.variant),
+                render.Cell(row.policy, row.policy)]  # fmt: skip
+        for key in COLUMNS:
+            times = row.relative.get(key)
+            value, shown = row.values[key], "-" if times is None else f"x{times:.2f}"
+            line.append(render.Cell(f"{value:.1f}", figures.duration(value)))
+            line.append(render.Cell(times if times is None else f"{times:.3f}", shown))
+        lines.append(line)
+    render.print_table("Muri's figures; x: times that of Muri-S or Muri-L", columns, lines, args.color)

@@ -1,0 +1,52 @@
+"""Lists the jobs that have ended, the last first."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, Final
+
+from weft.cli import connection, flags, render
+from weft.cli.text import plural
+from weft.cli.views import job_table
+from weft.errors import InputError
+
+EXAMPLE: Final = """examples:
+  weft history --since 2d
+  weft history --limit 20 --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="T", help="ended no longer ago than that: 2d, 12h, 90 (minutes)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
+    parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    names = job_table.fields_of(args.format) if args.format is not None else job_table.HISTORY
+    since = 0.0 if args.since is None else time.time() - _ago_s(args.since)
+    client = connection.look(args.scheduler, ended=True)
+    if client is None:
+        found: dict[str, Any] = {"schema": 1, "jobs": [], "more": 0}
+    else:
+        with client:
+            found = client.query("history", limit=args.limit, since=since)
+    if args.json:
+        render.print_json(found)
+        return 0
+    job_table.print_jobs(found["jobs"], names, args.color, header=not args.no_header)
+    if found["more"]:
+        render.say(f"{plural(found['more'], 'older job')}; --limit and --since show them")
+    return 0
+
+
+def _ago_s(text: str) -> float:
+    from weft.inputs.quantities import duration_s
+
+    try:
+        return duration_s(text)
+    except InputError as error:
+        raise InputError(f"--since: {error.what}", hint=error.hint) from None

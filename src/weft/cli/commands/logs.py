@@ -1,0 +1,65 @@
+"""Shows what a job wrote, its standard output and error together.
+
+Of a line drawn again and again, such as a progress bar, the last look is shown. On a terminal, escape codes are left
+out. --raw shows every byte as it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from weft.cli import connection, flags, log_text, render
+
+EXAMPLE: Final = """examples:
+  weft logs 7
+  weft logs -f train
+  weft logs -n 20 --run 1 @"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser, several=False)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+    parser.add_argument("-n", "--lines", metavar="N", type=flags.whole, default=0, help="only the last N lines")
+    parser.add_argument("--run", metavar="N", type=flags.whole, default=0, help="of this run (default: the latest)")
+    parser.add_argument("--rank", metavar="N", type=flags.rank, default=0, help="of this node of a gang (default: 0)")
+    parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser, json=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    with connection.reach(args.scheduler) as client:
+        client.note = render.say
+        if args.follow and not args.run:
+            pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
+        else:
+            pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines, rank=args.rank)
+        write(pieces, follow=args.follow, raw=args.raw)
+    return 0
+
+
+def write(pieces: Iterable[bytes], *, follow: bool, raw: bool = False) -> None:
+    """To stdout: as bytes, or as harmless text where that is a terminal."""
+    if not follow and not raw:
+        pieces = log_text.collapsed(pieces)
+    out = sys.stdout
+    if raw or not render.is_terminal():
+        for piece in pieces:
+            out.buffer.write(piece)
+            out.buffer.flush()
+        return
+    for text in _begun(log_text.harmless(pieces)):
+        out.write(text)
+        out.flush()
+
+
+def _begun(texts: Iterator[str]) -> Iterator[str]:
+    """Ends the last line, so that the prompt comes on one of its own."""
+    last = "\n"
+    for text in texts:
+        yield text
+        last = text[-1:] or last
+    if last != "\n":
+        yield "\n"

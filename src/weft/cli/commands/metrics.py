@@ -1,0 +1,40 @@
+"""Computes the figures of a job.csv, as `weft sim --out` wrote it: the same that the simulation printed."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Final
+
+from weft.cli import render
+from weft.cli.views import figures
+
+EXAMPLE: Final = """example:
+  weft metrics results/job.csv"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="JOB_CSV")
+    parser.add_argument(
+        "--gpus", metavar="N", type=_gpus, help="of the cluster, for its utilisation (default: see cluster.csv beside)"
+    )
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.core.metrics.figures import figures as compute
+    from weft.sim.output import read_record
+
+    values = asdict(compute(read_record(args.file, gpus=args.gpus)))
+    if args.json:
+        render.print_json({"schema": 1, "file": args.file, **values})
+        return 0
+    counts = [(key, key, figures.cell(key, values[key])) for key in ("jobs", "finished")]
+    render.print_pairs(args.file, [*counts, *figures.pairs(values)], args.color)
+    return 0
+
+
+def _gpus(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)

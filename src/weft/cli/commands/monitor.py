@@ -1,0 +1,86 @@
+"""Shows workers, GPUs and jobs, again and again until Ctrl-C: who is there, what is used, how far each job is.
+
+Not on a terminal it prints one view after the other; with --json one object per refresh, each on a line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, listing, render
+from weft.cli.views import monitor
+from weft.errors import NotFound, Unreachable
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+EXAMPLE: Final = """examples:
+  weft monitor
+  weft monitor --worker n1 --refresh 5
+  weft monitor --json --count 1"""
+REFRESH_S: Final = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--worker", metavar="ID", help="only this worker, its GPUs and its jobs")
+    parser.add_argument(
+        "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="every so many seconds (1)"
+    )
+    parser.add_argument("--count", metavar="N", type=flags.whole, default=0, help="only so often; 0: until Ctrl-C")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    client: Client | None = _reach(args.scheduler)
+    left = args.count
+    try:
+        while True:
+            try:
+                client = client or _reach(args.scheduler)
+                _show(_seen(client, args.worker), args)
+            except Unreachable as error:  # it may come back: whoever watches wants to see that too
+                _let_go(client)
+                client = None
+                render.say(f"{str(error).partition(chr(10))[0]}; trying again")
+            left -= 1
+            if left == 0:
+                return 0
+            time.sleep(args.refresh)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        _let_go(client)
+
+
+def _reach(scheduler: str | None) -> Client:
+    client = connection.look(scheduler)
+    if client is None:
+        raise Unreachable(
+            f"{connection.absence(scheduler)}\n  weft server starts one for a cluster, weft up one for this machine"
+        )
+    return client
+
+
+def _let_go(client: Client | None) -> None:
+    if client is not None:
+        client.close()
+
+
+def _seen(client: Client, worker: str | None) -> dict[str, Any]:
+    queue, gpus, nodes = (client.query(what) for what in ("queue", "gpus", "nodes"))
+    if worker is not None and all(node["node"] != worker for node in nodes["nodes"]):
+        there = ", ".join(node["node"] for node in nodes["nodes"]) or "none"
+        raise NotFound(f"there is no worker {worker!r}\n  there are: {there}")
+    return monitor.of_worker(queue, gpus, nodes, worker)
+
+
+def _show(seen: dict[str, Any], args: argparse.Namespace) -> None:
+    if args.json:
+        render.print_json(seen)
+    else:
+        colour, narrow = render.use_colour(args.color), render.is_terminal()
+        listing.redraw(monitor.draw(seen, colour=colour, narrow=narrow))
+    sys.stdout.flush()

@@ -1,0 +1,51 @@
+"""Lists the machines: GPUs, CPUs and memory, and how much of them is taken; of a cluster also who is heard of."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft.cli import connection, flags, listing, render
+from weft.cli.listing import Cell, Column
+from weft.cli.views import node_table
+from weft.errors import Unreachable
+
+EXAMPLE: Final = """example:
+  weft nodes --json"""
+
+STANDING: Final = (Column("NODE"), Column("ST"))
+HEARD: Final = (Column("BEAT", right=True), Column("LOAD", right=True))
+TAKEN: Final = (
+    Column("JOBS", right=True), Column("GPUS", right=True), Column("CPUS", right=True), Column("RAM MB", right=True),
+)  # fmt: skip
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    client = connection.look(args.scheduler)
+    if client is None:
+        raise Unreachable(f"{connection.absence(args.scheduler)}\n  weft up starts one")
+    with client:
+        found = client.query("nodes")
+    if args.json:
+        render.print_json(found)
+        return 0
+    nodes = node_table.in_order(found["nodes"])
+    heard = node_table.is_cluster(nodes)
+    columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
+    listing.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
+    return 0
+
+
+def _row(node: Mapping[str, Any], *, heard: bool) -> list[Cell]:
+    return [
+        Cell(node["node"]), node_table.state(node),
+        *([node_table.beat(node), node_table.load(node)] if heard else []),
+        Cell(str(node["jobs"])), Cell(f"{node['busy']}/{node['gpus']}"),
+        node_table.taken(node, "cpus_used", "cpus"), node_table.taken(node, "ram_used_mb", "ram_mb"),
+    ]  # fmt: skip

@@ -1,0 +1,119 @@
+"""Tells a running scheduler something: each time, who asked is written into its journal."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.cli import connection, flags, render
+from weft.cli.text import plural
+from weft.errors import InputError
+
+EXAMPLE: Final = """commands:
+  pause, resume                    start nothing new; start jobs again
+  drain, cordon NODE|NODE[0,1]...  put nothing new there; undrain, uncordon undo it
+  policy [NAME[:option=value...]]  which it is; another, or other options of it
+  interval S                       decide in rounds of so many seconds; 0: whenever something happens
+  pass                             look at everything now
+  set JOB KEY=VALUE...             change a job that waits, such as its priority
+  dump [all]                       the state as JSON; with all, jobs that have ended too
+  shutdown [--jobs keep|stop]      end it; jobs go on, or are stopped
+
+examples:
+  weft operate drain n3
+  weft operate policy tiresias:thresholds=3600+36000
+  weft operate set 7 priority=100
+  weft operate shutdown --jobs stop"""
+Options = dict[str, str]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("command", metavar="COMMAND", choices=sorted(COMMANDS), help=", ".join(COMMANDS))
+    parser.add_argument("words", metavar="WORD", nargs="*", help="what the command is about")
+    parser.add_argument("--jobs", choices=("keep", "stop"), help="of shutdown: what becomes of running jobs (keep)")
+    parser.add_argument("--placement", metavar="P", help="of policy: another than it brings along")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    read, said = COMMANDS[args.command]
+    options = read(args.words)
+    for flag, command in (("jobs", "shutdown"), ("placement", "policy")):
+        if value := getattr(args, flag):
+            if args.command != command:
+                raise InputError(f"--{flag} belongs to {command}", hint=f"weft operate {command} --{flag} ...")
+            options[flag] = value
+    with connection.reach(args.scheduler) as client:
+        found = client.operate(args.command, **options)
+    if args.json or args.command == "dump":
+        render.print_json(found)
+    elif args.command == "policy" and not options.get("policy"):
+        print(found["policy"])  # asked for, not said: it may go into a pipe
+    else:
+        render.say(said(found))
+    return 1 if found.get("refused") else 0
+
+
+# ---- what the words mean
+
+
+def _none(words: list[str]) -> Options:
+    if words:
+        raise InputError(f"{words[0][:80]!r} is one word too many")
+    return {}
+
+
+def _places(words: list[str]) -> Options:
+    return {"gpus": " ".join(words)}
+
+
+def _policy(words: list[str]) -> Options:
+    return {"policy": words[0]} if len(words) == 1 else _none(words)
+
+
+def _seconds(words: list[str]) -> Options:
+    if len(words) != 1:
+        raise InputError("an interval of how many seconds?", hint="such as: weft operate interval 60")
+    return {"seconds": words[0]}
+
+
+def _set(words: list[str]) -> Options:
+    pairs = [word.partition("=") for word in words[1:]]
+    if not pairs or not all(key and equals for key, equals, _ in pairs) or any(key == "job" for key, _, _ in pairs):
+        raise InputError("set what of which job?", hint="such as: weft operate set 7 priority=10")
+    return {"job": words[0], **{key: value for key, _, value in pairs}}
+
+
+def _all(words: list[str]) -> Options:
+    return {"all": "yes"} if words == ["all"] else _none(words)
+
+
+# ---- what is said
+
+
+def _rounds(found: dict[str, Any]) -> str:
+    seconds = found["interval_s"]
+    return f"it decides in rounds of {seconds:g} s" if seconds else "it decides whenever something happens"
+
+
+def _changed(found: dict[str, Any]) -> str:
+    refused = [f"{each['id']}: {each['why']}" for each in found["refused"]]
+    return "\n".join([f"changed {plural(len(found['changed']), 'job')}"] * bool(found["changed"]) + refused)
+
+
+COMMANDS: Final[dict[str, tuple[Callable[[list[str]], Options], Callable[[dict[str, Any]], str]]]] = {
+    "pause": (_none, lambda _: "nothing new is started before resume; running jobs go on"),
+    "resume": (_none, lambda _: "jobs are started again"),
+    "drain": (_places, lambda found: f"nothing new comes to {', '.join(found['places'])}"),
+    "undrain": (_places, lambda found: f"jobs may come again to {', '.join(found['places'])}"),
+    "cordon": (_places, lambda found: f"nothing new comes to {', '.join(found['places'])}"),
+    "uncordon": (_places, lambda found: f"jobs may come again to {', '.join(found['places'])}"),
+    "policy": (_policy, lambda found: f"policy {found['policy']}"),
+    "interval": (_seconds, _rounds),
+    "pass": (_none, lambda found: f"{plural(len(found['started']), 'job')} started"),
+    "set": (_set, _changed),
+    "dump": (_all, str),
+    "shutdown": (_none, lambda found: f"the scheduler, {found['pid']}, ends; {plural(found['running'], 'job')} ran"),
+}

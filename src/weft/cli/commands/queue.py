@@ -1,0 +1,118 @@
+"""Shows the jobs that run and wait. weft alone does the same.
+
+Looking starts no scheduler, unless the last one died and left jobs behind."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, listing, render
+from weft.cli.text import plural
+from weft.cli.views import job_table
+from weft.errors import Unreachable
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+EXAMPLE: Final = """ST: PD waits, R runs, CG is stopping, H is held, PR was preempted and waits again; CD done,
+F failed, CA cancelled, TO ran out of time, OOM out of GPU memory.
+
+examples:
+  weft queue -w
+  weft queue -a --limit 20 -o id,name,state,exit
+  weft queue --json"""
+
+EMPTY: Final[dict[str, Any]] = {
+    "schema": 1, "jobs": [], "running": 0, "waiting": 0, "more": 0, "paused": False, "paused_for": {},
+    "policy": None
+}  # fmt: skip
+WATCH_S: Final = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-a", "--all", action="store_true", help="those that have ended too, the last first")
+    parser.add_argument(
+        "-w", "--watch", metavar="S", nargs="?", const=WATCH_S, type=flags.seconds, help="again every S seconds (2)"
+    )
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
+    parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
+    parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    names = job_table.fields_of(args.format) if args.format is not None else None
+    if args.watch is not None:
+        return _watch(names, args)
+    client = connection.look(args.scheduler, ended=args.all)
+    if client is None:
+        _show(EMPTY, names, args)
+        return 0
+    with client:
+        _show(_found(client, args), names, args)
+    return 0
+
+
+def _found(client: Client, args: argparse.Namespace) -> dict[str, Any]:
+    found = client.query("queue", limit=args.limit)
+    if args.all:
+        ended = client.query("history", limit=args.limit)
+        gone = {job["id"] for job in ended["jobs"]}  # some perhaps since the first look
+        found["jobs"] = [*(job for job in found["jobs"] if job["id"] not in gone), *ended["jobs"]]
+        found["more"] += ended["more"]
+    return found
+
+
+def _show(found: dict[str, Any], names: list[str] | None, args: argparse.Namespace) -> None:
+    if args.json:
+        render.print_json(found)
+        return
+    for line in _lines(found, names, args):
+        print(line)
+    for remark in _remarks(found, args):
+        render.say(remark)
+
+
+def _lines(found: dict[str, Any], names: list[str] | None, args: argparse.Namespace) -> list[str]:
+    columns, cells = job_table.table(found["jobs"], names or job_table.queue_fields(found["jobs"]))
+    colour, narrow = render.use_colour(args.color), render.is_terminal()
+    return list(listing.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
+
+
+def _remarks(found: dict[str, Any], args: argparse.Namespace) -> list[str]:
+    """What the table does not say."""
+    remarks = [connection.absence(args.scheduler)] if found["policy"] is None else []
+    for why, detail in found["paused_for"].items():
+        what = "paused" if why == "Paused" else f"paused ({why})"
+        remarks.append(f"{what}: {detail or 'nothing new is started before weft resume'}")
+    if found["more"]:
+        remarks.append(f"{plural(found['more'], 'more job')}; --limit shows them")
+    return remarks
+
+
+def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
+    """Until Ctrl-C, whether or not there is a scheduler."""
+    client: Client | None = None
+    try:
+        while True:
+            try:
+                client = client or connection.look(args.scheduler, ended=args.all)
+                found = _found(client, args) if client else EMPTY
+            except Unreachable:
+                client, found = None, EMPTY
+            if args.json:
+                render.print_json(found)
+            else:
+                head = f"{plural(found['running'], 'job')} running, {found['waiting']:,} waiting"
+                listing.redraw([head, *_remarks(found, args), "", *_lines(found, names, args)])
+            sys.stdout.flush()
+            time.sleep(args.watch)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if client:
+            client.close()

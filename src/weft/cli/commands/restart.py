@@ -1,0 +1,36 @@
+"""Submits jobs that have ended again, as they were: each gets an id of its own."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import connection, flags, render
+from weft.cli.views import change_report
+from weft.errors import InputError
+
+EXAMPLE: Final = """examples:
+  weft restart 7
+  weft restart --failed
+  weft restart --failed 3-7"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser, needed=False)
+    parser.add_argument("--failed", action="store_true", help="only those that failed; without JOB, all that did")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.jobs and not args.failed:
+        raise InputError("which jobs?", hint="name some, or give --failed")
+    with connection.reach(args.scheduler) as client:
+        jobs = args.jobs
+        if jobs and args.failed:
+            jobs = [job["id"] for job in client.query("job", jobs)["jobs"] if job["status"] == "failed"]
+            if not jobs:
+                render.say("none of them failed")
+                return change_report.report_nothing(args)
+        reply = client.change("restart", jobs, statuses=() if jobs else ("failed",))
+    return change_report.report(args, "submitted job", reply)

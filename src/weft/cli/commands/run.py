@@ -1,0 +1,70 @@
+"""Submits a job, shows what it writes, and returns its exit code: 128 and the signal's number where one ended it.
+
+Ctrl-C cancels the job; Ctrl-C again leaves it to end by itself."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, render
+from weft.cli.submit import task_flags
+from weft.cli.views.change_report import ending
+
+if TYPE_CHECKING:
+    from weft.client import Client
+
+EXAMPLE: Final = """examples:
+  weft run --gpus 1 -- python train.py
+  weft run -t 10m -- make bench"""
+
+INTERRUPTED: Final = 130
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "weft run [flags] -- CMD ARGS..."
+    task_flags.add_arguments(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="show only what the job writes")
+    parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser, json=False)
+    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.submit import submission
+    from weft.client import exit_code
+    from weft.errors import InputError
+
+    args.command = task_flags.without_dashes(args.command)
+    if args.array:
+        raise InputError("--array: only one job can be run", hint="weft submit takes arrays")
+    prepared = submission.prepare(args)
+    with connection.begin(args.scheduler) as client:
+        (job,) = prepared.send(client)
+        if not args.quiet:
+            render.say(f"job {job}")
+        try:
+            ended = _follow(client, job, args)
+        except KeyboardInterrupt:
+            return _cancel(client, job)
+    if not args.quiet and ended["status"] != "done":
+        render.say(ending(ended))
+    return exit_code(ended)
+
+
+def _follow(client: Client, job: str, args: argparse.Namespace) -> dict[str, Any]:
+    from weft.cli.commands.logs import write
+
+    write(client.follow(job), follow=True, raw=args.raw)
+    return client.wait(job)
+
+
+def _cancel(client: Client, job: str) -> int:
+    client.change("cancel", [job])
+    render.say(f"told job {job} to stop; Ctrl-C again does not wait for it")
+    try:
+        render.say(ending(client.wait(job)))
+    except KeyboardInterrupt:
+        render.say(f"job {job} is still stopping: weft show {job}")
+    return INTERRUPTED

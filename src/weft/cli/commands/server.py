@@ -1,0 +1,137 @@
+"""Runs the scheduler of a cluster, in the foreground, until Ctrl-C or SIGTERM. Jobs go on without it for a while.
+
+How it is set up is kept: started again without flags, it is as it was."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, sigterm
+from weft.cli.text import plural
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.server.serving import Opened, Plan
+    from weft.server.settings import Settings
+
+EXAMPLE: Final = """examples:
+  weft server
+  weft server --port 50051 --policy srsf --metrics-port 9100
+  weft auth init --host gpu-head && weft server --host 0.0.0.0
+  weft server --max-gpus-per-user 16 --max-queued-per-user 1000"""
+MOST_LEASE_S: Final = 7 * 86400.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--port", metavar="N", type=flags.number, default=50051, help="where it listens (50051); 0: a free one")
+    add("--host", metavar="HOST", default="127.0.0.1", help="at which address (127.0.0.1); others need weft auth init")
+    add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
+    add("--placement", metavar="P", help="default: the one the policy brings along")
+    add("--db", metavar="PATH", help="where the journal is (state.db in its folder)")
+    add(
+        "--metrics-port", metavar="N", type=flags.number, help="/metrics, /healthz, /readyz at 127.0.0.1; 0: a free one"
+    )
+    add(
+        "--schedule-interval",
+        metavar="S",
+        type=flags.seconds_or_none,
+        help="decide in rounds; 0: whenever something happens",
+    )
+    add("--lease", metavar="S", type=float, help="so long a worker may be cut off with its jobs (600)")
+    add(
+        "--min-run",
+        metavar="S",
+        type=flags.seconds_or_none,
+        help="a run is not preempted before it lasted so long (60)",
+    )
+    add("--max-gpus-per-user", metavar="N", type=flags.number, help="GPUs that one user's jobs may hold; 0: all")
+    add("--max-queued-per-user", metavar="N", type=flags.number, help="jobs of one user that may wait or run; 0: any")
+    add("--log-format", choices=("text", "json"), default="text", help="of its log, server.log in its folder")
+    add("--log-stderr", action="store_true", help="write the log to stderr too")
+
+
+def run(args: argparse.Namespace) -> int:
+    connection.load()
+    from weft.endpoints.paths import server_folder
+    from weft.server import serving
+    from weft.server.settings import changed
+
+    if args.port > 65535 or (args.metrics_port or 0) > 65535:
+        raise InputError("there is no port over 65535", hint="such as 50051")
+    if not args.port:
+        args.port = _free_port()
+    folder = server_folder(args.port)
+    settings = changed(serving.usual(folder), **_given(args))
+    plan = serving.Plan(
+        folder, args.host, args.port, settings, Path(args.db).absolute() if args.db else None, args.metrics_port,
+        args.log_format, args.log_stderr, lambda opened: _opened(plan, opened),
+    )  # fmt: skip
+    serving.run(plan)
+    return 0
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    if args.lease is not None and not 1.0 <= args.lease <= MOST_LEASE_S:
+        raise InputError(f"--lease: {args.lease:g} s", hint=f"from 1 to {MOST_LEASE_S:,.0f} s")
+    return {
+        "policy": args.policy, "placement": args.placement, "interval_s": args.schedule_interval,
+        "lease_s": args.lease, "min_run_s": args.min_run, "max_gpus_per_user": args.max_gpus_per_user,
+        "max_queued_per_user": args.max_queued_per_user,
+    }  # fmt: skip
+
+
+def _opened(plan: Plan, opened: Opened) -> None:
+    if sigterm.has_come():
+        signal.raise_signal(signal.SIGTERM)  # it listens to that by now
+    _greet(plan, opened)
+
+
+def _greet(plan: Plan, opened: Opened) -> None:
+    """Who starts it by hand is told how to go on; a pipe is told nothing."""
+    if not sys.stdout.isatty():
+        return
+    for name, value in _lines(plan, opened):
+        print(f"  {name:<9}{value}")
+    print("Ctrl-C ends it; jobs go on, and the next one finds them.", flush=True)
+
+
+def _lines(plan: Plan, opened: Opened) -> list[tuple[str, str]]:
+    from weft.endpoints.addresses import Address, is_loopback
+
+    local = is_loopback(plan.host)
+    name = "localhost" if local else "HOST"
+    where = f"{name}:{opened.port}"
+    found = [
+        ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
+        ("policy", _policy(plan.settings)),
+        ("state", str(opened.database)),
+    ]
+    if opened.nodes or opened.jobs:
+        found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'job')} that have not ended"))
+    if opened.metrics_port is not None:
+        found.append(("metrics", f"http://127.0.0.1:{opened.metrics_port}/metrics"))
+    if not local:
+        found.append(("invite", "weft auth token --role worker; then there: weft auth join HOST:PORT TOKEN"))
+    return [
+        *found,
+        ("workers", f"weft worker --scheduler {where}"),
+        ("jobs", f"weft submit --scheduler {where} -- CMD"),
+    ]
+
+
+def _policy(settings: Settings) -> str:
+    rounds = f", in rounds of {settings.interval_s:g} s" if settings.interval_s else ""
+    return settings.policy + rounds

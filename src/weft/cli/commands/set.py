@@ -1,0 +1,37 @@
+"""Changes a job that waits. It keeps its id, and those that come after it still do."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import connection, flags, render
+from weft.cli.views import change_report
+from weft.errors import InputError
+
+EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, gpu_ids,
+grace, max_jobs_per_gpu, requeue_exit
+
+examples:
+  weft set 7 priority=10
+  weft set train gpus=2 memory=8G time=2h"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, 7_3 of an array, name, @ (the last), @~1, 3-7")
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="as the flags of submit")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings: dict[str, str] = {}
+    for text in args.settings:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"{text[:80]!r} sets nothing", hint="write KEY=VALUE, such as priority=10")
+        if key in settings:
+            raise InputError(f"{key} is set twice", hint="set each once")
+        settings[key] = value
+    with connection.reach(args.scheduler) as client:
+        return change_report.report(args, "changed", client.change("set", [args.job], settings=settings))

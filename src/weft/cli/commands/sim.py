@@ -1,0 +1,91 @@
+"""Runs a policy on a trace and prints its figures."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from weft.cli import render, workload
+from weft.cli.views import figures
+from weft.errors import InputError, UnknownName, nearest
+
+EXAMPLE: Final = """examples:
+  weft sim demo --policy srtf
+  weft sim trace.csv.gz --cluster 56x8 --policy tiresias:thresholds=3250+7200 --out results
+  weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
+  weft sim demo --policy fifo --explain 57 --at 8000"""
+
+FACTS: Final = ("trace", "policy", "jobs", "finished", "gpus")
+MANY: Final = 2000
+"""Ids to compare a wrong one with."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    workload.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
+    parser.add_argument("--policy", metavar="P", default="fifo", help="NAME[:option=value...] (default: fifo)")
+    parser.add_argument("--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json here")
+    parser.add_argument("--force", action="store_true", help="replace DIR whatever is in it")
+    parser.add_argument("--explain", metavar="JOB", help="why does this job wait or run, instead of the figures")
+    parser.add_argument("--at", metavar="T", type=workload.seconds, help="with --explain: when (default: as submitted)")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.at is not None and args.explain is None:
+        raise InputError("--at needs --explain JOB", hint="see weft sim --help")
+    if args.out is not None:
+        _check_out(args)
+    workload.check_names(args, [args.policy])
+    work = workload.load(args, [args.policy])
+    if args.explain is not None:
+        return _explain(args, work)
+    outcome, record, values = workload.measure(workload.setting(args, work, args.policy), args.policy)
+    summary = {**work.head(args), **values, "skipped": list(work.skipped)}
+    if args.out is not None:
+        from weft.sim.output import write_output
+
+        write_output(args.out, record, outcome.journal, summary, force=args.force)
+    _print(args, summary)
+    return 1 if summary["unfinished"] else 0
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    from weft.sim.folder import check_target
+
+    if args.explain is not None:
+        raise InputError("--explain writes no output directory", hint="leave out --out")
+    check_target(args.out, force=args.force)
+
+
+def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
+    if args.json:
+        render.print_json(summary)
+        return
+    title = f"{summary['policy']} on {summary['trace']}: {summary['jobs']:,} jobs, {summary['gpus']:,} GPUs"
+    facts = [(key, key, render.Cell(summary[key], str(summary[key]))) for key in FACTS]
+    last = ("cpu_s", "CPU seconds", figures.cell("cpu_s", summary["cpu_s"]))
+    pairs = [*([] if render.is_rich(args.color) else facts), *figures.pairs(summary), last]
+    render.print_pairs(title, pairs, args.color)
+    if args.out is not None and render.is_rich(args.color):
+        render.say(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
+
+
+def _explain(args: argparse.Namespace, work: workload.Workload) -> int:
+    submitted = {each.job.id: each.submit_s for each in work.jobs}
+    if args.explain not in submitted:
+        few = [name for name in submitted if abs(len(name) - len(args.explain)) < 2][:MANY] or list(submitted)[:MANY]
+        raise UnknownName("job", args.explain, nearest(args.explain, few)[:5], where=args.trace)
+    at = submitted[args.explain] if args.at is None else args.at
+    if at < submitted[args.explain]:
+        what = f"job {args.explain} is not there yet at {at} s"
+        raise InputError(what, hint=f"it is submitted at {submitted[args.explain]} s: choose --at from there on")
+    from weft.core.explain import explain
+    from weft.sim.simulation import simulate
+
+    outcome = simulate(workload.setting(args, work, args.policy), until=at)
+    found = explain(outcome.scheduler, args.explain, at=at)
+    if args.json:
+        render.print_json({**work.head(args), "policy": args.policy, "at_s": at, **found.as_json()})
+    else:
+        print("\n".join(found.lines()))
+    return 0

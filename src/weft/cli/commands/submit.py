@@ -1,0 +1,58 @@
+"""Puts jobs into the queue. The first one starts this user's scheduler.
+
+A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Of a batch
+script, #SBATCH lines are read. Flags win over files; where they differ it is said."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import connection, flags, render
+from weft.cli.submit import task_flags
+from weft.cli.text import plural, visible
+
+EXAMPLE: Final = """examples:
+  weft submit --gpus 2 --memory 8G --name resnet -- python train.py --epochs 90
+  weft submit --array 0-9%4 -t 2h -- sh -c 'python sweep.py --seed $WEFT_ARRAY_TASK_ID'
+  weft submit --after 7,8 --param lr=0.1 -- python eval.py --lr {params.lr}
+  weft submit --config task.json
+  weft submit train.sbatch
+  id=$(weft submit --quiet -- python train.py)"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "weft submit [flags] -- CMD ARGS...\n       weft submit [flags] --config FILE"
+    task_flags.add_arguments(parser)
+    parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the id and nothing else")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.submit import submission
+
+    args.command = task_flags.without_dashes(args.command)
+    prepared = submission.prepare(args, args.config)
+    specs = prepared.request.jobs
+    with connection.begin(args.scheduler) as client:
+        ids = prepared.send(client)
+    jobs = submission.submitted(specs, ids)
+    if args.json:
+        render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run})
+    elif args.dry_run:
+        for spec in specs:
+            print(visible(submission.describe(spec)))
+    else:
+        for job in jobs:
+            print(job["id"] if args.quiet else _told(job))
+    return 0
+
+
+def _told(job: dict[str, object]) -> str:
+    tasks = job.get("tasks")
+    name = f" ({job['name']})" if job["name"] else ""
+    return f"submitted job {job['id']}{name}" + (f": {plural(len(tasks), 'task')}" if isinstance(tasks, list) else "")

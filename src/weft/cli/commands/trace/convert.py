@@ -1,0 +1,46 @@
+"""Writes a trace in another format. What a trace does not say, such as models, is drawn by the seed and written."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from weft.cli import render, workload
+from weft.errors import InputError
+
+EXAMPLE: Final = """examples:
+  weft trace convert philly.csv.gz trace.csv --to weft --seed 1
+  weft trace convert trace.csv trace.jsonl.gz --to weft-jsonl"""
+
+FORMATS: Final = ("weft", "weft-jsonl", "muri", "philly", "elasticflow")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="IN", help="a trace, gzip or not; demo: the one that is built in")
+    parser.add_argument("target", metavar="OUT", help="gzip where it ends in .gz")
+    parser.add_argument("--to", choices=FORMATS, required=True, help="which format to write")
+    parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of IN (default: by its header)")
+    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws what IN does not say (0)")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.inputs.files import check_target, write_file
+    from weft.sim.traces.writers import losses, to_bytes
+
+    source, target = Path(args.trace), Path(args.target)
+    check_target(target, force=args.force)
+    if source.exists() and target.exists() and source.samefile(target):
+        raise InputError("is the trace itself", where=args.target, hint="name another file for the result")
+    trace = workload.read(args)
+    write_file(target, to_bytes(trace, args.to, zipped=target.name.endswith(".gz")))
+    lost = losses(trace, args.to)
+    if args.json:
+        head = {"schema": 1, "file": args.target, "format": args.to, "jobs": len(trace.jobs), "seed": args.seed}
+        render.print_json({**head, "lost": lost})
+        return 0
+    for what, count in lost.items():
+        render.say(f"{args.to} cannot carry {what}: {count:,} of {len(trace.jobs):,} jobs")
+    render.say(f"wrote {len(trace.jobs):,} jobs to {args.target}")
+    return 0

@@ -1,0 +1,164 @@
+"""Shows a trace: counts, arrivals, sizes, durations, users, models, and the load it offers to a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from weft.cli import render, workload
+from weft.cli.views import figures
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.sim.traces.trace import Trace
+
+EXAMPLE: Final = """examples:
+  weft trace show demo --cluster 4x8
+  weft trace show philly.csv.gz --cluster 56x8 -o philly.png"""
+
+SPREADS: Final = {
+    "duration_s": "duration",
+    "interarrival_s": "gap between arrivals",
+    "gpus": "GPUs",
+    "memory_mb": "memory per GPU, MB",
+}
+PICTURES: Final = (".png", ".svg")
+TOP: Final = 10
+BAR: Final = 30
+EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+DURATIONS_S: Final = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
+BELOW: Final = ("under 1m", "1m to 10m", "10m to 1h", "1h to 6h", "6h to 1d", "1d to 7d", "7d and more")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="CSV or JSONL, gzip or not; demo: the one that is built in")
+    parser.add_argument("--cluster", metavar="SPEC", help="NODESxGPUS or a cluster file: the load it is offered")
+    parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of the trace (by its header)")
+    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws what the trace leaves open")
+    parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture too: .png or .svg")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.sim.clusters.reader import read_cluster
+    from weft.sim.traces.stats import survey
+
+    if args.output is not None:
+        _check_picture(args.output, force=args.force)
+    gpus = None if args.cluster is None else sum(len(node.gpus) for node in read_cluster(args.cluster))
+    trace = workload.read(args)
+    found = survey(trace, gpus)
+    if args.output is not None:
+        _draw(trace, gpus, args.output)
+    if args.json:
+        render.print_json({"schema": 1, **found, "cluster": args.cluster})
+        return 0
+    _print_counts(found, args)
+    _print_spreads(found, args)
+    _print_bars("by GPUs", "gpus", found["jobs_by_gpus"], args)
+    _print_bars("by duration", "duration", _by_duration(trace), args)
+    _print_bars("by model", "model", _top(found["jobs_by_model"]), args)
+    _print_bars("by user", "user", _top(found["jobs_by_user"]), args)
+    return 0
+
+
+def _check_picture(path: str, *, force: bool) -> None:
+    from weft.inputs.files import check_target
+
+    if not path.endswith(PICTURES):
+        raise InputError("not a picture that can be drawn", where=path, hint=f"expected {' or '.join(PICTURES)}")
+    check_target(path, force=force)
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError("no such directory", where=str(Path(path).parent), hint="make it first, or name another")
+
+
+def _draw(trace: Trace, gpus: int | None, path: str) -> None:
+    from weft.inputs.files import write_file
+    from weft.report.trace_picture import draw
+
+    jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
+    format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"
+    write_file(path, draw(trace.name, jobs, cluster_gpus=gpus, format=format))
+    render.say(f"drew {path}")
+
+
+def _print_counts(found: Mapping[str, Any], args: argparse.Namespace) -> None:
+    cells: list[tuple[str, str, render.Cell]] = []
+    for key, label, shown in (
+        ("jobs", "jobs", "{:,}"),
+        ("span_s", "first to last arrival", ""),
+        ("arrivals_per_h", "arrivals per hour", "{:,.2f}"),
+        ("gpu_hours", "work, GPU-hours", "{:,.1f}"),
+        ("users", "users", "{:,}"),
+        ("cluster_gpus", "GPUs of the cluster", "{:,}"),
+        ("offered_load", "offered load", "{:.2f}"),
+    ):
+        if key in found:
+            value = found[key]
+            text = "-" if value is None else shown.format(value) if shown else figures.duration(value)
+            cells.append((key, label, render.Cell(value, text)))
+    render.print_pairs(f"{found['trace']} ({found['format']})", cells, args.color)
+
+
+def _print_spreads(found: Mapping[str, Any], args: argparse.Namespace) -> None:
+    rows: list[list[render.Cell]] = []
+    columns = list(found["duration_s"])
+    for key, label in SPREADS.items():
+        values = found[key]
+        if values is not None:
+            cells = [render.Cell(value, _human(key, value)) for value in values.values()]
+            rows.append([render.Cell(key, label), *cells])
+    _gap(args)
+    render.print_table("", [("figure", ""), *((name, name) for name in columns)], rows, args.color, tabs=True)
+
+
+def _human(key: str, value: float) -> str:
+    if key.endswith("_s"):
+        return figures.duration(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _by_duration(trace: Trace) -> dict[str, int]:
+    counts = dict.fromkeys(BELOW, 0)
+    for each in trace.jobs:
+        counts[BELOW[sum(each.work_s >= limit for limit in DURATIONS_S)]] += 1
+    return counts
+
+
+def _top(counts: Mapping[str, int]) -> dict[str, int]:
+    names = list(counts)
+    shown = {name: counts[name] for name in names[:TOP]}
+    if len(names) > TOP:
+        shown[f"{len(names) - TOP:,} others"] = sum(counts[name] for name in names[TOP:])
+    return shown
+
+
+def _print_bars(title: str, kind: str, counts: Mapping[Any, int], args: argparse.Namespace) -> None:
+    """On a terminal a bar each; piped `kind<TAB>name<TAB>count`."""
+    if not counts:
+        return
+    if not render.is_rich(args.color):
+        for name, count in counts.items():
+            print(f"by_{kind}", name, count, sep="\t")
+        return
+    _gap(args)
+    total, most = sum(counts.values()), max(counts.values())
+    rows = [
+        [render.Cell("", str(name)), render.Cell(count, f"{count:,}"), render.Cell(count, f"{count / total:.1%}"),
+         render.Cell("", bar(count / most))]
+        for name, count in counts.items()
+    ]  # fmt: skip
+    render.print_table("", [("", title), ("", "jobs"), ("", ""), ("", "")], rows, args.color)
+
+
+def bar(part: float, width: int = BAR) -> str:
+    """Of the width, in eighths of a character; something at all is seen."""
+    eighths = round(part * width * 8) or (1 if part else 0)
+    return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _gap(args: argparse.Namespace) -> None:
+    if render.is_rich(args.color):
+        print()

@@ -1,0 +1,36 @@
+"""Waits for jobs to end, and returns their exit code: 128 and the number of a signal that ended it, 0 when done.
+
+Of several, the first that is not 0. A job cancelled before it ran gives 143."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import connection, flags, render
+from weft.cli.views.change_report import ending
+
+EXAMPLE: Final = """examples:
+  weft wait 7 && echo done
+  weft wait --any 3-7"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser)
+    parser.add_argument("--any", action="store_true", help="only for the first that ends")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing, just return the code")
+    flags.add_scheduler(parser)
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.client import exit_code
+
+    with connection.reach(args.scheduler) as client:
+        jobs = [client.wait_for_any(args.jobs)] if args.any else client.wait_for(args.jobs)
+    if args.json:
+        render.print_json({"schema": 1, "jobs": jobs})
+    elif not args.quiet:
+        for job in jobs:
+            render.say(ending(job))
+    return next((code for job in jobs if (code := exit_code(job))), 0)

@@ -1,0 +1,204 @@
+"""Puts this machine's GPUs at the disposal of a cluster's scheduler, and runs what that decides.
+
+It stays in the foreground, but with --background. Ctrl-C ends it and leaves its jobs alone: the next worker of the same
+name finds them, if it comes before their lease ends."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import connection, flags, render, sigterm
+from weft.cli.views.worker import Lines
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.agent.connection import Dial
+    from weft.agent.state_dir import Folder
+    from weft.agent.worker import Note, Worker
+    from weft.endpoints.addresses import Address
+    from weft.engines.process.gpu.discovery import Machine
+    from weft.engines.process.gpu.nvml import NoDriver, Nvml
+
+EXAMPLE: Final = """examples:
+  weft worker
+  weft worker --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
+  weft worker --scheduler gpu-head:50051 --id gpu07 --addr 10.0.0.7:0 --labels rack=3,room=east
+  weft worker --id gpu07 --background
+  weft worker --id gpu07 --stop"""
+LOG_BYTES: Final = 1 << 20
+MOST_LABELS: Final = 100
+_ADDR: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::(?P<port>[0-9]{1,5}))?")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--scheduler",
+        metavar="HOST:PORT",
+        help="whom to work for (as set, or localhost:50051)",
+    )
+    add("--gpus", metavar="0,1", default="", help="declare GPUs by index; none (those that the driver knows)")
+    add("--models", metavar="A,B", default="", help="their models, one for each")
+    add("--memories", metavar="MB,MB", default="", help="their memory, one for each")
+    add("--addr", metavar="HOST:PORT", help="how other nodes reach it, and from which port on gangs meet; 0: any "
+        "(localhost:0, or this host's name where the scheduler is elsewhere)")  # fmt: skip
+    add("--id", metavar="NAME", default="", help="what it is called (this host's name)")
+    add(
+        "--labels", metavar="K=V", action="append", default=[], help="what jobs may ask for; K=V,K=V or again and again"
+    )
+    add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs on which others have processes")
+    add("--cpus", metavar="N", type=flags.number, help="CPUs for jobs; 0: not counted (those that there are)")
+    add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (what there is)")
+    add("--switch", metavar="NAME", default="", help="what it hangs on: gangs stay on one switch where they can")
+    add("--pretend", action="store_true", help="declared GPUs need not be there: the driver is not asked")
+    add("--folder", metavar="DIR", help="where it keeps its things (workers/NAME in the state directory)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--background", action="store_true", help="return once it has joined; it goes on")
+    how.add_argument(
+        "--stop", metavar="PROCESS", nargs="?", const="",
+        help="end the worker of this name; with what --background printed, only that very one",
+    )  # fmt: skip
+    add("--kill", action="store_true", help="with --stop: kill its jobs, too")
+    render.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.stop is not None:
+        return _stop(args)
+    if args.kill:
+        raise InputError("--kill without --stop", hint="weft worker --id NAME --stop --kill")
+    if not args.background:
+        return _work(args)
+    from weft.cli import background
+
+    return background.begin(args, lambda told: _work(args, told))
+
+
+def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
+    connection.load()
+    from weft.agent.node import settled, spec_of
+    from weft.agent.state_dir import folder_of
+    from weft.agent.worker import worker_on
+    from weft.endpoints import config
+    from weft.endpoints.addresses import Address
+
+    scheduler = config.scheduler(args.scheduler) or Address("localhost")
+    host, port = _reached_at(args.addr, scheduler)
+    labels = _labels(args.labels)
+    machine, nvml = _machine(args)
+    os.umask(0o077)
+    folder = folder_of(machine.node.id, Path(args.folder) if args.folder else None)
+    folder.make()
+    folder.lock()
+    _log_to(folder)
+    machine = settled(machine, folder)
+    show = Lines(args.color, machine, scheduler, folder, hidden=told is not None)
+    show.begin()
+
+    def note(heard: Note) -> None:
+        show.note(heard)
+        if told is not None:
+            told(folder, heard)
+
+    async def work() -> int:
+        worker = worker_on(
+            machine, nvml, spec_of(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
+            note=note,
+        )  # fmt: skip
+        return await _serve(worker, show)
+
+    return asyncio.run(work())
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from weft.agent.state_dir import folder_of
+    from weft.cli import background
+    from weft.engines.process.gpu.this_machine import host_name
+
+    name = args.id or host_name()
+    folder = folder_of(name, Path(args.folder) if args.folder else None)
+    return background.end(name, folder, args.stop, kill=args.kill, as_json=args.json)
+
+
+def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
+    from weft.engines.process.gpu.this_machine import host_name, this_machine
+    from weft.inputs.quantities import megabytes
+
+    name = args.id or host_name()
+    machine, nvml = this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
+    node = machine.node
+    cpus = node.cpus if args.cpus is None else args.cpus
+    try:
+        ram_mb = node.ram_mb if args.mem is None else megabytes(args.mem)
+    except InputError as error:
+        raise InputError(f"--mem: {error.what}", hint=error.hint) from None
+    return replace(machine, node=replace(node, cpus=cpus, ram_mb=ram_mb, switch=args.switch)), nvml
+
+
+async def _serve(worker: Worker, show: Lines) -> int:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    if sigterm.has_come():
+        worker.stop()
+    await worker.open()
+    try:
+        await worker.serve()
+    finally:
+        await worker.close()
+    show.end(len(worker.agent.known))
+    return 0
+
+
+def _dial(scheduler: Address) -> Dial:
+    """The credentials are looked up each time: they may have been renewed."""
+    import grpc.aio
+
+    from weft.agent.connection import Way
+    from weft.endpoints import credentials
+
+    def dial() -> Way:
+        found = credentials.find(scheduler, "worker")
+        return Way(credentials.channel(scheduler, found, grpc.aio), found.metadata())
+
+    return dial
+
+
+def _reached_at(text: str | None, scheduler: Address) -> tuple[str, int]:
+    import platform
+
+    text = text or ("localhost:0" if scheduler.is_loopback else f"{platform.node()}:0")
+    found = _ADDR.fullmatch(text.strip())
+    if found is None or int(found["port"] or 0) > 65535:
+        raise InputError(
+            f"--addr: {text[:80]!r} is not an address", hint="such as 10.0.0.7:0, gpu07:7000 or [fd00::7]:0"
+        )
+    return found["host"].strip("[]"), int(found["port"] or 0)
+
+
+def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
+    pairs = [text.partition("=") for word in given for text in word.split(",") if text]
+    for name, equals, value in pairs:
+        if not (name.strip() and equals and len(name) <= 200 and len(value) <= 200):
+            raise InputError(f"--labels: {name[:80]!r} has no value", hint="such as rack=3 or rack=3,room=east")
+    if len(pairs) > MOST_LABELS:
+        raise InputError(f"--labels: {len(pairs)} labels", hint=f"at most {MOST_LABELS}")
+    return tuple({name.strip(): value.strip() for name, _, value in pairs}.items())
+
+
+def _log_to(folder: Folder) -> None:
+    import logging
+    import logging.handlers
+
+    handler = logging.handlers.RotatingFileHandler(folder.state / "worker.log", maxBytes=LOG_BYTES, backupCount=1)
+    logging.basicConfig(
+        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )

@@ -1,0 +1,40 @@
+"""Makes scheduler.sh, scheduler_config.yml, configs/ with an example that is not run, and out/.
+
+With --force an existing workspace is converted: what is replaced is kept as *.bak, the keys of its config are taken
+over, and completed configs stay completed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import render
+
+EXAMPLE: Final = """examples:
+  weft workspace init experiments
+  weft workspace init --force old_experiments"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="made if it is not there")
+    parser.add_argument("--force", action="store_true", help="convert a workspace that is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.workspace.making import make
+
+    done = make(args.folder or args.dir or ".", force=args.force)
+    if args.json:
+        render.print_json(
+            {"schema": 1, "dir": str(done.home), "made": done.made, "kept": done.kept, "taken": done.taken,
+             "dropped": done.dropped}
+        )  # fmt: skip
+        return 0
+    print(f"{done.home}: made {', '.join(done.made) or 'nothing'}")
+    if done.kept:
+        print(f"kept what was there as {', '.join(done.kept)}")
+    if done.taken:
+        print(f"taken over: {', '.join(done.taken)}")
+    for reason in done.dropped:
+        render.say(f"not taken over: {reason}")
+    return 0

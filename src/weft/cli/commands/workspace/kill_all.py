@@ -1,0 +1,53 @@
+"""Ends every task of this workspace, and closes its sessions. Other workspaces and jobs are left alone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from weft.cli import render
+from weft.cli.text import plural
+
+EXAMPLE: Final = """example:
+  weft workspace kill-all -y"""
+STILL_THERE: Final = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.workspace import scheduler
+    from weft.workspace import places, starting
+    from weft.workspace.config import read
+
+    config = read(args.dir, args.config)
+    client = scheduler.look()
+    ended: list[str] = []
+    left: list[str] = []
+    if client is not None:
+        with client:
+            there = starting.unfinished(config, client)
+            if there and not args.yes and render.can_ask() and not _is_sure(len(there), config.task_name):
+                render.say("nothing was ended")
+                return 1
+            with places.alone(client.places.runtime, config):
+                ended = starting.cancel_all(config, client)
+                scheduler.note(config, f"kill-all: {plural(len(ended), 'task')} told to end")
+            left = starting.until_ended(config, client)
+    closed = scheduler.close_sessions(config)
+    if args.json:
+        render.print_json({"schema": 1, "ended": ended, "left": left, "sessions": closed})
+    else:
+        print(f"ended {plural(len(ended) - len(left), 'task')}, closed {plural(closed, 'session')}")
+        if left:
+            render.say(f"still ending: {', '.join(left)}; weft show {left[0]} tells more")
+    return STILL_THERE if left else 0
+
+
+def _is_sure(count: int, task_name: str) -> bool:
+    sys.stderr.write(f"end {plural(count, 'task')} of {task_name}, and close its sessions? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,50 @@
+"""Shows how the workspace stands: how many tasks wait, run, are done and failed, its GPUs, and a line per task."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from weft.cli import listing, render
+from weft.cli.views import workspace_table
+
+EXAMPLE: Final = """example:
+  weft workspace status --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Nothing of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.workspace import scheduler
+    from weft.workspace.config import read
+    from weft.workspace.status import is_busy, status
+
+    config = read(args.dir, args.config)
+    client = scheduler.look()
+    warning = ""
+    if client is None:
+        found = status(config, None)
+    else:
+        with client:
+            found = status(config, client)
+            if is_busy(found):  # its session may have died
+                warning = scheduler.show_again(config, client)
+    if args.json:
+        render.print_json(found)
+        return 0
+    _show(found, args.color)
+    if warning:
+        render.say(warning)
+    return 0
+
+
+def _show(found: dict[str, Any], color: str) -> None:
+    print(workspace_table.headline(found))
+    if found["gpus"]:
+        print()
+        listing.print_table(*workspace_table.gpus(found), color)
+    if found["tasks"]:
+        print()
+        listing.print_table(*workspace_table.tasks(found), color)

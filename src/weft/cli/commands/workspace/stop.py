@@ -1,0 +1,35 @@
+"""Starts nothing new. Running tasks finish, the queue is kept, and the next start goes on with it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from weft.cli import render
+from weft.cli.text import plural
+
+EXAMPLE: Final = """example:
+  weft workspace stop"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Nothing of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.cli.workspace import scheduler
+    from weft.workspace import places, starting
+    from weft.workspace.config import read
+
+    config = read(args.dir, args.config)
+    waiting = running = 0
+    client = scheduler.look()
+    if client is not None:
+        with client, places.alone(client.places.runtime, config):
+            waiting, running = starting.stop(config, client)
+            scheduler.note(config, f"stop: {waiting} held back, {running} running on")
+    if args.json:
+        render.print_json({"schema": 1, "waiting": waiting, "running": running})
+    else:
+        print(f"stopped: {plural(waiting, 'task')} held back, {running:,} running on; start goes on")
+    return 0

@@ -1,0 +1,60 @@
+"""What jobs wrote, on its way to a terminal or a pipe."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from weft.cli.text import escaped
+
+_CODES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]+[0-~]"
+    r"|\x1b[0-OQ-WYZ\\`a-~]"
+)
+"""What a terminal would obey: colours, cursor, titles, and the rest."""
+_BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?\Z")
+"""The beginning of one, at the end of a piece."""
+_KEPT: Final = frozenset("\n\t\r")
+LONGEST: Final = 1 << 20
+"""A line is held back no further than this."""
+
+
+def collapsed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Of a line that was drawn again and again, such as a progress bar, only how it looked at last."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        if lines:
+            yield b"".join(_last_look(line) + b"\n" for line in lines)
+        rest = _last_look(rest, open_end=True)
+        if len(rest) > LONGEST:
+            yield rest
+            rest = b""
+    if rest:
+        yield _last_look(rest)
+
+
+def _last_look(line: bytes, *, open_end: bool = False) -> bytes:
+    ending = len(line) - len(line.rstrip(b"\r"))
+    body = line[: len(line) - ending]
+    kept = body[body.rfind(b"\r") + 1 :]
+    return kept + (b"\r" if ending and (open_end or body) else b"")
+
+
+def harmless(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Without escape codes; other control characters are shown as what they are."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
+    rest = ""
+    for piece in pieces:
+        text = rest + decoder.decode(piece)
+        begun = _BEGUN.search(text)
+        rest = text[begun.start() :] if begun and begun[0] else ""
+        yield _shown(text[: len(text) - len(rest)])
+    yield _shown(rest + decoder.decode(b"", final=True))
+
+
+def _shown(text: str) -> str:
+    plain = _CODES.sub("", text)
+    return "".join(c if c.isprintable() or c in _KEPT else escaped(c) for c in plain)

@@ -1,0 +1,200 @@
+"""From flags and files to a request, and what comes of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import render
+from weft.cli.submit.task_flags import flag, given_by
+from weft.cli.text import plural
+from weft.cli.views import figures
+from weft.endpoints.config import scheduler
+from weft.errors import InputError
+from weft.inputs.quantities import array
+from weft.jobspec.environment import captured
+from weft.jobspec.fields import Given, spec_of
+from weft.jobspec.sbatch import Script, script_of
+from weft.jobspec.workloads import complete
+from weft.wire.messages import JobSpec, SubmitRequest
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.endpoints.addresses import Address
+    from weft.jobspec.source import Snapshot
+    from weft.jobspec.taskfile import Written
+
+SHOWN: Final = 5
+
+
+@dataclass
+class Submission:
+    request: SubmitRequest
+    tasks: Sequence[Written] = ()
+    """Where the jobs stand in a file, if they come from one."""
+    snapshots: Sequence[Snapshot] = ()
+    """What they are run in, if not in a folder that is there."""
+
+    def send(self, client: Client) -> list[str]:
+        """The ids; what the scheduler does not like is told with its file and line."""
+        for snapshot in self.snapshots if not self.request.dry_run else ():
+            client.put(snapshot.packed)
+        try:
+            return client.submit(self.request)
+        except InputError as error:
+            raise self._located(error) from None
+
+    def _located(self, error: InputError) -> InputError:
+        if not self.tasks:
+            return error
+        task = self.tasks[error.index or 0]
+        found = task.located(InputError(error.what, hint=error.hint, key=error.key))
+        if error.index is not None and len(self.tasks) > 1 and (name := self.request.jobs[error.index].name):
+            return InputError(f"{name}: {error.text}", where=found.where, hint=error.hint)
+        return found
+
+
+def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
+    """Of a command, or of the tasks of a file with the flags put over them. No scheduler is asked yet."""
+    if config and args.command:
+        raise InputError("a command and --config at once", hint="put the command into the file, or leave the file out")
+    tasks = _read(config, given_by(args)) if config else []
+    specs = [_of_file(task) for task in tasks] if config else [_of_flags(args)]
+    for spec in specs:
+        spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
+    if not args.quiet:
+        _say_limits(specs)
+    where, here = scheduler(args.scheduler), _here()
+    env = captured(os.environ, everything=args.env_all, elsewhere=where is not None)
+    dry_run = getattr(args, "dry_run", False)
+    request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
+    return Submission(request, tasks, _snapshots(request, args, where) if args.snapshot else ())
+
+
+def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
+    from weft.jobspec.source import take_for
+
+    if where is None:
+        raise InputError(
+            "--snapshot is for the scheduler of a cluster", hint="on this machine, the job runs in the folder itself"
+        )
+    found = take_for(request.jobs, request.chdir)
+    for snapshot in found if not args.quiet else ():
+        render.say(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
+        if snapshot.left_out:
+            some = ", ".join(snapshot.left_out[:SHOWN]) + (" ..." if len(snapshot.left_out) > SHOWN else "")
+            render.say(f"left out, as git does not track it or it is a link to elsewhere: {some}")
+    return found
+
+
+def _of_flags(args: argparse.Namespace) -> JobSpec:
+    flags = given_by(args)
+    if not args.command and "params" not in flags:
+        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
+    script = script_of(args.command)
+    if script is not None and not args.quiet:
+        _say_of(script, flags)
+    given = {**script.given, **flags} if script is not None else flags
+    command = script.command if script is not None else args.command
+    try:
+        spec = spec_of({**given, "command": command} if command else given)
+        complete(spec)
+        return spec
+    except InputError as error:
+        key, colon, rest = error.what.partition(":")
+        what = f"{flag(key)}:{rest}" if colon and key in given else error.what
+        where = script.where.get(key, "") if script is not None and key not in flags else ""
+        raise InputError(what, where=error.where or where, hint=error.hint) from None
+
+
+def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
+    if script.left_out:
+        render.say(f"left out, as it means nothing here: {', '.join(script.left_out)}")
+    for key, value in script.given.items():
+        if flags.get(key, value) != value:
+            render.say(f"{flag(key)} of the command line wins over {script.where[key]}")
+
+
+def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
+    from weft.jobspec.taskfile import link, read_tasks
+
+    tasks = read_tasks(path)
+    link(tasks)
+    for task in tasks:
+        _put_over(task, flags)
+    return tasks
+
+
+def _of_file(task: Written) -> JobSpec:
+    spec = task.spec()
+    try:
+        complete(spec)
+    except InputError as error:
+        raise task.located(error) from None
+    return spec
+
+
+def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
+    """A flag wins over the file, and it is said where the two differ."""
+    for key, value in flags.items():
+        old = task.given.get(key)
+        if key in ("env", "params", "labels"):
+            mine, theirs = _pairs(value), _pairs(old)
+            task.given[key] = {**theirs, **mine}
+            for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):
+                render.say(f"{flag(key)} {name} of the command line wins over {task.where(key)}")
+            continue
+        if old is not None and old != value:
+            render.say(f"{flag(key)} of the command line wins over {key} in {task.where(key)}")
+        task.given[key] = value
+
+
+def _pairs(value: Given | None) -> dict[str, str]:
+    if isinstance(value, dict):
+        return value
+    words = [value] if isinstance(value, str) else value or []
+    return {name: text for name, _, text in (word.partition("=") for word in words)}
+
+
+def _key(text: str | None) -> str:
+    if text is not None and not (text.isprintable() and 0 < len(text) <= 200):
+        raise InputError("--key: expected 1 to 200 printable characters")
+    return text or ""
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise InputError("the current directory is gone", hint="cd to another, or give --chdir") from None
+
+
+def _say_limits(specs: Sequence[JobSpec]) -> None:
+    """Durations are easily misread: what was understood is said."""
+    for spec in specs:
+        if spec.HasField("time_limit_s"):
+            of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
+            render.say(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
+
+
+def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Each job with its id; an array has those of its tasks too."""
+    found: list[dict[str, Any]] = []
+    at = 0
+    for spec in specs:
+        count = len(array(spec.array)[0]) if spec.array else 1
+        mine, at = list(ids[at : at + count]), at + count
+        one = {"id": mine[0].partition("_")[0] if mine else None, "name": spec.name or None}
+        found.append({**one, "tasks": mine} if spec.array else one)
+    return found
+
+
+def describe(spec: JobSpec) -> str:
+    """In a line, for --dry-run."""
+    tasks = f", {plural(len(array(spec.array)[0]), 'task')}" if spec.array else ""
+    gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
+    name = spec.name or os.path.basename(spec.command[0])
+    return f"would submit {name}: {plural(gpus, 'GPU')}{tasks}: {' '.join(spec.command)}"

@@ -1,0 +1,189 @@
+"""The tables of a comparison: figures as they are, how sure they are, and relative to a baseline and the possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from weft.cli import render
+from weft.cli.contest import Contest, Entry
+from weft.cli.views import figures
+from weft.report.page import Field, Table
+from weft.report.stats import FIGURES, RELATIVE, Outcome, best, ratio
+
+COLUMNS: Final = {
+    "avg_jct_s": "avg JCT",
+    "p50_jct_s": "p50",
+    "p99_jct_s": "p99",
+    "makespan_s": "makespan",
+    "avg_queue_s": "queue",
+    "gpu_utilisation": "util",
+    "preemptions": "preempted",
+    "fairness_max_rho": "max rho",
+    "cpu_s": "CPU s",
+}
+SECONDS: Final = frozenset(key for key in COLUMNS if key.endswith("_s")) - {"cpu_s"}
+BOUNDED: Final = ("avg_jct_s", "makespan_s")
+BOUND, SHARING_BOUND = "lower-bound", "lower-bound-sharing"
+NOTHING: Final = render.Cell(None, "-")
+
+Columns = list[tuple[str, str]]
+Rows = list[list[render.Cell]]
+
+
+def print_tables(contest: Contest, base: Outcome | None, color: str) -> None:
+    """For people a few small tables; for programs one wide one."""
+    if not render.is_rich(color):
+        render.print_table("", *_wide(contest, base), color)
+        return
+    for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
+        if at:
+            print()
+        render.print_table(caption, columns, rows, color)
+
+
+def html_tables(contest: Contest, base: Outcome | None) -> list[Table]:
+    found = []
+    for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
+        fields = [[Field(cell.shown, cell.best) for cell in row] for row in rows]
+        labels = [label for _, label in columns]
+        found.append(Table("Figures", labels, fields, _note(contest)) if at == 0 else Table(caption, labels, fields))
+    return found
+
+
+def as_json(contest: Contest, entry: Entry, base: Outcome | None) -> dict[str, Any]:
+    """The fields of a JSON object about a policy: of one seed as they are, of several their means."""
+    mine = entry.outcome
+    if entry.failed:
+        return {"policy": entry.policy, "error": entry.failed, **dict.fromkeys(FIGURES)}
+    more = {"normalised": {key: ratio(mine, base, key) for key in RELATIVE}}
+    if len(contest.seeds) == 1:
+        return {**entry.runs[0], **more}
+    means = {key: found.mean if found else None for key, found in mine.figures.items()}
+    spread = {key: found.ci95 if found else None for key, found in mine.figures.items()}
+    return {"policy": entry.policy, "placement": entry.runs[0]["placement"], **means, "ci95": spread, **more,
+            "runs": [{"seed": seed, **run} for seed, run in zip(contest.seeds, entry.runs, strict=True)]}  # fmt: skip
+
+
+def _tables(contest: Contest, base: Outcome | None) -> list[tuple[str, Columns, Rows]]:
+    found = [(_title(contest), *_absolute(contest))]
+    if len(contest.seeds) > 1:
+        found.append(("± 95 % confidence of these means", *_spread(contest)))
+    if base is not None:
+        found.append((f"relative to {base.policy}; smaller is better", *_relative(contest, base)))
+    return found
+
+
+def _title(contest: Contest) -> str:
+    work, seeds = contest.work, len(contest.seeds)
+    over = f", means of {seeds} seeds" if seeds > 1 else ""
+    some = f", {contest.measured:,} of them measured" if contest.measured < len(work.jobs) else ""
+    return f"{work.trace}: {len(work.jobs):,} jobs{some} on {work.cluster} ({work.gpus:,} GPUs){over}; * best"
+
+
+def _note(contest: Contest) -> str:
+    notes = ["JCT: end less submission. * best of its column."]
+    if contest.bounds is None:
+        notes.append("No lower bound: it is for traces of which every job gets done, and here some did not.")
+    else:
+        notes.append("Bound: no policy can do better on these jobs and GPUs, interleaving allowed.")
+        if any(shares(entry.policy) for entry in contest.entries):
+            notes.append("Sharing: the same for policies that put jobs on one GPU without interleaving them.")
+    return " ".join(notes)
+
+
+# ---- rows
+
+
+def _absolute(contest: Contest) -> tuple[Columns, Rows]:
+    outcomes = contest.outcomes
+    winners = {key: best(outcomes, key) for key in FIGURES}
+    rows = [
+        [_name(entry), *(_mean(key, entry, entry.policy in winners.get(key, ())) for key in COLUMNS)]
+        for entry in contest.entries
+    ]
+    if contest.bounds is not None:
+        rows.append([render.Cell(BOUND, "bound"), *_bounds(contest, "")])
+        if any(shares(entry.policy) for entry in contest.entries):
+            rows.append([render.Cell(SHARING_BOUND, "sharing"), *_bounds(contest, "alone_")])
+    return [("policy", "policy"), *COLUMNS.items()], rows
+
+
+def _spread(contest: Contest) -> tuple[Columns, Rows]:
+    rows = []
+    for entry in contest.entries:
+        found = [entry.outcome.figures.get(key) for key in FIGURES]
+        cells = [figures.cell(key, each.ci95 if each else None) for key, each in zip(FIGURES, found, strict=True)]
+        rows.append([_name(entry), *cells])
+    return [("policy", "policy"), *((f"{_stem(key)}_ci95", COLUMNS[key]) for key in FIGURES)], rows
+
+
+def _relative(contest: Contest, base: Outcome) -> tuple[Columns, Rows]:
+    columns = [("policy", "policy"), *((f"{_stem(key)}_x", COLUMNS[key]) for key in RELATIVE)]
+    columns += [(f"{_stem(key)}_over_bound", f"{COLUMNS[key]} / bound") for key in BOUNDED if contest.bounds]
+    rows: Rows = []
+    for entry in contest.entries:
+        mine = entry.outcome
+        cells = [_times(ratio(mine, base, key)) for key in RELATIVE]
+        cells += [_times(_over_bound(contest, entry, key)) for key in BOUNDED if contest.bounds]
+        rows.append([_name(entry), *cells])
+    return columns, rows
+
+
+def _wide(contest: Contest, base: Outcome | None) -> tuple[Columns, Rows]:
+    """The tables side by side."""
+    (_, columns, rows), *others = _tables(contest, base)
+    for _, more, beside in others:
+        columns += more[1:]
+        for at, row in enumerate(rows):
+            row += beside[at][1:] if at < len(beside) else [NOTHING] * (len(more) - 1)
+    return columns, [[_short(key, cell) for (key, _), cell in zip(columns, row, strict=True)] for row in rows]
+
+
+# ---- cells
+
+
+def _name(entry: Entry) -> render.Cell:
+    return render.Cell(entry.policy, f"{entry.policy} (failed)" if entry.failed else entry.policy)
+
+
+def _mean(key: str, entry: Entry, is_best: bool) -> render.Cell:
+    if entry.failed:
+        return NOTHING
+    values = [run[key] for run in entry.runs if run[key] is not None]
+    if not values:
+        return NOTHING
+    return figures.cell(key, values[0] if len(entry.runs) == 1 else sum(values) / len(values), best=is_best)
+
+
+def _bounds(contest: Contest, kind: str) -> Sequence[render.Cell]:
+    assert contest.bounds is not None
+    return [figures.cell(key, contest.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
+
+
+def _over_bound(contest: Contest, entry: Entry, key: str) -> float | None:
+    assert contest.bounds is not None
+    found = entry.outcome.figures.get(key)
+    bound = contest.bounds[f"alone_{key}" if shares(entry.policy) else key]
+    return found.mean / bound if found and bound else None
+
+
+def shares(policy: str) -> bool:
+    """Whether it puts jobs on one GPU without weaving them: the bound for those who weave is not for it."""
+    from weft.plugins import registry
+
+    return registry.policy(policy).oversubscription > 1
+
+
+def _short(column: str, cell: render.Cell) -> render.Cell:
+    """Digits enough to compare by; --json has all."""
+    seconds = {column, f"{column.removesuffix('_ci95')}_s"} & SECONDS
+    return cell._replace(raw=f"{cell.raw:.{1 if seconds else 3}f}") if isinstance(cell.raw, float) else cell
+
+
+def _times(value: float | None) -> render.Cell:
+    return NOTHING if value is None else render.Cell(value, f"x{value:.2f}")
+
+
+def _stem(key: str) -> str:
+    return key.removesuffix("_s")

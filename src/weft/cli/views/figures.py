@@ -1,0 +1,53 @@
+"""The figures of a simulation, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft.cli.render import Cell
+
+LABELS: Final = {
+    "avg_jct_s": "average JCT",
+    "p50_jct_s": "median JCT",
+    "p99_jct_s": "99th percentile JCT",
+    "makespan_s": "makespan",
+    "avg_queue_s": "average time in the queue",
+    "avg_first_wait_s": "average wait for the first start",
+    "gpu_utilisation": "GPU utilisation",
+    "preemptions": "preemptions",
+    "restarts": "restarts",
+    "fairness_max_rho": "largest rho (fairness; 1 is fair)",
+}
+"""In the order in which they are shown."""
+
+
+def pairs(values: Mapping[str, Any]) -> list[tuple[str, str, Cell]]:
+    """Key, label and value of each figure."""
+    return [(key, label, cell(key, values[key])) for key, label in LABELS.items()]
+
+
+def cell(key: str, value: float | None, *, best: bool = False) -> Cell:
+    return Cell(value, "-" if value is None else _human(key, value), best)
+
+
+def _human(key: str, value: float) -> str:
+    if key == "cpu_s":
+        return f"{value:.2f}"
+    if key.endswith("_s"):
+        return duration(value)
+    if key == "gpu_utilisation":
+        return f"{value:.1%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def duration(seconds: float) -> str:
+    """3d 4h, 1h 23m, 5m 12s, 42.0s."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f}s"
+    size_s, unit, part_s, part = next(each for each in _UNITS if whole >= each[0])
+    return f"{whole // size_s:,}{unit} {whole % size_s // part_s}{part}"
+
+
+_UNITS: Final = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))

@@ -1,0 +1,109 @@
+"""Jobs as lines of a table: which fields there are, how each is shown, and in which colour a state is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from weft.cli import listing
+from weft.cli.listing import Cell, Column
+from weft.cli.text import clock, moment
+from weft.cli.views import figures
+from weft.errors import UnknownName
+
+Row = Mapping[str, Any]
+COLOURS: Final = {
+    "R": "green", "CG": "green", "PD": "yellow", "H": "yellow", "CD": "blue", "F": "red", "TO": "red", "OOM": "red",
+    "CA": "grey", "PR": "magenta",
+}  # fmt: skip
+
+
+class Field(NamedTuple):
+    column: Column
+    show: Callable[[Row], str]
+
+
+def _plain(key: str) -> Callable[[Row], str]:
+    return lambda row: "-" if row[key] is None or row[key] == "" else str(row[key])
+
+
+def progress(row: Row) -> str:
+    """45% of its steps, or how many where nobody knows of how many."""
+    found = row["progress"]
+    if not found or found["step"] is None:
+        return ""
+    if not found["total"]:
+        return f"step {found['step']:,}"
+    return f"{min(found['step'] / found['total'], 1):.0%}"
+
+
+def eta(row: Row) -> str:
+    found = row["progress"]
+    return figures.duration(found["eta_s"]) if found and found["eta_s"] is not None else ""
+
+
+def _where(row: Row) -> str:
+    """Where it is, or in brackets why it is nowhere."""
+    return row["place"] or (f"({row['reason']})" if row["reason"] else "")
+
+
+def _exit(row: Row) -> str:
+    return "-" if row["exit_code"] is None else str(row["exit_code"])
+
+
+FIELDS: Final = {
+    "id": Field(Column("JOBID", right=True), _plain("id")),
+    "name": Field(Column("NAME", most=30), _plain("name")),
+    "user": Field(Column("USER", most=12), _plain("user")),
+    "state": Field(Column("ST"), _plain("state")),
+    "status": Field(Column("STATUS"), _plain("status")),
+    "time": Field(Column("TIME", right=True), lambda row: clock(row["time_s"])),
+    "gpus": Field(Column("GPUS", right=True), _plain("gpus")),
+    "progress": Field(Column("PROGRESS", right=True), progress),
+    "eta": Field(Column("ETA", right=True), eta),
+    "where": Field(Column("NODE(REASON)"), _where),
+    "node": Field(Column("NODE"), _plain("place")),
+    "reason": Field(Column("REASON"), _plain("reason")),
+    "priority": Field(Column("PRIORITY", right=True), _plain("priority")),
+    "run": Field(Column("RUN", right=True), _plain("run")),
+    "submitted": Field(Column("SUBMITTED"), lambda row: moment(row["submitted"])),
+    "started": Field(Column("STARTED"), lambda row: moment(row["started"])),
+    "ended": Field(Column("ENDED"), lambda row: moment(row["ended"])),
+    "exit": Field(Column("EXIT", right=True), _exit),
+}
+QUEUE: Final = ("id", "name", "user", "state", "time", "gpus", "where")
+HISTORY: Final = ("id", "name", "user", "state", "time", "gpus", "exit", "ended")
+_COLOURED: Final = ("state", "status")
+
+
+def fields_of(text: str) -> list[str]:
+    """The fields that -o names; squeue's own words for them will do."""
+    names = [name.strip().lower() for name in text.split(",")]
+    words = {field.column.label.lower(): name for name, field in FIELDS.items()}
+    found = []
+    for name in names:
+        if name not in FIELDS and name not in words:
+            raise UnknownName("field", name[:80], FIELDS)
+        found.append(name if name in FIELDS else words[name])
+    return found
+
+
+def queue_fields(rows: Sequence[Row]) -> list[str]:
+    """The usual ones; progress where anybody reports it."""
+    names = list(QUEUE)
+    if any(row["progress"] for row in rows):
+        names[-1:-1] = ["progress", "eta"]
+    return names
+
+
+def table(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Column], list[list[Cell]]]:
+    columns = [FIELDS[name].column for name in names]
+    cells = [
+        [Cell(FIELDS[name].show(row), COLOURS.get(row["state"], "") if name in _COLOURED else "") for name in names]
+        for row in rows
+    ]
+    return columns, cells
+
+
+def print_jobs(rows: Sequence[Row], names: Sequence[str], color: str, *, header: bool = True) -> None:
+    listing.print_table(*table(rows, names), color, header=header)

@@ -1,0 +1,65 @@
+"""What `weft worker` says to whoever looks on."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from weft.cli import render
+from weft.cli.text import plural, visible
+
+if TYPE_CHECKING:
+    from weft.agent.state_dir import Folder
+    from weft.agent.worker import Note
+    from weft.endpoints.addresses import Address
+    from weft.engines.process.gpu.discovery import Machine
+
+
+class Lines:
+    """A few lines for whoever looks on; nothing into a pipe. The log has them all."""
+
+    def __init__(
+        self, color: str, machine: Machine, scheduler: Address, folder: Folder, *, hidden: bool = False
+    ) -> None:
+        self._machine, self._scheduler, self._folder = machine, scheduler, folder
+        self._shown, self._colour = render.is_rich(color) and not hidden, render.use_colour(color)
+        self._last = ""
+        self._was_connected = False
+
+    def begin(self) -> None:
+        node = self._machine.node
+        kinds: dict[tuple[str, int], int] = {}
+        for gpu in node.gpus:
+            kinds[gpu.model, gpu.memory_mb] = kinds.get((gpu.model, gpu.memory_mb), 0) + 1
+        gpus = ", ".join(f"{count} x {model or 'GPU'} {mb / 1024:.0f} GB" for (model, mb), count in kinds.items())
+        self._say("1", node.id, f"{gpus or 'no GPUs'}, {plural(node.cpus, 'CPU')}, {node.ram_mb / 1024:.0f} GB RAM")
+        if self._machine.note and self._machine.source != "declared":
+            self._say("33", "note", self._machine.note)
+        self._say("2", "files", str(self._folder.state))
+
+    def note(self, note: Note) -> None:
+        if note.what == "connected":
+            runs = f", {plural(note.runs, 'run')} found again" if note.runs else ""
+            self._say("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
+            self._was_connected, self._last = True, ""
+        elif note.words != self._last:  # the same again and again is said once
+            self._last = note.words
+            words = note.words.partition("\n")[0]
+            self._say("31" if note.what == "refused" else "33", "refused" if note.what == "refused" else "cut off",
+                      f"{words}; trying again")  # fmt: skip
+
+    def end(self, runs: int) -> None:
+        left = (
+            f"{plural(runs, 'run')} left alone: weft worker --id {self._machine.node.id} finds them again"
+            if runs
+            else ""
+        )
+        self._say("2", "ended", left or "nothing was running")
+
+    def _say(self, code: str, label: str, text: str) -> None:
+        logging.getLogger("weft.worker").info("%s: %s", label, text)
+        if self._shown:
+            start, stop = (f"\x1b[{code}m", "\x1b[0m") if self._colour else ("", "")
+            sys.stdout.write(f"{start}{visible(label):>9}{stop}  {visible(text)}\n")
+            sys.stdout.flush()

@@ -1,0 +1,173 @@
+"""The scheduler's session of a workspace: the live queue and the log, and the sessions of the tasks kept as they run.
+
+Nothing depends on it. Killed at any time, it is started again by `status` or `start` and finds all as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+from weft.cli import listing, render
+from weft.cli.text import visible
+from weft.cli.views import workspace_table
+from weft.cli.workspace.feed import Feed, connect
+from weft.client import Client
+from weft.endpoints.paths import places
+from weft.errors import Refused, Unreachable, WeftError
+from weft.workspace.config import Config
+from weft.workspace.places import alone, take
+from weft.workspace.sessions import sessions_of
+from weft.workspace.show import Shower
+from weft.workspace.status import is_busy, status
+
+REDRAW_S: Final = 5.0
+SOON_S: Final = 0.5
+"""What happens within this time is drawn together."""
+CATCH_UP_S: Final = 60.0
+LOG_LINES: Final = 10
+TAIL: Final = 8192
+
+
+class Watch:
+    def __init__(self, config: Config, args: argparse.Namespace) -> None:
+        self._config, self._args, self._places = config, args, places()
+        self._seen = 0
+        """The position of the last fact that was acted on."""
+        self._looked = time.monotonic()
+        self._feed: Feed | None = None
+        self._shower: Shower | None = None
+        self._client: Client | None = None
+
+    def run(self) -> int:
+        self._places.make()
+        if not (self._places.answers() or self._places.database.exists()):
+            print(workspace_table.headline(status(self._config, None)))
+            return 0
+        lock = take(self._places.runtime, self._config, "watch") if self._args.sessions else None
+        try:
+            self._seen = self._begin(keep=lock is not None)
+            self._feed = Feed(self._places, self._seen)
+            self._feed.open()
+            while not self._is_over(lock):
+                self._wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            if self._client is not None:
+                self._client.close()
+        return 0
+
+    def _begin(self, *, keep: bool) -> int:
+        """Knows the jobs as they are; from which position on facts are news."""
+        Client(self._places).close()  # from here on, nobody is started who was told to end
+        self._client = connect(self._places)
+        found = self._client.query("job", group=self._config.group)
+        sessions = sessions_of(self._config)
+        if not keep or sessions.why_not():
+            return int(found["position"])
+        numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
+        self._shower = Shower(self._config, self._places, sessions, numbers)
+        since = self._args.since
+        early = since is not None and since < found["position"]
+        self._shower.know(found["jobs"], quiet=early)
+        return int(since if early else found["position"])
+
+    # ---- what happens
+
+    def _wait(self) -> None:
+        """Until something happened, or it is time to look anyway; what happened is acted on."""
+        until = time.monotonic() + min(REDRAW_S, self._config.number("check_interval"))
+        while (left := until - time.monotonic()) > 0:
+            if self._take(left):
+                until = min(until, time.monotonic() + SOON_S)
+        if time.monotonic() >= self._looked + self._config.number("check_interval"):
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """As if nothing had ever been heard."""
+        self._looked = time.monotonic()
+        if self._shower is not None and self._client is not None:
+            with suppress(WeftError):
+                self._shower.know(self._client.query("job", group=self._config.group)["jobs"])
+
+    def _take(self, timeout_s: float) -> bool:
+        """Acts on the next that happened; whether it matters here."""
+        news = self._feed.next(timeout_s) if self._feed is not None else None
+        if news is None:
+            return False
+        self._seen = news.position
+        if news.fact is None:
+            self._look_anew()
+            return True
+        if self._shower is None:
+            return news.fact["fact"] in ("Started", "Exited")
+        return self._shower.take(news.fact)
+
+    def _catch_up(self) -> None:
+        """Acts on all that has happened: the shortest of tasks has a session too."""
+        until = time.monotonic() + CATCH_UP_S
+        position = self._client.query("gpus")["position"] if self._client is not None else 0
+        while self._seen < position and time.monotonic() < until:
+            self._take(0.1)
+
+    # ---- drawing
+
+    def _is_over(self, lock: int | None) -> bool:
+        """Draws; whether nothing is left to run. The lock goes only while nobody can start anything."""
+        found = self._draw()
+        if found is None or is_busy(found):
+            return False
+        if lock is None:
+            return True
+        try:
+            with alone(self._places.runtime, self._config):
+                found = self._draw("")  # when it ends, tmux scrolls by a line
+                if found is None or is_busy(found):
+                    return False
+                self._catch_up()
+                os.close(lock)
+        except (Refused, Unreachable):
+            return False
+        return True
+
+    def _draw(self, *head: str) -> dict[str, Any] | None:
+        try:
+            if self._client is None:
+                self._client = connect(self._places)
+            found = status(self._config, self._client, strict=False)
+        except Unreachable:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+            return None
+        colour, narrow = render.use_colour(self._args.color), render.is_terminal()
+        lines = [*head, workspace_table.headline(found), ""]
+        lines += listing.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
+        lines += ["", *listing.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
+        log = _tail(found["log"])
+        room = _height() - len(log) - 3
+        listing.redraw([*lines[:room], "", *log])
+        sys.stdout.flush()
+        return found
+
+
+def _tail(path: str | None) -> list[str]:
+    try:
+        with open(path or os.devnull, "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [visible(line) for line in lines[-LOG_LINES:]]
+
+
+def _height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines
+    except (OSError, ValueError):
+        return 1_000_000

@@ -1,0 +1,100 @@
+"""What the monitor draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.cli.views.monitor import bar, draw, is_on, of_worker
+
+QUEUE: dict[str, Any] = {
+    "schema": 1, "now": "2030-01-01T00:00:00Z", "policy": "balanced", "paused": False, "paused_for": {}, "more": 0,
+    "running": 1, "waiting": 1,
+    "jobs": [
+        {"id": "1", "name": "train", "user": "a", "state": "R", "time_s": 61, "gpus": 2, "place": "n1[0],n2[0,1]",
+         "reason": "", "progress": {"step": 3, "total": 4, "eta_s": 20.0}},
+        {"id": "2", "name": "next", "user": "a", "state": "PD", "time_s": 5, "gpus": 1, "place": "",
+         "reason": "Resources", "progress": None},
+    ],
+}  # fmt: skip
+
+
+def gpus(nodes: int, each: int) -> dict[str, Any]:
+    return {
+        "gpus": [
+            {"node": f"n{node}", "gpu": gpu, "model": "A100", "memory_mb": 1000, "reserved_mb": 500, "jobs": [],
+             "blocked": [{"reason": "Drained"}] if gpu else []}
+            for node in range(1, nodes + 1)
+            for gpu in range(each)
+        ]
+    }  # fmt: skip
+
+
+def nodes(count: int, **more: Any) -> dict[str, Any]:
+    return {
+        "nodes": [
+            {"node": f"n{at}", "alive": True, "gpus": 2, "busy": 1, "jobs": 1, "cpus": 0, "cpus_used": 0, "ram_mb": 8,
+             "ram_used_mb": 4, **more}
+            for at in range(1, count + 1)
+        ]
+    }  # fmt: skip
+
+
+def drawn(seen: dict[str, Any]) -> str:
+    return "\n".join(draw(seen, colour=False, narrow=False))
+
+
+def test_workers_gpus_and_jobs_are_drawn() -> None:
+    text = drawn(of_worker(QUEUE, gpus(2, 2), nodes(2, state="silent", beat_s=12.3, load=1.25), None))
+    assert "2 workers (2 silent), 0 of 4 GPUs busy, 1 job running, 1 waiting" in text
+    assert text.count("SILENT  12 s ago   1.2   1/2") == 2
+    assert "500/1000  ######......" in text
+    assert "(Drained)" in text
+    assert "75%" in text
+    assert "20.0s" in text
+    assert "n1[0],n2[0,1]" in text
+    assert "(Resources)" in text
+
+
+def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> None:
+    seen = nodes(3, state="connected", beat_s=1.0, load=0.0, closed=[], lost_in_s=None)["nodes"]
+    seen[0] |= {"node": "n10", "closed": ["Drained"]}
+    seen[1] |= {"state": "silent", "beat_s": 130.0, "closed": ["ReqNodeNotAvail"], "lost_in_s": 485.0}
+    seen[2] |= {"alive": False, "state": "lost"}
+    text = drawn(of_worker(QUEUE, gpus(1, 1), {"nodes": seen}, None))
+    assert "3 workers (1 silent, 1 lost), " in text
+    lines = [line.split()[:2] for line in text.splitlines()[3:6]]
+    assert lines == [["n2", "SILENT"], ["n3", "LOST"], ["n10", "UP"]]
+    assert "SILENT (lost in 8:05)" in text
+    assert "2:10 ago" in text
+    assert "UP (Drained)" in text
+
+
+def test_one_worker_has_its_own_gpus_and_jobs() -> None:
+    seen = of_worker(QUEUE, gpus(3, 2), nodes(3), "n2")
+    assert {gpu["node"] for gpu in seen["gpus"]} == {"n2"}
+    assert [node["node"] for node in seen["nodes"]] == ["n2"]
+    assert [job["id"] for job in seen["jobs"]] == ["1"]
+    assert of_worker(QUEUE, gpus(3, 2), nodes(3), "n3")["jobs"] == []
+
+
+def test_many_gpus_take_a_line_per_worker() -> None:
+    text = drawn(of_worker(QUEUE, gpus(4, 8), nodes(4), None))
+    assert text.count(".xxxxxxx") == 4
+
+
+def test_nothing_there_is_said() -> None:
+    text = drawn(of_worker({**QUEUE, "jobs": []}, {"gpus": []}, {"nodes": []}, None))
+    assert all(f"no {what}" in text for what in ("workers", "GPUs", "jobs"))
+
+
+def test_where_a_job_is() -> None:
+    assert is_on("n1[0,1],n22[3]", "n22")
+    assert is_on("n1", "n1")
+    assert not is_on("n1[0,1],n22[3]", "n2")
+    assert not is_on("", "n1")
+
+
+def test_a_bar_is_never_longer_than_itself() -> None:
+    assert bar(-1) == "." * 12
+    assert bar(2) == "#" * 12
+    assert bar(0.5) == "######......"
