@@ -206,7 +206,7 @@ class JobHandle:
                 kind = fact["fact"]
                 if kind in ("Exited", "Cancelled"):
                     left.discard(fact["job"])
-                if not left or kind == "Forgotten" or (depends and kind in ("Exited", "Cancelled")):
+                if not left or kind == "Purged" or (depends and kind in ("Exited", "Cancelled")):
                     return
         except Unreachable:
             return  # what asks next finds the scheduler again, or says why not

@@ -11,7 +11,7 @@ import pytest
 from live import until
 from live_cluster import Cluster
 from live_cluster import cluster as new_cluster
-from weft.model import Closed, Opened, Operated, Paused
+from weft.model import AdminAction, Cordoned, Paused, Uncordoned
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,10 @@ def test_a_drained_node_takes_nothing_new_and_who_asked_is_journalled(cluster: C
     assert cluster.until_status(second, "running")
     cluster.weft("cancel", first, second)
     facts = cluster.facts()
-    asked = [(fact.verb, dict(fact.options)["gpus"]) for fact in facts if isinstance(fact, Operated)]
+    asked = [(fact.verb, dict(fact.options)["gpus"]) for fact in facts if isinstance(fact, AdminAction)]
     assert asked[-3:] == [("drain", "n1"), ("cordon", "n2[2]"), ("undrain", "n1 n2")]
-    assert [type(fact) for fact in facts if isinstance(fact, Closed | Opened) and fact.why == "Drained"] == [
-        Closed, Opened,
+    assert [type(fact) for fact in facts if isinstance(fact, Cordoned | Uncordoned) and fact.why == "Drained"] == [
+        Cordoned, Uncordoned,
     ]  # fmt: skip
 
 

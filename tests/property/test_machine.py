@@ -21,22 +21,21 @@ from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
-    Closed,
+    Cordoned,
     Decision,
     Edited,
     Event,
     Exited,
-    Forgotten,
     Held,
     Job,
     Limited,
     Measured,
     NodeJoined,
     NodeLost,
-    Opened,
     Paused,
     Profile,
     Progressed,
+    Purged,
     Released,
     Resumed,
     Share,
@@ -44,6 +43,7 @@ from weft.model import (
     Started,
     Submitted,
     Unblocked,
+    Uncordoned,
     Where,
 )
 from weft.plugins import registry
@@ -136,7 +136,7 @@ class Anything(RuleBasedStateMachine):
     def forget(self, index: int) -> None:
         """Only those that ended long ago: whoever counts the journal has counted them."""
         if (job := self.pick(index)) is not None and not isinstance(self, Counted):
-            self.tell(Forgotten(self.rig.now, (job,)))
+            self.tell(Purged(self.rig.now, (job,)))
 
     @rule(what=st.sampled_from([Paused, Resumed, Resumed]))
     def pause(self, what: Callable[[float], Event]) -> None:
@@ -153,7 +153,7 @@ class Anything(RuleBasedStateMachine):
     def close(self, index: int, why: str, ends: bool) -> None:
         node, now = NODES[index].id, self.rig.now
         before = {job.id for job in self.rig.state.active.values()}
-        self.tell(Opened(now, node, why) if ends else Closed(now, node, why, "told to"))
+        self.tell(Uncordoned(now, node, why) if ends else Cordoned(now, node, why, "told to"))
         if not ends:
             new = [job for job in self.rig.state.active.values() if job.id not in before]
             assert not any(place == node for job in new for place, _ in job.slots), "started on a closed node"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from builders import Recording, grid, profile, record, traced
-from weft.model import Start, Stepped, Stop
+from weft.model import KeyChanged, Start, Stop
 
 TWO, THREE, FOUR = 1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015
 """Muri's contention factors of weaves."""
@@ -86,7 +86,7 @@ def test_tiresias_lets_a_job_run_to_its_threshold() -> None:
     jobs = [traced("a", 0, 10, gpus=2), traced("b", 1, 4, gpus=2)]
     done = record(grid(1, 2), jobs, "tiresias:thresholds=6+12", checkpoint_interval_s=0)
     assert stops(done) == [(3, "a", "preempted"), (6, "b", "preempted"), (9, "a", "preempted")]
-    stepped = [(fact.at, fact.job, fact.key) for fact in done.facts if isinstance(fact, Stepped)]
+    stepped = [(fact.at, fact.job, fact.key) for fact in done.facts if isinstance(fact, KeyChanged)]
     assert stepped == [(3, "a", 1), (6, "b", 1), (9, "a", 2)]
     assert done.ends() == {"b": 10, "a": 14}
 

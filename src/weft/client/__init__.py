@@ -180,7 +180,7 @@ class Client:
         try:
             for fact in self.watch(position):
                 kind = fact["fact"]
-                if kind == "Forgotten" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
+                if kind == "Purged" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
                     return
         except Unreachable:
             self._outlive()

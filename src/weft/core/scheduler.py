@@ -16,7 +16,7 @@ from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, Planned, Seconds, Stepped, Stop, Submitted
+from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Planned, Seconds, Stop, Submitted
 
 
 class Scheduler:
@@ -134,7 +134,7 @@ class Scheduler:
         for job in jobs:
             key = self.policy.key(job, now)
             if key != (0.0 if job.key is None else job.key):
-                self._decide(Stepped(now, job.id, key))
+                self._decide(KeyChanged(now, job.id, key))
 
     def _look_again(self) -> None:
         """Keys that come of memory: those that were to be looked at by now, or all if much has been learned."""

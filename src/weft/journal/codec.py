@@ -14,9 +14,10 @@ from math import isfinite
 from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from weft.errors import JournalError, nearest
+from weft.journal import old_formats
 from weft.model import FACTS, Fact
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Goes up when an older Weft could no longer read what this one writes."""
 
 Pack = Callable[[Any], Any]
@@ -69,8 +70,16 @@ def _take(body: Any) -> Fact:
     try:
         read = _READ[name]
     except (KeyError, TypeError):
-        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _READ)}") from None
+        return _take_old(name, body)
     return cast(Fact, read(body))
+
+
+def _take_old(name: Any, body: dict[str, Any]) -> Fact:
+    """Read a fact under the name that an older format gave it."""
+    present = old_formats.FACTS.get(name) if isinstance(name, str) else None
+    if present is None:
+        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _READ)}")
+    return cast(Fact, _READ[present](old_formats.flattened(body) if present == "JobSnapshot" else body))
 
 
 def is_garbled(line: bytes) -> bool:
@@ -142,6 +151,8 @@ def _reader(cls: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
                 found[name] = value if convert is None else convert(value)
             return cls(**found)
         except (KeyError, ValueError):
+            if (present := old_formats.renamed_fields(cls.__name__, body)) is not None:
+                return read(present)
             raise JournalError(_wrong_field(cls, name, value)) from None
         except TypeError:
             lacking = [f.name for f in fields(cls) if f.default is MISSING and f.name not in found]

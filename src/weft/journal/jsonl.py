@@ -21,7 +21,8 @@ from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, i
 from weft.journal.files import explained, keep_torn, open_private, sync_folder, write_all
 from weft.model import Fact
 
-HEADER: Final = b'{"weft":"journal","format":%d}\n' % FORMAT
+HEADERS: Final = tuple(b'{"weft":"journal","format":%d}\n' % number for number in range(1, FORMAT + 1))
+HEADER: Final = HEADERS[-1]
 BUFFER_BYTES: Final = 1 << 16
 CLOSED: Final = -1
 
@@ -140,6 +141,8 @@ class JsonlJournal:
             self._lock()
         if not self._has_header():
             return 0, 0 if readonly else self._write_header()
+        if not readonly:
+            self._upgrade_header()
         lines, last, end = _whole_lines(self._fd)
         torn = os.pread(self._fd, os.fstat(self._fd).st_size - end, end)
         if not torn and lines > 1 and is_garbled(os.pread(self._fd, end - last, last)):
@@ -160,7 +163,7 @@ class JsonlJournal:
     def _has_header(self) -> bool:
         """False for a file that is new, or whose very header was cut short."""
         line, newline, _ = os.pread(self._fd, 256, 0).partition(b"\n")
-        if not newline and HEADER.startswith(line):
+        if not newline and any(header.startswith(line) for header in HEADERS):
             return False
         try:
             header = json.loads(line)
@@ -170,6 +173,18 @@ class JsonlJournal:
             raise JournalError(f"{self.path}:1: not a Weft journal; it should begin with {HEADER.decode().strip()}")
         check_format(header.get("format"), f"{self.path}:1")
         return True
+
+    def _upgrade_header(self) -> None:
+        """Name the present format: from now on the file may hold what only this version and later ones can read."""
+        found = os.pread(self._fd, len(HEADER), 0)
+        if found == HEADER or found not in HEADERS:
+            return
+        fd = open_private(self.path, os.O_WRONLY)  # a descriptor opened to append writes at the end alone
+        try:
+            os.pwrite(fd, HEADER, 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def _write_header(self) -> int:
         if torn := os.pread(self._fd, len(HEADER), 0):

@@ -40,8 +40,8 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
-    """A running job's key stepped (Tiresias: a queue down): it goes behind its new equals."""
+class KeyChanged:
+    """A running job's key changed (Tiresias: a queue down): the job goes behind its new equals."""
 
     at: Seconds
     job: JobId
@@ -64,4 +64,4 @@ class Alarm:
     due: Seconds | None
 
 
-Decision = Start | Stop | Reserve | Stepped | Planned | Alarm
+Decision = Start | Stop | Reserve | KeyChanged | Planned | Alarm

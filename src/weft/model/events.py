@@ -58,8 +58,8 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """Jobs that have ended are no longer of interest."""
+class Purged:
+    """Jobs that have ended are removed from the state."""
 
     at: Seconds
     jobs: tuple[JobId, ...]
@@ -104,21 +104,21 @@ class Unblocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """Nothing new is started on a node, on its GPUs or beside them, until `Opened` for the same reason. Runs stay.
+class Cordoned:
+    """Nothing new starts on a node until `Uncordoned` for the same reason. Its runs stay.
 
-    It holds until then whatever becomes of the node: one that is lost and joins again is still closed.
+    A node that is lost and joins again is still cordoned.
     """
 
     at: Seconds
     node: NodeId
     why: str
-    """The reason's code: Drained (by somebody), ReqNodeNotAvail (nothing was heard of it). There may be several."""
+    """The reason's code: Drained (by an admin), ReqNodeNotAvail (its agent is silent). There may be several."""
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Uncordoned:
     at: Seconds
     node: NodeId
     why: str
@@ -179,8 +179,8 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
-class Operated:
-    """Somebody told the scheduler itself something. What comes of it are facts of their own: this says who asked."""
+class AdminAction:
+    """Who asked the scheduler for what. The effects follow as separate facts."""
 
     at: Seconds
     who: str
@@ -196,6 +196,6 @@ class Wake:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Closed | Opened | Limited | Submitted | Edited | Cancelled | Held
-    | Released | Forgotten | Paused | Resumed | Started | Progressed | Measured | Exited | Operated | Wake
+    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | Submitted | Edited | Cancelled
+    | Held | Released | Purged | Paused | Resumed | Started | Progressed | Measured | Exited | AdminAction | Wake
 )  # fmt: skip

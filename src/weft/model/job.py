@@ -29,7 +29,7 @@ class Where:
     gpu_model: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     pinned: Slots = ()
-    pool: Slots = ()
+    choice: Slots = ()
     """Any of these GPUs, those with the most left first."""
 
 

@@ -23,5 +23,5 @@ class Node:
     """0: not counted."""
     switch: str = ""
     labels: tuple[tuple[str, str], ...] = ()
-    home: str = ""
-    """Which disk its runs are claimed on. The core never looks at it."""
+    disk_id: str = ""
+    """The disk that holds the claims of its runs. The core never reads it."""

@@ -11,32 +11,37 @@ from weft.model.share import WHOLE, Share
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """All that a state knows of a job beside the job itself."""
+class JobSnapshot:
+    """What earlier facts added up to for one job: the job as submitted, and the fields of its state."""
 
+    at: Seconds
+    job: Job
     status: str
     seq: int
     submitted_at: Seconds
     waiting_since: Seconds
-    stamp: int
+    tie_breaker: int
     run: int = 0
     share: Share = WHOLE
     slots: Slots = ()
     placed: Slots = ()
     reserved: Slots = ()
     weave: tuple[JobId, ...] = ()
-    seat_mb: int | tuple[int, ...] | None = None
+    allocated_mb: int | tuple[int, ...] | None = None
     """What its run holds of each GPU's memory; None: what it asked for."""
-    leaving: bool = False
+    releasing: bool = False
+    """Its run was told to stop and still holds its GPUs."""
     cancelling: bool = False
-    holding: bool = False
+    held: bool = False
     lost: bool = False
-    alone: bool = False
+    exclusive: bool = False
+    """It ran out of GPU memory next to other jobs and shares its GPUs with none from now on."""
     stop_why: StopReason = "preempted"
     first_start: Seconds | None = None
     started_at: Seconds = -1.0
-    mark: Seconds = -1.0
-    stepped_at: Seconds = -1.0
+    rate_since: Seconds = -1.0
+    """When `rate` and `remaining_s` were last set."""
+    key_changed_at: Seconds = -1.0
     ended_at: Seconds | None = None
     attained_s: float = 0.0
     rate: float = 0.0
@@ -49,35 +54,25 @@ class Past:
     begin_at: Seconds | None = None
     measured_mb: int = 0
     key: float | None = None
-    behind: tuple[JobId, ...] = ()
+    unmet_dependencies: tuple[JobId, ...] = ()
     code: int | None = None
     why: str = ""
-    short: bool = False
-    """Its user holds enough GPUs."""
+    over_quota: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """What earlier facts added up to for one job: they may be dropped."""
-
-    at: Seconds
-    job: Job
-    past: Past
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What earlier facts added up to beside the jobs; the last of a snapshot."""
+class StateSnapshot:
+    """What earlier facts added up to apart from the jobs; the last fact of a snapshot."""
 
     at: Seconds
     active: tuple[JobId, ...]
     """In the order in which they started."""
     waiting: tuple[JobId, ...]
     ended: tuple[JobId, ...]
-    tail: int
-    front: int
-    runs: int
-    """The last stamps given out."""
+    tail_counter: int
+    front_counter: int
+    run_counter: int
+    """Tie-breakers come from these three: the last ones given at the tail, at the front and to runs."""
     paused: tuple[tuple[str, str], ...] = ()
     """For which reasons, each with its detail."""
     planned_at: Seconds | None = None
@@ -85,4 +80,4 @@ class Restored:
     highest_id: int = 0
 
 
-Snapshot = Recalled | Restored
+Snapshot = JobSnapshot | StateSnapshot

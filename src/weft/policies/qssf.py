@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from weft.core.ports import JobView, Policy
-from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Submitted
+from weft.model import Edited, Exited, Fact, Job, JobId, JobSnapshot, Seconds, Submitted
 from weft.policy_state.holdings import Holdings
 
 
@@ -50,7 +50,7 @@ class Qssf(Policy):
         return History()
 
     def observe(self, memo: History, fact: Fact) -> History:
-        if isinstance(fact, Submitted | Edited | Recalled):
+        if isinstance(fact, Submitted | Edited | JobSnapshot):
             memo.jobs[fact.job.id] = fact.job
             memo.predicted[fact.job.id] = memo.predict(fact.job)
         memo.spells.note(fact)

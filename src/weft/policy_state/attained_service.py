@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from weft.model import Edited, Exited, Fact, JobId, Recalled, Submitted
+from weft.model import Edited, Exited, Fact, JobId, JobSnapshot, Submitted
 from weft.policy_state.holdings import Holdings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AttainedService:
     """How many had finished when the keys were last emptied."""
 
     def note(self, fact: Fact) -> None:
-        if isinstance(fact, Submitted | Edited | Recalled):
+        if isinstance(fact, Submitted | Edited | JobSnapshot):
             self._gpus[fact.job.id] = max(fact.job.gpus, 1)
         self._spells.note(fact)
         if isinstance(fact, Exited) and fact.how == "done":

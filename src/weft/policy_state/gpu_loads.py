@@ -14,11 +14,11 @@ from weft.model import (
     Fact,
     Gpu,
     JobId,
+    JobSnapshot,
     Node,
     NodeId,
     NodeJoined,
     NodeLost,
-    Recalled,
     Reserve,
     Slots,
     Start,
@@ -66,12 +66,12 @@ class GpuLoads:
                 self._lose(lost)
             case Submitted(job=job) | Edited(job=job):
                 self._guests[job.id], self._needs[job.id] = job.opportunistic, job.gpus
-            case Recalled(job=job, past=past):
+            case JobSnapshot(job=job):
                 self._guests[job.id], self._needs[job.id] = job.opportunistic, job.gpus
-                if past.slots:
-                    self._start(job.id, past.slots)
-                elif past.reserved:
-                    self._reserve(job.id, past.reserved)
+                if fact.slots:
+                    self._start(job.id, fact.slots)
+                elif fact.reserved:
+                    self._reserve(job.id, fact.reserved)
             case Reserve(job=job_id, slots=slots):
                 self._reserve(job_id, slots)
             case Start(job=job_id, slots=slots):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.model import Exited, Fact, JobId, NodeId, NodeLost, Recalled, Seconds, Start
+from weft.model import Exited, Fact, JobId, JobSnapshot, NodeId, NodeLost, Seconds, Start
 
 
 @dataclass(slots=True)
@@ -31,10 +31,10 @@ class Holdings:
             return self._close(fact.job, fact.at)
         if isinstance(fact, NodeLost):
             return self._lose(fact.node, fact.at)
-        if isinstance(fact, Recalled):
-            self.spent_s[fact.job.id] = fact.past.attained_s
-            if fact.past.slots:
-                self.open[fact.job.id] = Holding(fact.past.started_at, {node for node, _ in fact.past.slots})
+        if isinstance(fact, JobSnapshot):
+            self.spent_s[fact.job.id] = fact.attained_s
+            if fact.slots:
+                self.open[fact.job.id] = Holding(fact.started_at, {node for node, _ in fact.slots})
         return []
 
     def _lose(self, node: NodeId, at: Seconds) -> list[JobId]:

@@ -13,11 +13,11 @@ from weft.model import (
     Fact,
     Job,
     JobId,
+    JobSnapshot,
     NodeId,
     NodeJoined,
     NodeLost,
     Progressed,
-    Recalled,
     Start,
     Submitted,
 )
@@ -60,9 +60,9 @@ class IdealProgress:
             case NodeLost(node=lost):
                 self._nodes.pop(lost, None)
                 self._cluster = sum(self._nodes.values())
-            case Recalled(job=job, past=past):
+            case JobSnapshot(job=job):
                 self._submit(job)
-                if past.ended_at is not None:
+                if fact.ended_at is not None:
                     self._alive.discard(job.id)
             case Submitted(job=job) | Edited(job=job):
                 self._submit(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log
 
-from weft.model import Edited, Exited, Fact, Job, JobId, Recalled, Seconds, Start, Submitted
+from weft.model import Edited, Exited, Fact, Job, JobId, JobSnapshot, Seconds, Start, Submitted
 from weft.policy_state.holdings import Holdings
 
 
@@ -28,14 +28,14 @@ class Usage:
         return used * kept + self.held.get(user, 0) * self.half_life_s / log(2) * (1 - kept)
 
     def note(self, fact: Fact) -> None:
-        if isinstance(fact, Submitted | Edited | Recalled):
+        if isinstance(fact, Submitted | Edited | JobSnapshot):
             self._know(fact.job)
         for job in self._spells.note(fact):
             user, gpus = self._charged.pop(job)
             self._hold(user, -gpus, fact.at)
         if isinstance(fact, Start):
             self._charge(fact.job, fact.at)
-        elif isinstance(fact, Recalled) and fact.past.slots:
+        elif isinstance(fact, JobSnapshot) and fact.slots:
             self._charge(fact.job.id, fact.at)
         elif isinstance(fact, Exited) and fact.how == "done":
             del self._jobs[fact.job]

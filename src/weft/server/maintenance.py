@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
 from weft.journal.backup import backup_of
-from weft.model import Event, Forgotten, Paused, Resumed
+from weft.model import Event, Paused, Purged, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Upkeep:
 
     def _forget(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
         self.forgotten(jobs)
-        return [Forgotten(now, jobs)]
+        return [Purged(now, jobs)]
 
     async def _remove_folders(self) -> None:
         jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs

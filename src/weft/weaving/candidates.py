@@ -73,4 +73,4 @@ def _turns(view: View, shape: Shape) -> Iterator[Taken]:
 
 def _profile(job: JobView) -> Profile | None:
     """What it is woven by: jobs that share or pin their GPUs, or use none, are not."""
-    return job.job.profile if job.shape.whole and not (job.job.where.pinned or job.job.where.pool) else None
+    return job.job.profile if job.shape.whole and not (job.job.where.pinned or job.job.where.choice) else None

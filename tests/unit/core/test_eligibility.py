@@ -9,7 +9,7 @@ import pytest
 from builders import Rig, grid
 from weft.core.explain import explain
 from weft.core.state.apply.snapshots import snapshot
-from weft.model import Alarm, Edited, Exited, Forgotten, Job, Limited, Outcome, Wake
+from weft.model import Alarm, Edited, Exited, Job, Limited, Outcome, Purged, Wake
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -144,7 +144,7 @@ def test_what_comes_after_a_batch_is_cancelled_with_the_first_that_fails() -> No
     rig.submit(Job("h", after=("t",)))
     assert rig.job("h").status == "cancelled"
     rig.exit("t_1")
-    rig.tell(Forgotten(0.0, ("t_0",)))
+    rig.tell(Purged(0.0, ("t_0",)))
     rig.submit(Job("i", after=("t",)))
     assert rig.job("i").status == "starting"
 

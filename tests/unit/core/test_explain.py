@@ -11,7 +11,7 @@ from weft.core.explain import Explanation, explain
 from weft.core.ports import Ask, Replanner, View
 from weft.core.queue.order import Protection
 from weft.errors import UnknownName
-from weft.model import Closed, Gpu, Job, Node, NodeLost, Where
+from weft.model import Cordoned, Gpu, Job, Node, NodeLost, Where
 
 
 class EachAlone(Replanner):
@@ -179,7 +179,7 @@ def test_who_can_never_run_holds_up_nobody_and_nodes_that_could_not_help_are_not
     rig.submit(Job("never", 100))
     rig.submit(Job("first", 2, where=Where(gpu_model="A100")))
     rig.settle()
-    rig.tell(Closed(rig.now, "bare", "Drained"), Closed(rig.now, "v", "Drained"))
+    rig.tell(Cordoned(rig.now, "bare", "Drained"), Cordoned(rig.now, "v", "Drained"))
     rig.submit(Job("next", 2, where=Where(gpu_model="A100")))
     found = why(rig, "next")
     assert [(reason.code, reason.text) for reason in found.reasons] == [

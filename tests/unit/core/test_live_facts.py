@@ -9,17 +9,17 @@ from weft.core.explain import explain
 from weft.core.queue.order import Protection
 from weft.model import (
     Blocked,
-    Closed,
+    Cordoned,
     Exited,
-    Forgotten,
     Job,
     Measured,
     NodeJoined,
     NodeLost,
-    Opened,
     Paused,
+    Purged,
     Resumed,
     Unblocked,
+    Uncordoned,
     Where,
 )
 
@@ -103,7 +103,7 @@ def test_only_what_has_ended_is_forgotten() -> None:
     rig = Rig("fifo", grid(1, 1))
     rig.submit(Job("a"), Job("b"))
     rig.exit("a")
-    rig.tell(Forgotten(0.0, ("a", "b", "z")))
+    rig.tell(Purged(0.0, ("a", "b", "z")))
     assert set(rig.state.jobs) == {"b"}
 
 
@@ -146,21 +146,21 @@ def test_pinned_gpus_that_are_blocked_are_waited_for() -> None:
 def test_nobody_new_comes_to_a_closed_node_with_or_without_gpus_and_whoever_is_there_stays() -> None:
     rig = Rig("fifo", [node("n0", 2, cpus=8)])
     rig.submit(Job("a"))
-    rig.tell(Closed(0.0, "n0", "Drained", "drained by root"), Closed(0.0, "n0", "ReqNodeNotAvail", "silent"))
+    rig.tell(Cordoned(0.0, "n0", "Drained", "drained by root"), Cordoned(0.0, "n0", "ReqNodeNotAvail", "silent"))
     rig.submit(Job("b"), Job("c", 0, cpus=1))
     assert (set(rig.active), reasons(rig, "b")) == ({"a"}, ["Resources", "Drained", "ReqNodeNotAvail"])
-    rig.tell(Opened(0.0, "n0", "Drained"))
+    rig.tell(Uncordoned(0.0, "n0", "Drained"))
     assert set(rig.active) == {"a"}
-    rig.tell(Opened(0.0, "n0", "ReqNodeNotAvail"))
+    rig.tell(Uncordoned(0.0, "n0", "ReqNodeNotAvail"))
     assert set(rig.active) == {"a", "b", "c"}
 
 
 def test_a_node_that_comes_back_is_as_closed_as_it_was() -> None:
     rig = Rig("fifo", grid(2, 2))
-    rig.tell(Closed(0.0, "n1", "Drained"), NodeLost(0.0, "n1"), NodeJoined(0.0, grid(2, 2)[1]))
+    rig.tell(Cordoned(0.0, "n1", "Drained"), NodeLost(0.0, "n1"), NodeJoined(0.0, grid(2, 2)[1]))
     rig.submit(Job("a", 2), Job("b", 2))
     assert rig.active == {"a": (("n0", (0, 1)),)}
-    rig.tell(Opened(0.0, "n1", "Drained"))
+    rig.tell(Uncordoned(0.0, "n1", "Drained"))
     assert rig.active["b"] == (("n1", (0, 1)),)
 
 
@@ -168,7 +168,7 @@ def test_preemption_makes_no_room_on_a_closed_node() -> None:
     rig = Rig("priority:preempts=on", grid(1, 1))
     rig.submit(Job("low"))
     rig.begin("low")
-    rig.tell(Closed(0.0, "n0", "Drained"))
+    rig.tell(Cordoned(0.0, "n0", "Drained"))
     rig.submit(Job("high", priority=5))
     assert (rig.job("low").status, rig.job("high").status) == ("running", "waiting")
 

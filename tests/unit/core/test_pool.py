@@ -7,7 +7,7 @@ from weft.core.planning.feasibility import Feasible
 from weft.model import Job, Where
 from weft.plugins.registry import placement
 
-POOL = Where(pool=(("n0", (1, 2)),))
+POOL = Where(choice=(("n0", (1, 2)),))
 
 
 def shared(id: str, k: int = 2) -> Job:

@@ -17,6 +17,7 @@ from weft.model import (
     Fact,
     Held,
     Job,
+    KeyChanged,
     NodeJoined,
     NodeLost,
     Outcome,
@@ -24,7 +25,6 @@ from weft.model import (
     Released,
     Start,
     Started,
-    Stepped,
     Stop,
     Submitted,
 )
@@ -98,7 +98,7 @@ def test_news_of_nobody_is_dropped() -> None:
     for fact in (Cancelled(1, "x"), Held(1, "x"), Released(1, "x"), Exited(1, "x", 1, "done"), Start(1, "x", 1, ON)):
         assert not state.apply(fact)
     assert not state.apply(NodeLost(1, "x"))
-    assert not state.apply(Stepped(1, "x", 1.0))
+    assert not state.apply(KeyChanged(1, "x", 1.0))
 
 
 def test_a_job_is_submitted_once_and_a_node_joins_once() -> None:
@@ -284,7 +284,7 @@ def test_a_moved_run_keeps_its_place() -> None:
 def test_a_job_whose_key_stepped_goes_behind_and_then_joins_the_running() -> None:
     state = state_with(Submitted(0, Job("b")), Submitted(0, Job("c")), Start(1, "a", 1, ON))
     state.apply(Start(1, "b", 1, (("n0", (1,)),)))
-    state.apply(Stepped(5, "a", 1.0))
+    state.apply(KeyChanged(5, "a", 1.0))
     assert ranked(state) == ["b", "c", "a"]
     state.apply(Progressed(6, "b", 1, 3.0))
     assert ranked(state) == ["b", "a", "c"]

@@ -113,10 +113,10 @@ def test_a_whole_last_line_from_a_newer_weft_is_not_cut(path: Path) -> None:
 
 
 def test_a_format_from_the_future(path: Path) -> None:
-    content = b'{"weft":"journal","format":3,"packed":true}\n\x00\x01'
+    content = b'{"weft":"journal","format":4,"packed":true}\n\x00\x01'
     path.write_bytes(content)
     for readonly in (True, False):
-        with pytest.raises(JournalError, match=r"run\.jsonl:1: written in journal format 3.*\n.*upgrade"):
+        with pytest.raises(JournalError, match=r"run\.jsonl:1: written in journal format 4.*\n.*upgrade"):
             JsonlJournal(path, readonly=readonly)
     assert path.read_bytes() == content
 

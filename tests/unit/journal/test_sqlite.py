@@ -31,7 +31,7 @@ def change(path: Path, *statements: str) -> None:
 def test_the_tables(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "2"}
+        assert dict(db.execute("SELECT key, value FROM meta")) == {"weft": "journal", "format": "3"}
         assert list(db.execute("SELECT position, body FROM facts")) == [
             (1, '{"fact":"Wake","at":1.0}'),
             (2, '{"fact":"Wake","at":2.0}'),
@@ -67,8 +67,8 @@ def test_a_missing_record_is_an_error(path: Path) -> None:
 
 
 def test_a_format_from_the_future(path: Path) -> None:
-    change(path, "UPDATE meta SET value = '3' WHERE key = 'format'")
-    with pytest.raises(JournalError, match=r"run\.db: written in journal format 3.*\n.*upgrade"):
+    change(path, "UPDATE meta SET value = '4' WHERE key = 'format'")
+    with pytest.raises(JournalError, match=r"run\.db: written in journal format 4.*\n.*upgrade"):
         SqliteJournal(path)
 
 
@@ -106,4 +106,4 @@ def test_an_older_journal_is_read_and_marked_as_soon_as_it_may_be_written_to(pat
         journal.append(Wake(3.0))
         assert len(list(journal.read())) == 3
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("2",)
+        assert db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone() == ("3",)

@@ -8,7 +8,7 @@ import pytest
 
 from builders import Rig
 from weft.errors import InputError, NotPermitted
-from weft.model import Event, Forgotten, Gpu, Node
+from weft.model import Event, Gpu, Node, Purged
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
 from weft.server.jobs.admission import OneMachine
@@ -52,7 +52,7 @@ def test_requests_are_remembered_as_long_as_their_jobs() -> None:
     rig.exit("1")
     desk.prune()
     assert submit(rig, desk, "old") == ([], ["1"])
-    rig.tell(Forgotten(rig.now, ("1",)))
+    rig.tell(Purged(rig.now, ("1",)))
     desk.prune()
     assert submit(rig, desk, "old")[1] == ["3"]
     assert submit(rig, desk, "new") == ([], ["2"])

@@ -33,7 +33,7 @@ def test_what_fits_nowhere_is_taken() -> None:
 def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
     assert made(node="n9", labels=[Variable(name="zone", value="a")]).where.labels == (("zone", "a"), ("node", "n9"))
     assert made(node="n1", gpu_ids=[6]).where.pinned == (("n1", (1,)),)
-    assert made(node="n1", gpu_pool=[4, 6]).where.pool == (("n1", (0, 1)),)
+    assert made(node="n1", gpu_pool=[4, 6]).where.choice == (("n1", (0, 1)),)
 
 
 @pytest.mark.parametrize(

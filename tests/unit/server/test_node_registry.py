@@ -8,14 +8,14 @@ from agents import BEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
 from weft.model import (
     Blocked,
     Cancelled,
-    Closed,
+    Cordoned,
     Exited,
     Measured,
     NodeJoined,
     NodeLost,
-    Opened,
     Started,
     Unblocked,
+    Uncordoned,
 )
 from weft.wire.messages import AgentMessage, Beat, GpuBlock, GpuMemory, GpuNews, GpuReading, Variable
 
@@ -137,22 +137,22 @@ def test_a_run_that_was_given_up_is_fenced(said: str) -> None:
 def test_a_node_whose_stream_broke_is_silent_and_nothing_is_started_there() -> None:
     room = busy()
     assert room.gone(1) == []
-    assert room.facts(Closed) == [Closed(room.now, "n0", "ReqNodeNotAvail", "its agent is not heard of")]
+    assert room.facts(Cordoned) == [Cordoned(room.now, "n0", "ReqNodeNotAvail", "its agent is not heard of")]
     assert room.submit("2") == []
     assert room.status("2") == "waiting 0"
     assert room.say(2, hello(None, "1/1 started", at=2)) == ["2: welcome", "2: start 2/1 on [1]"]
-    assert len(room.facts(Opened)) == 1
+    assert len(room.facts(Uncordoned)) == 1
 
 
 def test_a_node_that_misses_three_beats_is_silent_until_the_next() -> None:
     room = busy()
     assert room.later(3 * BEAT_S) == []
-    assert not room.facts(Closed)
+    assert not room.facts(Cordoned)
     assert room.later(0.1) == []
-    assert len(room.facts(Closed)) == 1
+    assert len(room.facts(Cordoned)) == 1
     assert room.tell(Cancelled(room.now, "1")) == []
     assert room.beat(1, "1/1 started") == ["1: beat", "1: stop 1/1 cancelled"]
-    assert len(room.facts(Opened)) == 1
+    assert len(room.facts(Uncordoned)) == 1
 
 
 def test_a_node_is_lost_when_its_lease_has_ended_and_its_runs_were_killed() -> None:
@@ -178,7 +178,7 @@ def test_a_scheduler_that_stood_still_for_a_lease_takes_up_what_comes_back() -> 
     room.now += LEASE_S + MARGIN_S
     lost, _ = room.roster.tick(room.now)
     joined, _ = room.roster.take(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
-    assert [type(event) for event in (*lost, *joined)] == [Closed, NodeLost, NodeJoined, Opened]
+    assert [type(event) for event in (*lost, *joined)] == [Cordoned, NodeLost, NodeJoined, Uncordoned]
     room.tell(*lost, *joined)
     assert room.status() == "starting 2"
 
@@ -202,7 +202,7 @@ def test_beats_keep_a_node_and_those_of_another_registration_do_not() -> None:
         room.later(BEAT_S)
         assert room.beat(1, "1/1 started", epoch=1) == []
     room.later(BEAT_S)
-    assert len(room.facts(Closed)) == 1
+    assert len(room.facts(Cordoned)) == 1
 
 
 def test_the_lease_of_all_nodes_counts_from_a_restart() -> None:
@@ -210,7 +210,7 @@ def test_the_lease_of_all_nodes_counts_from_a_restart() -> None:
     room.later(3 * BEAT_S)
     room.restart()
     assert room.later(0) == []
-    assert len(room.facts(Closed)) == 1
+    assert len(room.facts(Cordoned)) == 1
     room.later(LEASE_S + MARGIN_S - 0.1)
     assert room.status() == "running 1"
     assert room.say(1, hello(None, "1/1 started")) == ["1: welcome"]
@@ -291,7 +291,7 @@ def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(r
     events += room.roster.gone(1, room.now)[0]
     events += room.roster.take(2, hello(home="h2", at=2), room.now)[0]
     room.tell(*events)
-    assert room.rig.state.floor.by_id["n0"].node.home == "h2"
+    assert room.rig.state.floor.by_id["n0"].node.disk_id == "h2"
     assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
         NodeJoined, NodeLost, NodeJoined,
     ]  # fmt: skip
@@ -383,7 +383,7 @@ def test_a_node_that_has_run_out_of_disk_is_left_alone_for_a_minute() -> None:
     room = busy()
     room.say(1, news("1/1 ended disk-full"))
     assert room.status() == "waiting 1"
-    assert room.facts(Closed) == [Closed(room.now, "n0", "DiskFloor", "no space was left to start a job")]
+    assert room.facts(Cordoned) == [Cordoned(room.now, "n0", "DiskFloor", "no space was left to start a job")]
     room.later(30)
     room.beat(1)
     room.restart()

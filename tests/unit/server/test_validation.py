@@ -99,7 +99,7 @@ def test_what_makes_no_sense_ends_the_stream_and_changes_nothing(message: AgentM
     before = list(room.rig.facts)
     assert room.say(1, message) == ["1: closed INVALID_ARGUMENT"]
     assert room.words[-1] == problem(message)
-    assert [type(fact).__name__ for fact in room.rig.facts[len(before) :]] == ["Closed"]
+    assert [type(fact).__name__ for fact in room.rig.facts[len(before) :]] == ["Cordoned"]
     assert room.say(2, hello(at=2)) == ["2: welcome", "2: start 1/1 on [0]"]
 
 

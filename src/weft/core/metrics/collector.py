@@ -9,12 +9,12 @@ from weft.core.metrics.gpu_time import Busy, Holder
 from weft.core.metrics.records import ClusterRow, JobRecord, Status
 from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.core.state.state import State
-from weft.model import Alarm, Fact, JobId, NodeJoined, NodeLost, Planned, Reserve, Seconds, Stepped, Wake
+from weft.model import Alarm, Fact, JobId, KeyChanged, NodeJoined, NodeLost, Planned, Reserve, Seconds, Wake
 
 SHORTEST_REST_S = 1.0
 """A job about to end would make the blocking index anything."""
 
-UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, Stepped, Wake})
+UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, KeyChanged, Wake})
 """The scheduler's own notes change no figure, unless the time has come for somebody to wait."""
 
 

@@ -108,7 +108,7 @@ class Room:
         where = shape.family.where
         if where.labels and not set(where.labels) <= set(self.node.labels):
             return []
-        only = where.pinned or where.pool
+        only = where.pinned or where.choice
         allowed = dict(only).get(self.node.id, ()) if only else None
         memory = shape.memory_mb
         whole_gang = isinstance(memory, tuple) and self._seats_ranks(shape, soon=soon, gone=gone)
@@ -122,7 +122,7 @@ class Room:
             left = self._left_on(index, shape, soon=soon, gone=gone)
             if left is not None and left[1] >= least:
                 fitting.append((left[0], left[1], index))
-        fitting.sort(key=_emptiest if where.pool else None)
+        fitting.sort(key=_emptiest if where.choice else None)
         return [index for _, _, index in fitting]
 
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:

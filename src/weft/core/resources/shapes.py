@@ -29,7 +29,7 @@ class Family:
         """Whole GPUs of certain nodes: which nodes does not change with who runs there."""
         return (
             not isinstance(self.memory_mb, tuple)
-            and not (self.cpus or self.ram_mb or self.where.pinned or self.where.pool)
+            and not (self.cpus or self.ram_mb or self.where.pinned or self.where.choice)
             and self.share.request >= 1
         )
 

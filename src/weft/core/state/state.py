@@ -21,38 +21,38 @@ from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
 from weft.core.state.eligibility import Gates
 from weft.core.state.job import ACTIVE, ENDED, JobState, Status
 from weft.model import (
+    AdminAction,
     Alarm,
     Blocked,
     Cancelled,
-    Closed,
+    Cordoned,
     Edited,
     Exited,
     Fact,
-    Forgotten,
     Held,
     JobId,
+    JobSnapshot,
+    KeyChanged,
     Limited,
     Measured,
     NodeId,
     NodeJoined,
     NodeLost,
-    Opened,
-    Operated,
     Paused,
     Planned,
     Progressed,
-    Recalled,
+    Purged,
     Released,
     Reserve,
-    Restored,
     Resumed,
     Seconds,
     Start,
     Started,
-    Stepped,
+    StateSnapshot,
     Stop,
     Submitted,
     Unblocked,
+    Uncordoned,
     Wake,
 )
 
@@ -61,12 +61,13 @@ RECENT: Final = 1000
 """How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
-    Closed: nodes.closed, Opened: nodes.opened, Limited: jobs.limited,
+    Cordoned: nodes.cordoned, Uncordoned: nodes.uncordoned, Limited: jobs.limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
-    Released: jobs.released, Forgotten: jobs.forgotten, Paused: jobs.paused, Resumed: jobs.resumed,
+    Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
-    Exited: runs.exited, Operated: plans.operated, Wake: plans.wake, Reserve: plans.reserve, Stepped: plans.stepped,
-    Planned: plans.planned, Alarm: plans.alarm, Recalled: snapshots.recalled, Restored: snapshots.restored,
+    Exited: runs.exited, AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
+    KeyChanged: plans.key_changed, Planned: plans.planned, Alarm: plans.alarm,
+    JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError, NotFound
-from weft.model import Blocked, Closed, Event, NodeId, Opened, Seconds, Slots, Unblocked
+from weft.model import Blocked, Cordoned, Event, NodeId, Seconds, Slots, Unblocked, Uncordoned
 
 if TYPE_CHECKING:
     from weft.server.controller import Running
@@ -66,7 +66,7 @@ def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
     for node, gpus in slots:
         detail = f"drained by {who}"
         events += [Blocked(now, node, gpu, DRAINED, detail=detail) for gpu in gpus] or [
-            Closed(now, node, DRAINED, detail)
+            Cordoned(now, node, DRAINED, detail)
         ]
     return events
 
@@ -76,7 +76,7 @@ def undrain(running: Running, slots: Slots, now: Seconds) -> list[Event]:
     events: list[Event] = []
     for node, gpus in slots:
         if (node, DRAINED) in running.scheduler.state.closed:
-            events.append(Opened(now, node, DRAINED))
+            events.append(Uncordoned(now, node, DRAINED))
         known = [gpu for other, gpu, why in running.scheduler.state.occupants if (other, why) == (node, DRAINED)]
         events += [Unblocked(now, node, gpu, DRAINED) for gpu in gpus or known]
     return events

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.model import Cancelled, Event, Operated, Paused, Resumed, Wake
+from weft.model import AdminAction, Cancelled, Event, Paused, Resumed, Wake
 from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.api.rows import SCHEMA
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
         """Who asked, and what comes of it."""
         running, asked = self.running, (self.who.user, self.verb, tuple(sorted(self.options.items())))
-        await running.loop.ask(lambda now: ([Operated(now, *asked), *make(now)], None))
+        await running.loop.ask(lambda now: ([AdminAction(now, *asked), *make(now)], None))
 
 
 async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:

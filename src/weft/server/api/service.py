@@ -12,7 +12,7 @@ import grpc.aio
 
 from weft.errors import JournalError, NotPermitted, WeftError
 from weft.journal.codec import encode_line
-from weft.model import Edited, Fact, Recalled, Submitted
+from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.api.rpc import handler
@@ -117,7 +117,7 @@ class Service:
 
 def seen_by(who: Caller, fact: Fact) -> Fact:
     """The environment of other people's jobs may hold secrets."""
-    if not isinstance(fact, Submitted | Edited | Recalled) or fact.job.task is None or who.owns(fact.job.user):
+    if not isinstance(fact, Submitted | Edited | JobSnapshot) or fact.job.task is None or who.owns(fact.job.user):
         return fact
     return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))
 

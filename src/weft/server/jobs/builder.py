@@ -87,7 +87,7 @@ class Intake:
             return Where(gpu_model=spec.gpu_model, labels=labels + self._site.labels(spec.node))
         node = self._site.node(spec.node)
         pinned, pool = self._slots("gpu_ids", node, spec.gpu_ids), self._slots("gpu_pool", node, spec.gpu_pool)
-        return Where(gpu_model=spec.gpu_model, labels=labels, pinned=pinned, pool=() if pinned else pool)
+        return Where(gpu_model=spec.gpu_model, labels=labels, pinned=pinned, choice=() if pinned else pool)
 
     def _slots(self, key: str, node: NodeId, numbers: Sequence[int]) -> Slots:
         """Where the core counts these GPUs."""

@@ -16,10 +16,10 @@ from weft.model import (
     Cancelled,
     Edited,
     Event,
-    Forgotten,
     Held,
     Job,
     JobId,
+    Purged,
     Released,
     Seconds,
     Submitted,
@@ -138,7 +138,7 @@ class Desk:
         return Released(now, job.id) if job.holding else "it is not held"
 
     def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
-        return Forgotten(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
+        return Purged(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
 
     def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         if job.status not in ENDED:
@@ -193,10 +193,10 @@ class Desk:
             gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
             comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
             declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
-            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.pool for gpu in gpus],
+            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.choice for gpu in gpus],
             env=[Variable(name=name, value=value) for name, value in task.env],
         )  # fmt: skip
-        named = [node for node, _ in (*job.where.pinned, *job.where.pool)] or [
+        named = [node for node, _ in (*job.where.pinned, *job.where.choice)] or [
             v for k, v in job.where.labels if k == "node"
         ]
         spec.node = named[0] if named else ""

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.core.state.job import ACTIVE, JobState
 from weft.core.state.state import State
-from weft.model import Closed, JobId, NodeId, Seconds, Started
+from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.outbox import Outbox
@@ -71,7 +71,7 @@ class Parts:
         if full is not None:
             why, words = full
             member.full[why] = now + FULL_S
-            self._out.events.append(Closed(now, member.id, why, words))
+            self._out.events.append(Cordoned(now, member.id, why, words))
 
     def _turn_away(self, member: Member, said: RunNews) -> None:
         """A run that has ended for the scheduler, or that it never knew."""

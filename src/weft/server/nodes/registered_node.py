@@ -49,7 +49,7 @@ def node_of(spec: NodeSpec, home: str) -> Node:
         ram_mb=spec.ram_mb,
         switch=spec.switch,
         labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
-        home=home,
+        disk_id=home,
     )
 
 

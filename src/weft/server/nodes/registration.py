@@ -29,7 +29,7 @@ def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
 
 
 def name_taken(hello: Hello, member: Member) -> Refusal | None:
-    if not member.connected or (member.instance, member.node.home) == (hello.instance, hello.home):
+    if not member.connected or (member.instance, member.node.disk_id) == (hello.instance, hello.home):
         return None
     return "ALREADY_EXISTS", f"a worker called {member.id} is connected: stop it, or give this one another --id"
 
@@ -38,7 +38,7 @@ def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_
     """While runs may be alive on the node of this name, only the same node is taken."""
     if not living:
         return None
-    if member.node.home != hello.home:
+    if member.node.disk_id != hello.home:
         return "ALREADY_EXISTS", (
             f"a worker called {member.id} on another machine or disk has {len(living)} runs, and may come back for "
             f"{max(left_s, 0):.0f} s more: wait, or give this one another --id"
@@ -53,7 +53,7 @@ def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_
 
 def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> list[JobState]:
     """Those of a node's runs that may have processes, by all that is known. Another disk knows nothing of them."""
-    if member.node.home != hello.home:
+    if member.node.disk_id != hello.home:
         return list(jobs)
     ended = {(run.job, run.run) for run in hello.runs if run.phase == RunNews.ENDED}
     return [job for job in jobs if (job.id, job.run) not in ended]

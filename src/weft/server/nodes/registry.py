@@ -15,7 +15,7 @@ from weft.core.state.state import State
 from weft.engines.process.gpu.monitor import REASONS
 from weft.model import (
     Blocked,
-    Closed,
+    Cordoned,
     Decision,
     JobId,
     Measured,
@@ -23,11 +23,11 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
-    Opened,
     Seconds,
     Start,
     Stop,
     Unblocked,
+    Uncordoned,
 )
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes import registration
@@ -157,7 +157,7 @@ class Roster:
                 self._silence(member, now)
             for why in [why for why, until in member.full.items() if now >= until]:
                 del member.full[why]
-                self._out.events.append(Opened(now, member.id, why))
+                self._out.events.append(Uncordoned(now, member.id, why))
         self._parts.prune()
         return self._out.taken()
 
@@ -183,14 +183,14 @@ class Roster:
         member.silent = True
         if member.id not in self._closed:
             self._closed.add(member.id)
-            self._out.events.append(Closed(now, member.id, SILENT, "its agent is not heard of"))
+            self._out.events.append(Cordoned(now, member.id, SILENT, "its agent is not heard of"))
 
     def _heard(self, member: Member, now: Seconds) -> None:
         member.heard_at = now
         member.silent = False
         if member.id in self._closed:
             self._closed.discard(member.id)
-            self._out.events.append(Opened(now, member.id, SILENT))
+            self._out.events.append(Uncordoned(now, member.id, SILENT))
 
     # ---- registration
 
@@ -230,7 +230,7 @@ class Roster:
             living = registration.still_there(hello, member, self._parts.on(member.id))
             if living or not registration.is_other(hello, member):
                 return member
-            if member.node.home == hello.home:
+            if member.node.disk_id == hello.home:
                 for said in hello.runs:
                     self._parts.hear(member, said, now)
             self._lose(member, now)

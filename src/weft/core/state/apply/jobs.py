@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import ACTIVE, ENDED, JobState
-from weft.model import Cancelled, Edited, Forgotten, Held, Limited, Paused, Released, Resumed, Submitted
+from weft.model import Cancelled, Edited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -99,7 +99,7 @@ def released(state: State, fact: Released) -> bool:
     return True
 
 
-def forgotten(state: State, fact: Forgotten) -> bool:
+def purged(state: State, fact: Purged) -> bool:
     for name in fact.jobs:
         job = state.ended.pop(name, None)
         if job is not None:

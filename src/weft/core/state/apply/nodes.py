@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.resources.node import Closure, Occupant
-from weft.model import Blocked, Closed, NodeId, NodeJoined, NodeLost, Opened, Unblocked
+from weft.model import Blocked, Cordoned, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -80,7 +80,7 @@ def unblocked(state: State, fact: Unblocked) -> bool:
     return True
 
 
-def closed(state: State, fact: Closed) -> bool:
+def cordoned(state: State, fact: Cordoned) -> bool:
     room = state.floor.by_id.get(fact.node)
     if room is None:
         return False
@@ -95,7 +95,7 @@ def closed(state: State, fact: Closed) -> bool:
     return True
 
 
-def opened(state: State, fact: Opened) -> bool:
+def uncordoned(state: State, fact: Uncordoned) -> bool:
     closure = state.closed.pop((fact.node, fact.why), None)
     if closure is None:
         return False

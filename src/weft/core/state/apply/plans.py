@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import ENDED
-from weft.model import Alarm, Operated, Planned, Reserve, Stepped, Wake
+from weft.model import AdminAction, Alarm, KeyChanged, Planned, Reserve, Wake
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -20,7 +20,7 @@ def alarm(_state: State, _fact: Alarm) -> bool:
     return True
 
 
-def operated(_state: State, _fact: Operated) -> bool:
+def admin_action(_state: State, _fact: AdminAction) -> bool:
     return True
 
 
@@ -37,7 +37,7 @@ def reserve(state: State, fact: Reserve) -> bool:
     return True
 
 
-def stepped(state: State, fact: Stepped) -> bool:
+def key_changed(state: State, fact: KeyChanged) -> bool:
     job = state.jobs.get(fact.job)
     if job is None or job.status in ENDED:
         return False

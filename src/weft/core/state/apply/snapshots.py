@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import alone, shape_of_weave, with_memory
 from weft.core.state.job import ACTIVE, ENDED, JobState
-from weft.model import Blocked, Closed, Fact, Limited, NodeJoined, NodeLost, Past, Recalled, Restored
+from weft.model import Blocked, Cordoned, Fact, JobSnapshot, Limited, NodeJoined, NodeLost, Seconds, StateSnapshot
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
 
-PLAIN: Final = tuple(field.name for field in fields(Past) if field.name not in ("behind", "seat_mb"))
-"""Fields that a job's state has under the same name."""
+STATE_NAMES: Final = {
+    "tie_breaker": "stamp",
+    "releasing": "leaving",
+    "held": "holding",
+    "exclusive": "alone",
+    "rate_since": "mark",
+    "key_changed_at": "stepped_at",
+    "over_quota": "short",
+}
+"""Fields of a snapshot that a job's state has under another name."""
+CONVERTED: Final = frozenset({"at", "job", "unmet_dependencies", "allocated_mb"})
+COPIED: Final = {
+    field.name: STATE_NAMES.get(field.name, field.name) for field in fields(JobSnapshot) if field.name not in CONVERTED
+}
+"""Fields of a snapshot that are copied as they are, with their names in a job's state."""
 
 
 def snapshot(state: State) -> Iterator[Fact]:
@@ -27,39 +40,39 @@ def snapshot(state: State) -> Iterator[Fact]:
     for user, gpus in state.gates.limits.items():
         yield Limited(now, user, gpus)
     for job in state.jobs.values():
-        yield Recalled(now, job.job, _past(job))
+        yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():
         yield Blocked(now, node, gpu, why, occupant.memory_mb, occupant.detail)
     for (node, why), closure in state.closed.items():
-        yield Closed(now, node, why, closure.detail)
+        yield Cordoned(now, node, why, closure.detail)
     planned_at = None if state.planned_at == float("-inf") else state.planned_at
-    yield Restored(
+    yield StateSnapshot(
         now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, tuple(state.paused.items()),
         planned_at,
         state.pending, state.highest_id,
     )  # fmt: skip
 
 
-def _past(job: JobState) -> Past:
-    values = {name: getattr(job, name) for name in PLAIN}
-    seat = job.seat.memory_mb if job.status in ACTIVE and job.seat.memory_mb != job.shape.memory_mb else None
-    return Past(**values, behind=tuple(job.behind), seat_mb=seat)
+def _job_snapshot(now: Seconds, job: JobState) -> JobSnapshot:
+    values = {name: getattr(job, known_as) for name, known_as in COPIED.items()}
+    differs = job.status in ACTIVE and job.seat.memory_mb != job.shape.memory_mb
+    allocated = job.seat.memory_mb if differs else None
+    return JobSnapshot(now, job.job, **values, unmet_dependencies=tuple(job.behind), allocated_mb=allocated)
 
 
-def recalled(state: State, fact: Recalled) -> bool:
+def restore_job(state: State, fact: JobSnapshot) -> bool:
     if fact.job.id in state.jobs:
         return False
-    past = fact.past
-    job = JobState(fact.job, past.seq, past.submitted_at)
-    for name in PLAIN:
-        setattr(job, name, getattr(past, name))
-    job.behind.update(dict.fromkeys(past.behind))
+    job = JobState(fact.job, fact.seq, fact.submitted_at)
+    for name, known_as in COPIED.items():
+        setattr(job, known_as, getattr(fact, name))
+    job.behind.update(dict.fromkeys(fact.unmet_dependencies))
     if job.alone:
         job.shape = alone(fact.job, job.measured_mb)
     state.remember(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     if job.status in ACTIVE:
-        _seat(state, job, past)
+        _allocate(state, job, fact)
     elif job.status in ENDED:
         state.ended[job.id] = job
     elif job.status == "waiting":
@@ -68,12 +81,12 @@ def recalled(state: State, fact: Recalled) -> bool:
     return True
 
 
-def _seat(state: State, job: JobState, past: Past) -> None:
+def _allocate(state: State, job: JobState, fact: JobSnapshot) -> None:
     job.seat = job.shape
-    if past.share is not job.wanted_share and past.share != job.wanted_share:
-        job.seat = shape_of_weave((job.shape,), past.share, job.job.where)
-    if isinstance(past.seat_mb, int):
-        job.seat = with_memory(job.seat, past.seat_mb)
+    if fact.share is not job.wanted_share and fact.share != job.wanted_share:
+        job.seat = shape_of_weave((job.shape,), fact.share, job.job.where)
+    if isinstance(fact.allocated_mb, int):
+        job.seat = with_memory(job.seat, fact.allocated_mb)
     leaving, job.leaving = job.leaving, False
     state.floor.hold(job, job.slots)
     if leaving:
@@ -84,12 +97,12 @@ def _seat(state: State, job: JobState, past: Past) -> None:
     state.active[job.id] = job
 
 
-def restored(state: State, fact: Restored) -> bool:
-    """Puts all in the order it was in."""
+def restore_state(state: State, fact: StateSnapshot) -> bool:
+    """Restore the order of jobs, the counters and the pauses."""
     state.active = {job: state.jobs[job] for job in fact.active}
     state.waiting = {job: state.jobs[job] for job in fact.waiting}
     state.ended = {job: state.jobs[job] for job in fact.ended}
-    state.stamps = (fact.tail, fact.front, fact.runs)
+    state.stamps = (fact.tail_counter, fact.front_counter, fact.run_counter)
     state.paused, state.pending = dict(fact.paused), fact.pending
     state.highest_id = fact.highest_id
     state.planned_at = float("-inf") if fact.planned_at is None else fact.planned_at

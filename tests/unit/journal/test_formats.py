@@ -1,4 +1,4 @@
-"""Journals that earlier versions wrote still load, add up to the same state, and are continued.
+"""Journals that earlier versions wrote still load, add up to the same state, and are continued; so do the present ones.
 
 The fixtures hold what the code of their format wrote. SQLite's is kept as SQL text: a reviewer can read and compare it,
 and it does not depend on the version of the library that wrote the file.
@@ -6,9 +6,11 @@ and it does not depend on the version of the library that wrote the file.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,13 @@ from typing import Any
 import pytest
 
 from weft.core.state.state import State
-from weft.journal import open_journal
+from weft.journal import old_formats, open_journal
+from weft.journal.codec import FORMAT, encode_line
+from weft.journal.compaction import compact
+from weft.journal.jsonl import HEADER
 from weft.model import (
     FACTS,
+    Cordoned,
     Exited,
     Fact,
     Gpu,
@@ -34,7 +40,7 @@ from weft.model import (
 )
 
 FIXTURES = Path(__file__).parent / "fixtures"
-JOURNALS = ("journal-v2.jsonl", "journal-v2.sql")
+JOURNALS = ("journal-v2.jsonl", "journal-v2.sql", "journal-v3.jsonl", "journal-v3.sql")
 JOB = Job(
     "1", gpus=2, name="full", user="ada", memory_mb=(8000, 9000), cpus=4, ram_mb=1024, share=Share(0.5, 0.75),
     where=Where("V100", (("zone", "a"),), (("n0", (0, 1)),)), priority=3, opportunistic=True, retries=2,
@@ -49,7 +55,7 @@ JOB = Job(
 
 @pytest.fixture(params=JOURNALS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of a whole journal of format 2."""
+    """A copy of a whole journal, of each format and store."""
     return copied(request.param, tmp_path)
 
 
@@ -95,19 +101,27 @@ def test_format_1_loads() -> None:
     assert state.jobs["a"].key == 2.0
 
 
-def test_the_fixtures_of_format_2_set_every_field_of_every_fact() -> None:
-    facts = [*facts_of(FIXTURES / "journal-v2.jsonl"), *facts_of(FIXTURES / "snapshot-v2.jsonl")]
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_fixtures_set_every_field_of_every_fact(number: int) -> None:
+    facts = [*facts_of(FIXTURES / f"journal-v{number}.jsonl"), *facts_of(FIXTURES / f"snapshot-v{number}.jsonl")]
     assert {type(fact) for fact in facts} == set(FACTS)
     nested = {Node, Gpu, Job, Profile, Share, Where, Task, *(type(value) for fact in facts for value in inside(fact))}
     declared = {f"{cls.__name__}.{field.name}" for cls in (*FACTS, *nested) for field in fields(cls)}
     assert declared - set(fields_set(facts)) == set()
 
 
+def test_the_present_format_has_fixtures_of_its_exact_bytes() -> None:
+    for name in (f"journal-v{FORMAT}.jsonl", f"snapshot-v{FORMAT}.jsonl"):
+        lines = (FIXTURES / name).read_text().splitlines()
+        assert lines[1:] == [encode_line(fact) for fact in facts_of(FIXTURES / name)]
+        assert lines[0] == HEADER.decode().strip()
+
+
 def inside(fact: Fact) -> list[Any]:
     return [value for field in fields(fact) if is_dataclass(value := getattr(fact, field.name))]
 
 
-def test_format_2_adds_up_to_the_same_state(journal: Path) -> None:
+def test_a_journal_adds_up_to_the_same_state(journal: Path) -> None:
     state = state_of(journal)
     assert {job.id: (job.status, job.run, job.slots) for job in state.jobs.values()} == {
         "1": ("running", 2, (("n0", (1, 0)),)),
@@ -136,8 +150,9 @@ def test_format_2_adds_up_to_the_same_state(journal: Path) -> None:
     assert [room.node.id for room in state.floor.rooms if room.alive] == ["n0", "n1"]
 
 
-def test_a_snapshot_of_format_2_adds_up_to_the_same_state() -> None:
-    state = state_of(FIXTURES / "snapshot-v2.jsonl")
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_snapshot_adds_up_to_the_same_state(number: int) -> None:
+    state = state_of(FIXTURES / f"snapshot-v{number}.jsonl")
     assert {job.id: (job.status, job.run, job.slots) for job in state.jobs.values()} == {
         "9": ("stopping", 3, (("n1", (0,)),)),
         "10": ("blocked", 0, ()),
@@ -157,12 +172,36 @@ def test_a_snapshot_of_format_2_adds_up_to_the_same_state() -> None:
     assert (state.pending, state.highest_id) == ((("13",), ("10", "9")), 16)
 
 
-def test_a_journal_of_format_2_is_continued(journal: Path) -> None:
+def test_a_journal_is_continued_in_the_present_format(journal: Path) -> None:
     before = facts_of(journal)
-    late = Submitted(200.0, Job("99", where=Where("V100")))
+    late = (Submitted(200.0, Job("99", where=Where(choice=(("n1", (0,)),)))), Cordoned(200.0, "n0", "Drained"))
     with open_journal(journal) as writer:
         length = len(writer)
-        writer.append(late)
-        assert list(writer.read(length)) == [late]
-    assert facts_of(journal) == [*before, late]
+        writer.append(*late)
+        assert list(writer.read(length)) == list(late)
+    assert facts_of(journal) == [*before, *late]
     assert state_of(journal).jobs["99"].status == "waiting"
+    assert format_of(journal) == FORMAT
+
+
+@pytest.mark.parametrize("name", [name for name in JOURNALS if "v2" in name])
+def test_reading_an_old_journal_leaves_its_format_alone(name: str, tmp_path: Path) -> None:
+    path = copied(name, tmp_path)
+    facts_of(path)
+    assert format_of(path) == 2
+
+
+def format_of(path: Path) -> int:
+    if path.suffix == ".jsonl":
+        return int(json.loads(path.read_text().partition("\n")[0])["format"])
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()[0])
+
+
+def test_a_compacted_old_journal_holds_present_names_alone(tmp_path: Path) -> None:
+    path = copied("journal-v2.sql", tmp_path)
+    assert compact(path)
+    with closing(sqlite3.connect(path)) as db:
+        text = "\n".join(body for (body,) in db.execute("SELECT body FROM snapshot UNION ALL SELECT body FROM facts"))
+    assert not [name for name in old_formats.FACTS if f'"fact":"{name}"' in text]
+    assert {job.id for job in state_of(path).jobs.values()} == {"1", "2_0", "3", "4", "5", "6", "7", "8"}
