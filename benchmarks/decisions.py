@@ -87,7 +87,7 @@ class Driver:
         """A run on one GPU ends; whatever the scheduler wanted to be woken for before has happened by then."""
         while (due := self._scheduler.alarm) is not None and due <= now:
             self.happen(Wake(due))
-        runs = [job for job in self._scheduler.state.active.values() if job.gpus == 1 and not job.leaving]
+        runs = [job for job in self._scheduler.state.active.values() if job.gpus == 1 and not job.releasing]
         ended = self._random.choice(runs)
         return self.happen(Exited(now, ended.id, ended.run, "done"))
 

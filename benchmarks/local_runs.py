@@ -20,7 +20,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
-class Tally:
+class Collector:
     engine: LocalEngine
     left: int
     done: asyncio.Event
@@ -49,7 +49,7 @@ def figures() -> Iterator[Figure]:
 
 async def _measure(folder: Path, where: str, has_goal: bool) -> list[Figure]:
     engine = LocalEngine("here", folder / "jobs", folder / "runtime", lambda report: tally.hear(report))
-    tally = Tally(engine, RUNS, asyncio.Event())
+    tally = Collector(engine, RUNS, asyncio.Event())
     await engine.open()
     engine_s, wall = time.process_time(), time.monotonic()
     for _ in range(IN_FLIGHT):

@@ -15,10 +15,10 @@ from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, 
 GpuId = tuple[NodeId, int]
 PATIENCE = 1e-6
 VALUES = (
-    "status", "run", "slots", "reserved", "weave", "share", "stamp", "key", "attained_s", "remaining_s", "rate",
-    "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "leaving",
-    "cancelling", "holding", "lost", "behind", "alone", "measured_mb", "requeues", "delays", "begin_at", "code", "why",
-    "short",
+    "status", "run", "slots", "reserved", "weave", "share", "tie_breaker", "key", "attained_s", "remaining_s", "rate",
+    "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "releasing",
+    "cancelling", "held", "lost", "unmet_dependencies", "exclusive", "measured_mb", "requeues", "delays", "begin_at",
+    "code", "why", "over_quota",
 )  # fmt: skip
 
 
@@ -47,10 +47,10 @@ def _statuses(state: State) -> None:
         assert (job.id in state.active) == (job.status in ACTIVE), job.id
         assert (job.id in state.waiting) == (job.status == "waiting"), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
-        assert job.status == "blocked" or not job.behind, job.id
+        assert job.status == "blocked" or not job.unmet_dependencies, job.id
         assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
-        assert job.leaving == (job.status == "stopping"), job.id
-        assert job.status == "blocked" or not job.short, job.id
+        assert job.releasing == (job.status == "stopping"), job.id
+        assert job.status == "blocked" or not job.over_quota, job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
 
@@ -62,7 +62,7 @@ def _seated(state: State, job: JobState) -> None:
     assert len(held) == job.gpus or (job.lost and len(held) < job.gpus), f"{job.id} has {len(held)} of {job.gpus} GPUs"
     assert not job.lost or job.status == "stopping", f"{job.id} goes on with a part of its gang lost"
     for node_id, gpus in job.slots:
-        room = state.floor.by_id[node_id]
+        room = state.resources.by_id[node_id]
         assert room.alive, f"{job.id} is on {node_id}, which is gone"
         assert set(where.labels) <= set(room.node.labels)
         assert not where.pinned or set(gpus_of(((node_id, gpus),))) <= set(gpus_of(where.pinned))
@@ -72,7 +72,7 @@ def _seated(state: State, job: JobState) -> None:
 
 def holders(state: State) -> dict[GpuId, list[JobState]]:
     found: dict[GpuId, list[JobState]] = {
-        (room.node.id, gpu): [] for room in state.floor.rooms if room.alive for gpu in range(len(room.node.gpus))
+        (room.node.id, gpu): [] for room in state.resources.nodes if room.alive for gpu in range(len(room.node.gpus))
     }
     for job in state.active.values():
         for gpu in gpus_of(job.slots):
@@ -85,19 +85,19 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
     for (node_id, gpu), jobs in holders(state).items():
         shares = {job.weave or job.id: job.share for job in jobs}
         assert sum(s.request for s in shares.values()) <= 1 + PATIENCE, f"{node_id}:{gpu} is over its share"
-        assert sum(s.limit for s in shares.values()) <= state.floor.oversubscription + PATIENCE
+        assert sum(s.limit for s in shares.values()) <= state.resources.oversubscription + PATIENCE
         memory = sum(memory_on(job, (node_id, gpu), began) for job in jobs)
-        has = state.floor.by_id[node_id].node.gpus[gpu].memory_mb
+        has = state.resources.by_id[node_id].node.gpus[gpu].memory_mb
         assert memory <= has, f"{node_id}:{gpu} has {has} MB, and {[job.id for job in jobs]} hold {memory}"
 
 
 def memory_on(job: JobState, gpu: GpuId, began: dict[JobId, Slots]) -> int:
-    memory = job.seat.memory_mb
+    memory = job.allocation.memory_mb
     return memory[gpus_of(began.get(job.id, job.slots)).index(gpu)] if isinstance(memory, tuple) else memory
 
 
 def _node_needs(state: State) -> None:
-    for room in state.floor.rooms:
+    for room in state.resources.nodes:
         if not room.alive:
             continue
         here = [(job.job, len(g) or 1) for job in state.active.values() for n, g in job.slots if n == room.node.id]
@@ -109,8 +109,8 @@ def _counts(state: State) -> None:
     """What the index of free GPUs says is what the jobs' slots say."""
     found = holders(state)
     assert state.gpus == len(found)
-    idle, soon = (state.floor.free_for(plain_shape(1), soon=soon).count for soon in (False, True))
-    for room in state.floor.rooms:
+    idle, soon = (state.resources.free_for(plain_shape(1), after_release=soon).count for soon in (False, True))
+    for room in state.resources.nodes:
         taken = {gpu for (node, gpu, _), by in state.occupants.items() if node == room.node.id and by.memory_mb is None}
         closed = any(node == room.node.id for node, _ in state.closed)
         taken |= set(range(len(room.node.gpus))) if closed else set()
@@ -118,13 +118,15 @@ def _counts(state: State) -> None:
         usable = set(range(len(room.node.gpus))) - taken if room.alive else ()
         on = [found[room.node.id, gpu] for gpu in usable]
         assert idle[room.index] == sum(not jobs for jobs in on), f"idle GPUs of {room.node.id}"
-        assert soon[room.index] == sum(all(job.leaving for job in jobs) for jobs in on), f"GPUs of {room.node.id} soon"
+        assert soon[room.index] == sum(all(job.releasing for job in jobs) for jobs in on), (
+            f"GPUs of {room.node.id} soon"
+        )
 
 
 def snapshot(state: State) -> dict[str, Any]:
     """All that a state says, as plain values."""
-    alive = {room.node.id: room.node for room in state.floor.rooms if room.alive}
-    idle, soon = (state.floor.free_for(plain_shape(1), soon=soon).count for soon in (False, True))
+    alive = {room.node.id: room.node for room in state.resources.nodes if room.alive}
+    idle, soon = (state.resources.free_for(plain_shape(1), after_release=soon).count for soon in (False, True))
     return {
         "now": state.now,
         "nodes": alive,
@@ -135,7 +137,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "paused": state.paused,
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "closed": {key: closure.detail for key, closure in state.closed.items()},
-        "limits": dict(state.gates.limits),
+        "limits": dict(state.eligibility.limits),
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},

@@ -89,7 +89,7 @@ class Scheduling:
         await until(lambda: self.rig.job(job).status == "running", 60.0)
 
     async def nodes(self, count: int) -> None:
-        await until(lambda: sum(room.alive for room in self.rig.state.floor.rooms) == count)
+        await until(lambda: sum(room.alive for room in self.rig.state.resources.nodes) == count)
 
     def exits(self, job: JobId) -> list[tuple[int, str, int | None, str]]:
         return [(each.run, each.how, each.code, each.why) for each in self.rig.facts

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from weft.core.planning.tentative import Sitter, slots_of
-from weft.core.resources.cluster import Floor
+from weft.core.planning.tentative import TentativeRun, slots_of
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.free import Free
 from weft.core.resources.shapes import plain_shape, shape_of
 from weft.errors import InputError, PlanError
@@ -25,13 +25,13 @@ every_placement = pytest.mark.parametrize("name", PLACEMENTS)
 
 def index(sizes: list[int], counts: list[int], switches: list[str]) -> Free:
     """Nodes with some GPUs free, and one run on the others."""
-    floor = Floor()
+    resources = ClusterResources()
     for place, (size, count, switch) in enumerate(zip(sizes, counts, switches, strict=True)):
-        floor.join(Node(f"n{place}", (Gpu(),) * size, switch=switch))
+        resources.join(Node(f"n{place}", (Gpu(),) * size, switch=switch))
         if count < size:
             slots: Slots = ((f"n{place}", tuple(range(count, size))),)
-            floor.hold(Sitter(plain_shape(size - count), slots), slots)
-    return floor.idle
+            resources.hold(TentativeRun(plain_shape(size - count), slots), slots)
+    return resources.idle
 
 
 @st.composite
@@ -149,32 +149,32 @@ def test_yarn_takes_whole_nodes_and_a_rest_as_muri_does() -> None:
 def test_simple_wastes_least() -> None:
     """0.7 x GPUs too many + 0.3 x GB too much, for 2 GPUs of 8 GB: n0 0.7*2 + 0.3*(4*16-16) = 15.8, n1 0.7*6 +
     0.3*(8*8-16) = 18.6, n2 0.7*1 + 0.3*(3*40-16) = 31.9."""
-    floor = Floor()
+    resources = ClusterResources()
     for name, count, memory_gb in (("n0", 4, 16), ("n1", 8, 8), ("n2", 3, 40)):
-        floor.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
+        resources.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
     shape = shape_of(Job("j", 2, memory_mb=8 * 1024))
-    assert registry.placement("simple").place(shape, floor.free_for(shape, soon=False)) == ((0, 2),)
+    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((0, 2),)
 
 
 def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
-    floor = Floor()
-    floor.join(Node("n0", (Gpu("", 8_000),) * 4))
-    floor.join(Node("n1", (Gpu("", 8_000), Gpu("", 24_000), Gpu("", 24_000))))
+    resources = ClusterResources()
+    resources.join(Node("n0", (Gpu("", 8_000),) * 4))
+    resources.join(Node("n1", (Gpu("", 8_000), Gpu("", 24_000), Gpu("", 24_000))))
     shape = shape_of(Job("j", 2, memory_mb=16_000))
     for name in ("simple", "balanced"):
         placement = registry.placement(name)
-        parts = placement.place(shape, floor.free_for(shape, soon=False))
+        parts = placement.place(shape, resources.free_for(shape, after_release=False))
         assert parts == ((1, 2),)
-        assert slots_of(floor, shape, parts, placement) == (("n1", (1, 2)),)
+        assert slots_of(resources, shape, parts, placement) == (("n1", (1, 2)),)
 
 
 def test_memory_fit_leaves_the_large_gpus() -> None:
-    floor = Floor()
-    floor.join(Node("n0", (Gpu("", 80_000), Gpu("", 24_000), Gpu("", 40_000))))
+    resources = ClusterResources()
+    resources.join(Node("n0", (Gpu("", 80_000), Gpu("", 24_000), Gpu("", 40_000))))
     shape, placement = shape_of(Job("j", 1, memory_mb=30_000)), registry.placement("memory-fit")
-    parts = placement.place(shape, floor.free_for(shape, soon=False))
+    parts = placement.place(shape, resources.free_for(shape, after_release=False))
     assert parts == ((0, 1),)
-    assert slots_of(floor, shape, parts, placement) == (("n0", (2,)),)
+    assert slots_of(resources, shape, parts, placement) == (("n0", (2,)),)
 
 
 def test_fgd_keeps_room_for_what_is_asked_for() -> None:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from weft.core.planning.tentative import Sitter, slots_of
-from weft.core.resources.cluster import Floor
+from weft.core.planning.tentative import TentativeRun, slots_of
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.free import Free
 from weft.core.resources.node import Occupant
 from weft.core.resources.shapes import plain_shape
@@ -18,12 +18,12 @@ Parts = tuple[tuple[int, int], ...] | None
 
 
 def idle(free: Free, node: int) -> bool:
-    blocked = free.rooms[node].blocked()
+    blocked = free.nodes[node].blocked()
     return free.tasks(node) == 0 and free.size[node] - free.count[node] in (0, blocked)
 
 
 def wasted(free: Free, node: int, gpus: int) -> float:
-    return 0.7 * (free.count[node] - gpus) + 0.3 * sum(gpu.memory_mb for gpu in free.rooms[node].node.gpus) / 1024
+    return 0.7 * (free.count[node] - gpus) + 0.3 * sum(gpu.memory_mb for gpu in free.nodes[node].node.gpus) / 1024
 
 
 def load(free: Free, node: int) -> float:
@@ -51,50 +51,50 @@ def by_definition(name: str, gpus: int, free: Free) -> Parts:
     return first_of(sorted(able, key=lambda node: (round(wasted(free, node, gpus), 9), node)), gpus, free)
 
 
-def floor_of(draws: random.Random) -> Floor:
-    floor = Floor()
+def cluster_of(draws: random.Random) -> ClusterResources:
+    resources = ClusterResources()
     for number in range(draws.randint(1, 12)):
-        floor.join(Node(f"n{number}", (Gpu("", draws.choice([8, 16]) * 1024),) * draws.choice([1, 4, 4, 8])))
-    return floor
+        resources.join(Node(f"n{number}", (Gpu("", draws.choice([8, 16]) * 1024),) * draws.choice([1, 4, 4, 8])))
+    return resources
 
 
 @pytest.mark.parametrize("name", ["simple", "balanced"])
 @pytest.mark.parametrize("seed", range(30))
 def test_where_a_job_goes_while_runs_come_and_go(name: str, seed: int) -> None:
     draws, placement = random.Random(seed), registry.placement(name)
-    floor = floor_of(draws)
-    sitters: list[Sitter] = []
+    resources = cluster_of(draws)
+    sitters: list[TentativeRun] = []
     for _ in range(60):
         shape = plain_shape(draws.choice([1, 1, 1, 2, 3, 4, 8, 13]))
-        for free in (floor.idle, floor.soon):
+        for free in (resources.idle, resources.after_release):
             parts = placement.place(shape, free)
             assert parts == by_definition(name, shape.gpus, free)
         what = draws.random()
-        parts = placement.place(shape, floor.idle)
+        parts = placement.place(shape, resources.idle)
         if what < 0.6 and parts is not None:
-            slots = slots_of(floor, shape, parts, placement)
+            slots = slots_of(resources, shape, parts, placement)
             assert slots is not None
-            sitters.append(Sitter(shape, slots))
-            floor.hold(sitters[-1], slots)
+            sitters.append(TentativeRun(shape, slots))
+            resources.hold(sitters[-1], slots)
         elif what < 0.7:
-            room = draws.choice(floor.rooms)
-            floor.occupy(Occupant(room.node.id, draws.randrange(len(room.node.gpus)), "blocked", None, ""))
+            room = draws.choice(resources.nodes)
+            resources.occupy(Occupant(room.node.id, draws.randrange(len(room.node.gpus)), "blocked", None, ""))
         elif sitters:
             sitter = draws.choice(sitters)
-            if sitter.leaving or draws.random() < 0.5:
+            if sitter.releasing or draws.random() < 0.5:
                 sitters.remove(sitter)
-                floor.release(sitter, sitter.placed)
+                resources.release(sitter, sitter.placed)
             else:
-                sitter.leaving = True
-                floor.leave(sitter, sitter.placed)
+                sitter.releasing = True
+                resources.begin_release(sitter, sitter.placed)
 
 
 def test_a_node_that_comes_back_is_known_by_the_memory_it_has_now() -> None:
     """For one GPU: 0.3 x (16 - 0) = 4.8 against 0.3 x 32 = 9.6; once n0 has 64 GB, n1 wastes less."""
-    floor, simple = Floor(), registry.placement("simple")
+    resources, simple = ClusterResources(), registry.placement("simple")
     for name, memory_gb in (("n0", 16), ("n1", 32)):
-        floor.join(Node(name, (Gpu("", memory_gb * 1024),)))
-    assert simple.place(plain_shape(1), floor.idle) == ((0, 1),)
-    floor.lose(floor.rooms[0])
-    floor.join(Node("n0", (Gpu("", 64 * 1024),)))
-    assert simple.place(plain_shape(1), floor.idle) == ((1, 1),)
+        resources.join(Node(name, (Gpu("", memory_gb * 1024),)))
+    assert simple.place(plain_shape(1), resources.idle) == ((0, 1),)
+    resources.lose(resources.nodes[0])
+    resources.join(Node("n0", (Gpu("", 64 * 1024),)))
+    assert simple.place(plain_shape(1), resources.idle) == ((1, 1),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from weft.core.resources.cluster import Floor
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.shapes import plain_shape
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError
@@ -41,12 +41,12 @@ def test_the_earlier_deadline_takes_the_gpu() -> None:
 
 
 def test_runs_by_deadline() -> None:
-    # slow is due at 300, soon at 20 + 3 x 10: soon takes the GPU from 20 to 30.
+    # slow is due at 300, after_release at 20 + 3 x 10: after_release takes the GPU from 20 to 30.
     assert ends("edf", (0, job("slow", 100)), (20, job("soon", 10))) == {"slow": 110, "soon": 30}
 
 
 def test_a_named_deadline_counts_from_submission() -> None:
-    # soon may take 500 s: slow, due at 300, keeps its GPU.
+    # after_release may take 500 s: slow, due at 300, keeps its GPU.
     assert ends("edf", (0, job("slow", 100)), (20, job("soon", 10, 500))) == {"slow": 100, "soon": 110}
 
 
@@ -66,7 +66,7 @@ def test_rescue_lets_a_hopeless_job_wait() -> None:
 
 
 def test_apart_puts_small_jobs_on_the_last_node() -> None:
-    floor = Floor()
+    floor = ClusterResources()
     for node in range(3):
         floor.join(Node(f"n{node}", (Gpu(),) * 8))
     assert Apart().place(plain_shape(1), floor.idle) == ((2, 1),)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weft.core.planning.allocator import Walk
+from weft.core.planning.allocator import Allocator
 from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Replanner
-from weft.core.resources.cluster import Floor
-from weft.core.resources.node import Room
+from weft.core.resources.cluster import ClusterResources
+from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape, memory_needed
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
@@ -105,14 +105,14 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
 
 
 def _gate(state: State, job: JobState, now: Seconds) -> Reason:
-    if job.behind:
-        return Reason("Dependency", f"comes after {', '.join(list(job.behind)[:SHOWN])}")
+    if job.unmet_dependencies:
+        return Reason("Dependency", f"comes after {', '.join(list(job.unmet_dependencies)[:SHOWN])}")
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
         return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
-    if job.short:
-        limit = state.gates.quotas.limit_of(job.job.user)
+    if job.over_quota:
+        limit = state.eligibility.quotas.limit_of(job.job.user)
         return Reason(
             "Quota", f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
         )
@@ -144,7 +144,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
         yield Reason(why, f"nothing new is started: {detail or 'resume to go on'}")
     fits = _fits_now(scheduler, shape)
     if not fits:
-        yield Reason("Resources", _shortage(state.floor, shape, job))
+        yield Reason("Resources", _shortage(state.resources, shape, job))
         yield from _occupied(state, shape)
         yield from _closed(state, shape)
     ahead = [other for other in ahead if not scheduler.impossible(other)]
@@ -162,7 +162,7 @@ def _occupied(state: State, shape: Shape) -> Iterator[Reason]:
     """GPUs that it could have and that may not be used, by the reason."""
     found: dict[str, list[str]] = {}
     for (node, gpu, why), occupant in state.occupants.items():
-        if gpu not in _suited(state.floor.by_id[node], shape):
+        if gpu not in _suited(state.resources.by_id[node], shape):
             continue
         taken = "" if occupant.memory_mb is None else f" ({occupant.memory_mb} MB)"
         found.setdefault(why, []).append(f"{node}[{gpu}]{taken}" + (f": {occupant.detail}" if occupant.detail else ""))
@@ -175,36 +175,36 @@ def _closed(state: State, shape: Shape) -> Iterator[Reason]:
     """Nodes that it could be on and on which nothing new is started, by the reason."""
     found: dict[str, list[str]] = {}
     for (node, why), closure in state.closed.items():
-        room = state.floor.by_id[node]
-        if room.alive and (_suited(room, shape) or not shape.gpus):
+        host = state.resources.by_id[node]
+        if host.alive and (_suited(host, shape) or not shape.gpus):
             found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
         yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
 
 
-def _suited(room: Room, shape: Shape) -> list[int]:
+def _suited(host: NodeResources, shape: Shape) -> list[int]:
     """The GPUs of a node that are of the kind it asks for."""
     where = shape.family.where
-    if not set(where.labels) <= set(room.node.labels):
+    if not set(where.labels) <= set(host.node.labels):
         return []
-    return [index for index, gpu in enumerate(room.node.gpus) if where.gpu_model in ("", gpu.model)]
+    return [index for index, gpu in enumerate(host.node.gpus) if where.gpu_model in ("", gpu.model)]
 
 
 def _impossible(scheduler: Scheduler, job: JobState) -> Reason:
     """Why no living node could ever hold it, were it empty."""
-    shape, rooms = job.shape, scheduler.state.floor.rooms
-    living = [room for room in rooms if room.alive]
-    if not rooms:
+    shape, nodes = job.shape, scheduler.state.resources.nodes
+    living = [host for host in nodes if host.alive]
+    if not nodes:
         return Reason("ReqNodeNotAvail", "no node has joined yet")
-    if len(living) < len(rooms):
-        lost = ", ".join(room.node.id for room in rooms if not room.alive)
+    if len(living) < len(nodes):
+        lost = ", ".join(host.node.id for host in nodes if not host.alive)
         return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
     where, memory = shape.family.where, memory_needed(shape)
     for label in where.labels:
-        if not any(label in room.node.labels for room in living):
+        if not any(label in host.node.labels for host in living):
             return Reason("ReqNodeNotAvail", f"no node has {'='.join(label)}")
-    suited = [room.node.gpus[gpu] for room in living for gpu in _suited(room, shape)]
+    suited = [host.node.gpus[gpu] for host in living for gpu in _suited(host, shape)]
     kind = f" of model {where.gpu_model}" if where.gpu_model else ""
     kind += "".join(f" with {name}={value}" for name, value in where.labels)
     if len(suited) < shape.gpus:
@@ -214,18 +214,18 @@ def _impossible(scheduler: Scheduler, job: JobState) -> Reason:
         return Reason(
             "GpuMemory", f"needs {memory} MB on each of {_gpus(shape.gpus)}; the largest GPU has {largest} MB"
         )
-    found = Feasible([room.node for room in living], [scheduler.placement]).why_not(job.job)
+    found = Feasible([host.node for host in living], [scheduler.placement]).why_not(job.job)
     return Reason("ReqNodeNotAvail", found or f"needs {_gpus(shape.gpus)}{kind}, which cannot be had together")
 
 
 def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:
-    return Walk(scheduler.state, scheduler.placement, _nothing).fits(shape)
+    return Allocator(scheduler.state, scheduler.placement, _nothing).fits(shape)
 
 
-def _shortage(floor: Floor, shape: Shape, job: JobState) -> str:
+def _shortage(resources: ClusterResources, shape: Shape, job: JobState) -> str:
     if shape.family.where.pinned:
         return f"the GPUs it is pinned to are taken: {_pinned(shape)}"
-    free = floor.free_for(shape, soon=False)
+    free = resources.free_for(shape, after_release=False)
     most = next((free.count[node] for node in free.roomiest()), 0)
     kind = f" of model {shape.family.where.gpu_model}" if shape.family.where.gpu_model else ""
     kept = sum(len(gpus) for _, gpus in job.reserved)
@@ -240,16 +240,16 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    gone_in = {run.id: _gone_in(scheduler, job, run, now) for run in state.active.values() if not run.leaving}
+    gone_in = {run.id: _gone_in(scheduler, job, run, now) for run in state.active.values() if not run.releasing}
     soonest = sorted((state.active[run] for run in gone_in), key=lambda run: gone_in[run.id])
-    walk = Walk(state, scheduler.placement, _nothing)
-    clearing = walk.clear(shape, iter(soonest))
-    if clearing.parts is None:
+    allocator = Allocator(state, scheduler.placement, _nothing)
+    plan = allocator.find_victims(shape, iter(soonest))
+    if plan.parts is None:
         return None
-    runs = walk.spare(shape, clearing)
+    runs = allocator.needed_victims(shape, plan)
     in_s = max((gone_in[run.id] for run in runs), default=0.0)
     preempted = tuple(run.id for run in runs if gone_in[run.id] < run.ends_in(now))
-    nodes = tuple(state.floor.rooms[node].node.id for node, _ in clearing.parts)
+    nodes = tuple(state.resources.nodes[node].node.id for node, _ in plan.parts)
     return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s, preempted)
 
 
@@ -259,7 +259,7 @@ def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -
     ends_in = run.ends_in(now)
     if not policy.preempts or isinstance(policy, Replanner):
         return ends_in
-    if (order.key(run, now), run.stamp) <= (order.key(job, now), job.stamp):
+    if (order.key(run, now), run.tie_breaker) <= (order.key(job, now), job.tie_breaker):
         return ends_in
     return min(ends_in, max(scheduler.protection.until(run) - now, 0.0))
 

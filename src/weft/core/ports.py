@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from weft.core.resources.free import Free
+from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots, Where
 
@@ -36,7 +37,7 @@ class JobView(Protocol):
         """Rises with each submission."""
 
     @property
-    def stamp(self) -> int:
+    def tie_breaker(self) -> int:
         """Tells equal keys apart, smaller first: `core.state.state` says how."""
 
     @property
@@ -199,14 +200,23 @@ class Replanner(Policy):
         raise TypeError(f"{type(self).__name__} has no rank")
 
 
-class Placement(Protocol):
-    """On which nodes."""
+class Placement:
+    """On which nodes. A subclass that needs one of these capabilities sets it to True."""
+
+    splits_gangs: ClassVar[bool] = False
+    """It splits gangs that one node could hold: all GPUs are alike to it, so that no run ever needs to move."""
+    fills_nodes: ClassVar[bool] = False
+    """It gives gangs that no node could hold whole nodes, and one part of a node for the rest."""
+    sees_runs: ClassVar[bool] = False
+    """It looks at `free.nodes`, at the runs on each, and not at counts alone."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         """How many GPUs on which node (its place in `free`), or None.
 
-        If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has. One that
-        splits gangs that a node could hold says so with a class attribute `anywhere = True`; one that looks at
-        `free.rooms` (who is where) with `looks = True`. With a method `pick(room, count, shape, fitting)` it also says
-        which of a node's fitting GPUs; without, the core does.
+        If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has.
         """
+        raise TypeError(f"{type(self).__name__} has no place")
+
+    def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
+        """Which of a node's fitting GPUs. Without a method of its own, a placement leaves that to the core."""
+        raise TypeError(f"{type(self).__name__} has no pick")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
-from weft.core.planning.allocator import Walk
+from weft.core.planning.allocator import Allocator
 from weft.core.planning.plan import go_on, start_asks, walk_asks, walk_keys
-from weft.core.planning.preemption_cache import Reach
-from weft.core.planning.repack import Seat, as_wanted, repack, solo, towards
-from weft.core.planning.view import Snapshot
+from weft.core.planning.preemption_cache import PreemptionCache
+from weft.core.planning.repack import Assignment, as_wanted, move_to, repack, solo
+from weft.core.planning.view import ClusterView
 from weft.core.ports import Placement, Policy, Replanner
 from weft.core.queue.order import UNPROTECTED, Order, Protection, Resorted
 from weft.core.state.eligibility import NEVER
@@ -45,8 +45,8 @@ class Scheduler:
         order = Resorted if resort else Order
         self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
         self.protection = protection
-        self._reach = Reach(self.state, self.order, whole_nodes=getattr(placement, "whole_nodes", False))
-        self._walk = Walk(self.state, placement, self._decide)
+        self._reach = PreemptionCache(self.state, self.order, fills_nodes=placement.fills_nodes)
+        self._walk = Allocator(self.state, placement, self._decide)
         self.memo = self.order.memo = policy.memo()
         self._observes = type(policy).observe is not Policy.observe
         self._steps = self.order.steps and not self.order.remembers
@@ -58,7 +58,7 @@ class Scheduler:
             interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
         self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
-        self._target: list[Seat] = []
+        self._target: list[Assignment] = []
         self.alarm: Seconds | None = None
         """When it wants to be woken."""
         self._decisions: list[Decision] = []
@@ -80,7 +80,7 @@ class Scheduler:
         if self.protection is not UNPROTECTED:
             self._unprotect()
         self._plan()
-        if self._wakes or self.state.gates.opens_at != NEVER or self.alarm is not None:
+        if self._wakes or self.state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
 
@@ -121,7 +121,7 @@ class Scheduler:
     def _stop_orphans(self) -> None:
         """Runs that must go whatever the policy says."""
         for job in list(self.state.orphans.values()):
-            if job.active and not job.leaving:
+            if job.active and not job.releasing:
                 self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
         self.state.orphans.clear()
 
@@ -130,7 +130,7 @@ class Scheduler:
         state, now = self.state, self.state.now
         jobs = self.order.stepping(now)
         if self._repack:  # the original looks at every running job at every event
-            jobs = sorted((job for job in state.active.values() if not job.leaving), key=lambda job: job.seq)
+            jobs = sorted((job for job in state.active.values() if not job.releasing), key=lambda job: job.seq)
         for job in jobs:
             key = self.policy.key(job, now)
             if key != (0.0 if job.key is None else job.key):
@@ -145,13 +145,13 @@ class Scheduler:
             state.touched.update(state.waiting)
         for job in runs:
             state.touched[job.id] = job
-            state.floor.touch(job.slots)
+            state.resources.touch(job.slots)
 
     def _unprotect(self) -> None:
         """Runs that have lasted long enough may be preempted from now on."""
         for job in self.order.unprotected(self.state.now):
             self.state.touched[job.id] = job
-            self.state.floor.touch(job.slots)
+            self.state.resources.touch(job.slots)
 
     def _plan(self) -> None:
         state = self.state
@@ -173,10 +173,10 @@ class Scheduler:
             self._plan_anew()
         state.vacated = False
         if self._repack:
-            towards(state, self._target, self._decide)
+            move_to(state, self._target, self._decide)
         elif self.policy.preempts and not planned:
             self._drain()
-            if self.keyed and state.floor.idle.exhausted() and self.order.all_want_whole_gpus():
+            if self.keyed and state.resources.idle.exhausted() and self.order.all_want_whole_gpus():
                 return
             go_on(self._walk, self.order if self.keyed and state.news else None)
 
@@ -184,10 +184,10 @@ class Scheduler:
         """A new target, or new asks; until the next, what is vacated goes to these."""
         state = self.state
         self._drain()
-        view = Snapshot(state, self.order, self.placement, self.memo)
+        view = ClusterView(state, self.order, self.placement, self.memo)
         if self._replanner is None:
-            heads = view.heads()
-            self._target = repack(state, solo(heads), self.placement, heads.fail)
+            cursor = view.cursor()
+            self._target = repack(state, solo(cursor), self.placement, cursor.fail)
         elif not self.policy.preempts:
             start_asks(self._walk, self.order, self._replanner.rank(view))
         elif self._repack:
@@ -231,7 +231,7 @@ class Scheduler:
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)
-        due = _sooner(due, self.state.gates.next_opening())
+        due = _sooner(due, self.state.eligibility.next_opening())
         if due != self.alarm:
             self.alarm = due
             self._decide(Alarm(self.state.now, due))

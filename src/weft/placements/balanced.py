@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
 from weft.core.resources.shapes import Shape
 
@@ -13,10 +13,10 @@ FEW = 4
 
 
 @dataclass(frozen=True)
-class Balanced:
+class Balanced(Placement):
     """Load spread evenly, counting tasks and free GPUs."""
 
-    looks: ClassVar[bool] = True
+    sees_runs = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         splits = shape.gpus > free.largest()
@@ -61,6 +61,6 @@ def _indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
 
 def _load(shape: Shape, free: Free, node: int) -> float:
     """By the GPUs that nobody is on, whether or not they suit this shape."""
-    holders = free.rooms[node].holders
+    holders = free.nodes[node].holders
     idle = free.count[node] if shape.plain else sum(not any(map(free.stays, gpu)) for gpu in holders)
     return (free.tasks(node) - idle) / len(holders)

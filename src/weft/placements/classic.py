@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free
-from weft.core.resources.node import Room
+from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape, memory_needed
 from weft.errors import PlanError
 
@@ -45,17 +45,17 @@ Assign = Callable[[Mapping[str, Worker], Task], tuple[str, Iterable[str]] | None
 
 
 @dataclass(frozen=True)
-class Classic:
+class Classic(Placement):
     """A placement that asks a function of the classic form."""
 
     assign: Assign
     _named: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The answer last given, of which `place` can hand on only the number of GPUs."""
 
-    looks: ClassVar[bool] = True
+    sees_runs = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        workers = {room.node.id: _worker(room, shape, free) for room in free.rooms if room.alive}
+        workers = {host.node.id: _worker(host, shape, free) for host in free.nodes if host.alive}
         answer = self.assign(workers, Task(shape.gpus, memory_needed(shape)))
         self._named.clear()
         if answer is None:
@@ -67,12 +67,12 @@ class Classic:
         if not set(gpus) <= available or len(set(gpus)) < len(gpus):
             raise self._wrong(f"GPUs {', '.join(gpus)} of {worker}; available are {', '.join(sorted(available))}")
         self._named[worker] = tuple(map(int, gpus))
-        node = next(room.index for room in free.rooms if room.alive and room.node.id == worker)
+        node = next(host.index for host in free.nodes if host.alive and host.node.id == worker)
         return ((node, shape.gpus),)
 
-    def pick(self, room: Room, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
+    def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
         """The GPUs that the function named when it saw all workers."""
-        named = self._named.get(room.node.id, ())
+        named = self._named.get(host.node.id, ())
         return named if len(named) == count and set(named) <= set(fitting) else tuple(fitting[:count])
 
     def _understood(self, answer: object) -> tuple[str, list[str]]:
@@ -89,7 +89,7 @@ class Classic:
         return PlanError(f"{getattr(self.assign, '__name__', 'assign')} gave {what}{where}")
 
 
-def _worker(room: Room, shape: Shape, free: Free) -> Worker:
-    able = set(free.gpus(room.index, shape))
-    gpus = (WorkerGpu(str(at), gpu.model, gpu.memory_mb, at in able) for at, gpu in enumerate(room.node.gpus))
-    return Worker(room.node.id, tuple(gpus), free.tasks(room.index))
+def _worker(host: NodeResources, shape: Shape, free: Free) -> Worker:
+    able = set(free.gpus(host.index, shape))
+    gpus = (WorkerGpu(str(at), gpu.model, gpu.memory_mb, at in able) for at, gpu in enumerate(host.node.gpus))
+    return Worker(host.node.id, tuple(gpus), free.tasks(host.index))

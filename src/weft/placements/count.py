@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
 from weft.core.resources.partition import fill
 from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Placement):
     """Counts GPUs only; gangs may be split anyhow."""
 
-    anywhere: ClassVar[bool] = True
-    """All GPUs are alike to it: nobody need ever move."""
+    splits_gangs = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         return fill(shape.gpus, members(free.at_least(1)), free)

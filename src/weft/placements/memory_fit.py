@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
-from weft.core.resources.node import Room, memory_held
+from weft.core.resources.node import NodeResources, memory_held
 from weft.core.resources.shapes import Shape, memory_needed
 
 
 @dataclass(frozen=True)
-class MemoryFit:
+class MemoryFit(Placement):
     """Best fit by GPU memory."""
 
-    looks: ClassVar[bool] = True
+    sees_runs = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         if shape.gpus <= free.largest():
@@ -30,18 +30,18 @@ class MemoryFit:
                 return tuple(parts)
         return None
 
-    def pick(self, room: Room, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
-        return tuple(sorted(sorted(fitting, key=lambda gpu: (_left_mb(room, gpu), gpu))[:count]))
+    def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(sorted(fitting, key=lambda gpu: (_left_mb(host, gpu), gpu))[:count]))
 
 
 def _waste(shape: Shape, free: Free, node: int) -> float:
     """Memory left over on the tightest GPUs of a node that would do."""
-    room, need = free.rooms[node], memory_needed(shape)
-    left = sorted(_left_mb(room, gpu, free) for gpu in free.gpus(node, shape))
+    host, need = free.nodes[node], memory_needed(shape)
+    left = sorted(_left_mb(host, gpu, free) for gpu in free.gpus(node, shape))
     return sum(left[: shape.gpus]) - need * shape.gpus
 
 
-def _left_mb(room: Room, gpu: int, free: Free | None = None) -> int:
-    holders = [holder for holder in room.holders[gpu] if free is None or free.stays(holder)]
-    held = sum(memory_held(holder, room.node.id, gpu) for holder in holders)
-    return room.node.gpus[gpu].memory_mb - held
+def _left_mb(host: NodeResources, gpu: int, free: Free | None = None) -> int:
+    holders = [holder for holder in host.holders[gpu] if free is None or free.stays(holder)]
+    held = sum(memory_held(holder, host.node.id, gpu) for holder in holders)
+    return host.node.gpus[gpu].memory_mb - held

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
 from weft.core.resources.shapes import Shape, memory_needed
 
 
 @dataclass(frozen=True)
-class Simple:
+class Simple(Placement):
     """Least waste, on idle nodes only."""
 
-    looks: ClassVar[bool] = True
+    sees_runs = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         if shape.gpus > free.largest():
@@ -37,7 +37,7 @@ def _idle(free: Free, nodes: int) -> Iterator[int]:
     """Where nobody stays and nothing is promised; GPUs that are blocked do not count."""
     for node in members(nodes & free.tiers()[0] & free.mask if nodes else 0):
         short = free.size[node] - free.count[node]
-        if not short or short == free.rooms[node].blocked():
+        if not short or short == free.nodes[node].blocked():
             yield node
 
 

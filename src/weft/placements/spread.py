@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free
 from weft.core.resources.partition import fill
 from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Placement):
     """Worst fit; a gang is split only where no node could hold it."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:

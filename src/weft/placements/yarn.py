@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free
 from weft.core.resources.partition import fill_whole
 from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)
-class Yarn:
+class Yarn(Placement):
     """First fit, gangs kept together."""
 
-    whole_nodes: ClassVar[bool] = True
-    """Gangs that no node could hold take whole nodes, and one for the rest."""
+    fills_nodes = True
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         need = shape.gpus

@@ -93,8 +93,9 @@ def _make(kind: str, group: str, spec: str) -> object:
 def _check_class(kind: str, spec: str, cls: type) -> None:
     if kind == "policy" and not (isinstance(cls, type) and issubclass(cls, Policy)):
         raise InputError(f"{spec!r} is not a policy", hint="derive it from weft.core.ports.Policy or Replanner")
-    if kind == "placement" and not callable(getattr(cls, "place", None)):
-        raise InputError(f"{spec!r} is not a placement", hint="give it place(self, shape, free)")
+    if kind == "placement" and not (isinstance(cls, type) and issubclass(cls, Placement)):
+        hint = "derive it from weft.core.ports.Placement and give it place(self, shape, free)"
+        raise InputError(f"{spec!r} is not a placement", hint=hint)
     if not is_dataclass(cls):
         raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
 

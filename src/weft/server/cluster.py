@@ -271,7 +271,7 @@ class Cluster:
             "nodes": {"connected": sum(each.connected for each in members), "all": len(members)},
             "gpus": [
                 {"model": gpu.model, "memory_mb": gpu.memory_mb}
-                for room in state.floor.rooms if room.alive for gpu in room.node.gpus
+                for room in state.resources.nodes if room.alive for gpu in room.node.gpus
             ],
             "gpus_from": "agents", "driver": "ok", "cpus": 0, "ram_mb": 0,
             "lease_s": self._lease_s, "beat_s": self._beat_s,

@@ -55,7 +55,7 @@ class Embedded:
     def _as_known(self, state: State) -> Machine:
         """The machine as the journal knows it, where it has the same GPUs, or where those are in use."""
         machine, folder = self.machine, self._running.places.state
-        known = next((room.node for room in state.floor.rooms if room.alive), None)
+        known = next((room.node for room in state.resources.nodes if room.alive), None)
         before = load_devices(folder)
         same = known is not None and known.gpus == machine.node.gpus and before in ((), machine.devices)
         if known is not None and not same and state.active and len(before) == len(known.gpus):
@@ -77,7 +77,7 @@ class Embedded:
         self._progress.open()
         running.loop.tell(self._joining)
         await engine.adopt([(job.id, job.run) for job in state.active.values()])
-        for job in [job for job in state.active.values() if job.leaving]:
+        for job in [job for job in state.active.values() if job.releasing]:
             engine.stop(job.id, job.run, job.stop_why)
         self.sentry.start_over(self._blocks())
         await self.sentry.open(running.loop.tell)
@@ -90,7 +90,7 @@ class Embedded:
     def _joining(self, now: Seconds) -> list[Event]:
         """The node joins, unless it is there as it was."""
         state = self._running.scheduler.state
-        living = [room.node for room in state.floor.rooms if room.alive]
+        living = [room.node for room in state.resources.nodes if room.alive]
         events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in state.paused else []
         if living == [self.node]:
             return events
@@ -138,7 +138,7 @@ class Embedded:
         found = {}
         for job in self._running.scheduler.state.active.values():
             gpus = tuple(gpu for _, each in job.slots for gpu in each)
-            memory: int | Sequence[int] = job.seat.memory_mb
+            memory: int | Sequence[int] = job.allocation.memory_mb
             found[job.id, job.run] = Holding(gpus, job.started_at, memory if isinstance(memory, int) else max(memory))
         return found
 

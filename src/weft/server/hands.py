@@ -56,7 +56,7 @@ class Hands:
         job = self._state.jobs[start.job]
         task = job.job.task or Task()
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
-        memory = job.seat.memory_mb
+        memory = job.allocation.memory_mb
         return RunOrder(
             job=job.id,
             run=start.run,

@@ -127,7 +127,7 @@ def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:
 
 def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | None:
     """Where it ran; None where that is not known any more."""
-    node = next((room.node for room in state.floor.rooms if room.alive), None)
+    node = next((room.node for room in state.resources.nodes if room.alive), None)
     given = [int(word) for word in run.env.get("WEFT_GPU_IDS", "").split(",") if word.isdecimal()]
     if node is None or any(numbers.get(index, len(node.gpus)) >= len(node.gpus) for index in given):
         return None

@@ -127,7 +127,7 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     waiting = len(state.jobs) - len(state.ended)
     opened = Opened(
         os.getpid(), port, doors.material is not None, metrics_port, here.database,
-        sum(room.alive for room in state.floor.rooms), waiting,
+        sum(room.alive for room in state.resources.nodes), waiting,
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
     plan.opened(opened)

@@ -68,7 +68,7 @@ def ask_of(weave: Weave) -> Ask:
 def _turns(view: View, shape: Shape) -> Iterator[Taken]:
     for key, job in view.ordered(shape):
         new = job.submitted_at == view.now
-        yield (key, new, 0 if new else -job.gpus, job.stamp), job
+        yield (key, new, 0 if new else -job.gpus, job.tie_breaker), job
 
 
 def _profile(job: JobView) -> Profile | None:

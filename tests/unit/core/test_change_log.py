@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.core.resources.change_log import REMEMBERED, Changes
+from weft.core.resources.change_log import REMEMBERED, ChangeLog
 
 
 def test_only_what_changed_since_then() -> None:
-    changes = Changes()
+    changes = ChangeLog()
     changes.note(3)
     seen = changes.version
     assert changes.since(seen) == 0
@@ -18,7 +18,7 @@ def test_only_what_changed_since_then() -> None:
 
 
 def test_what_was_too_long_ago_is_not_known() -> None:
-    changes = Changes()
+    changes = ChangeLog()
     for _ in range(REMEMBERED):
         changes.note(1)
     assert changes.since(0) == 1 << 1

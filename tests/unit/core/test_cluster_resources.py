@@ -123,10 +123,10 @@ def test_memory_of_a_weave_is_given_back_member_by_member() -> None:
     rig = Rig(Together(), [node("n0", 1, memory_mb=32)])
     rig.submit(job("a", memory_mb=20), job("b", memory_mb=10))
     rig.settle()
-    floor, half = rig.state.floor, shape_of(job("c", memory_mb=10, share=Share(0.0, 0.0)))
-    assert floor.free_for(half, soon=False).count == [0]
+    resources, half = rig.state.resources, shape_of(job("c", memory_mb=10, share=Share(0.0, 0.0)))
+    assert resources.free_for(half, after_release=False).count == [0]
     rig.exit("b")
-    assert floor.free_for(half, soon=False).count == [1]
+    assert resources.free_for(half, after_release=False).count == [1]
 
 
 class Crowded(Together):
@@ -140,7 +140,7 @@ def test_oversubscription_is_about_limits(policy: Replanner, count: int) -> None
     rig.submit(job("a", share=Share(0.0, 1.0)))
     rig.settle()
     guest = shape_of(job("b", share=Share(0.0, 1.0)))
-    assert rig.state.floor.free_for(guest, soon=False).count == [count]
+    assert rig.state.resources.free_for(guest, after_release=False).count == [count]
 
 
 def test_gpus_being_vacated_are_free_soon_but_not_idle() -> None:
@@ -149,13 +149,13 @@ def test_gpus_being_vacated_are_free_soon_but_not_idle() -> None:
     rig.settle()
     rig.submit(job("short", 3, declared_s=1.0, cpus=2))
     assert rig.job("long").status == "stopping"
-    floor = rig.state.floor
+    resources = rig.state.resources
     for shape in (plain_shape(1), shape_of(job("x", cpus=2)), shape_of(job("y", memory_mb=5))):
-        assert floor.free_for(shape, soon=False).count == [0]
-        assert floor.free_for(shape, soon=True).count == [4]
+        assert resources.free_for(shape, after_release=False).count == [0]
+        assert resources.free_for(shape, after_release=True).count == [4]
     rig.leave("long")
     assert rig.active == {"short": (("n0", (0, 1, 2)),)}
-    assert floor.free_for(plain_shape(1), soon=False).count == [1]
+    assert resources.free_for(plain_shape(1), after_release=False).count == [1]
 
 
 def test_a_survivor_of_a_gang_keeps_its_rank_memory() -> None:

@@ -173,7 +173,7 @@ def test_a_lost_run_waits_behind_the_running_ones_of_its_rank() -> None:
     rig.settle()
     assert rig.lose("n0") == []
     assert rig.job("b").status == "running"
-    assert rig.job("a").stamp > rig.job("b").stamp
+    assert rig.job("a").tie_breaker > rig.job("b").tie_breaker
 
 
 # ---- ends
@@ -254,7 +254,7 @@ def test_released_before_its_run_is_over(status: Status) -> None:
 
 
 def ranked(state: State) -> list[str]:
-    return sorted(state.jobs, key=lambda id: state.jobs[id].stamp)
+    return sorted(state.jobs, key=lambda id: state.jobs[id].tie_breaker)
 
 
 def test_running_then_put_back_latest_first_then_first_come() -> None:
@@ -273,10 +273,10 @@ def test_running_then_put_back_latest_first_then_first_come() -> None:
 
 def test_a_moved_run_keeps_its_place() -> None:
     state = state_with(Submitted(0, Job("b")), Start(1, "a", 1, ON), Start(1, "b", 1, (("n0", (1,)),)))
-    stamp = state.jobs["a"].stamp
+    stamp = state.jobs["a"].tie_breaker
     for fact in (Stop(2, "a", 1, "moved"), Exited(2, "a", 1, "stopped"), Start(2, "a", 2, (("n1", (0,)),))):
         assert state.apply(fact)
-    assert state.jobs["a"].stamp == stamp
+    assert state.jobs["a"].tie_breaker == stamp
     assert ranked(state) == ["a", "b"]
     assert (state.jobs["a"].moves, state.jobs["a"].preemptions) == (1, 0)
 

@@ -147,7 +147,7 @@ def test_a_journal_adds_up_to_the_same_state(journal: Path) -> None:
         (("n1", 1, "ForeignProcess"), 2048, "pid 77 of eve")
     ]
     assert [(key, found.detail) for key, found in state.closed.items()] == [(("n1", "Drained"), "by root: fans")]
-    assert [room.node.id for room in state.floor.rooms if room.alive] == ["n0", "n1"]
+    assert [room.node.id for room in state.resources.nodes if room.alive] == ["n0", "n1"]
 
 
 @pytest.mark.parametrize("number", [2, 3])

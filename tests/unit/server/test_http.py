@@ -31,7 +31,7 @@ def running(policy_failed: str = "") -> Any:
     node = SimpleNamespace(id='n"1', gpus=(0, 1))
     room = SimpleNamespace(alive=True, node=node, holders=[[], []])
     jobs = {"1": SimpleNamespace(ended_at=None, status="waiting"), "2": SimpleNamespace(ended_at=3.0, status="done")}
-    state = SimpleNamespace(jobs=jobs, paused={}, floor=SimpleNamespace(rooms=[room]))
+    state = SimpleNamespace(jobs=jobs, paused={}, resources=SimpleNamespace(nodes=[room]))
     readings = {
         ("n1", 0): {"utilisation": 30.0, "used_mb": 12_345_678},
         ("n1", 1): {"utilisation": None, "used_mb": 0},

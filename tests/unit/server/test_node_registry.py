@@ -291,7 +291,7 @@ def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(r
     events += room.roster.gone(1, room.now)[0]
     events += room.roster.take(2, hello(home="h2", at=2), room.now)[0]
     room.tell(*events)
-    assert room.rig.state.floor.by_id["n0"].node.disk_id == "h2"
+    assert room.rig.state.resources.by_id["n0"].node.disk_id == "h2"
     assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
         NodeJoined, NodeLost, NodeJoined,
     ]  # fmt: skip
@@ -322,11 +322,11 @@ def test_a_node_with_other_labels_is_what_it_is_once_nothing_runs_there() -> Non
     room.gone(1)
     labelled = spec(labels=[Variable(name="zone", value="a")])
     assert room.say(2, hello(labelled, "1/1 started", at=2)) == ["2: welcome"]
-    assert "zone" not in dict(room.rig.state.floor.by_id["n0"].node.labels)
+    assert "zone" not in dict(room.rig.state.resources.by_id["n0"].node.labels)
     room.say(2, news("1/1 ended 0"))
     room.gone(2)
     assert room.say(3, hello(labelled, at=3)) == ["3: welcome"]
-    assert dict(room.rig.state.floor.by_id["n0"].node.labels)["zone"] == "a"
+    assert dict(room.rig.state.resources.by_id["n0"].node.labels)["zone"] == "a"
 
 
 def test_an_agent_of_another_scheduler_is_taken_once_its_runs_there_have_ended() -> None:

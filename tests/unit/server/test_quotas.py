@@ -36,10 +36,10 @@ def test_the_state_is_told_only_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"ada": {"gpus": 0}, "bob": {"gpus": 1}}))
     rig, limits = Rig("fifo", grid(1, 1)), Limits(SET, tmp_path)
     rig.tell(*limits.facts(rig.state, 0.0))
-    assert rig.state.gates.limits == {"": 4, "ada": ALL, "bob": 1}
+    assert rig.state.eligibility.limits == {"": 4, "ada": ALL, "bob": 1}
     assert limits.facts(rig.state, 0.0) == []
     rig.tell(*Limits(Settings(), tmp_path / "elsewhere").facts(rig.state, 0.0))
-    assert rig.state.gates.limits == {}
+    assert rig.state.eligibility.limits == {}
 
 
 @pytest.mark.parametrize("text", ["[]", '{"ada": 3}', '{"ada": {"gpus": -1}}', '{"ada": {"cpus": 1}}', "{"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.core.ports import Placement
 from weft.core.resources.free import Free
 from weft.core.resources.shapes import Shape
 from weft.placements.yarn import Yarn
 
 
 @dataclass(frozen=True)
-class Apart:
+class Apart(Placement):
     """Gangs first fit, small jobs last fit."""
 
     small: int = 1

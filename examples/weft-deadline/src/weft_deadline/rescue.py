@@ -21,4 +21,4 @@ class EdfRescue(Edf, Replanner):
 
     def _place(self, job: JobView, now: Seconds) -> tuple[bool, float, int]:
         deadline = self.deadline(job)
-        return now + job.remaining(now) > deadline, deadline, job.stamp
+        return now + job.remaining(now) > deadline, deadline, job.tie_breaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from weft.core.metrics.gpu_time import Busy, Holder
+from weft.core.metrics.gpu_time import GpuTime, Holder
 from weft.core.metrics.records import ClusterRow, JobRecord, Status
 from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.core.state.state import State
@@ -33,12 +33,12 @@ class _Track(Holder):
         self.in_queue_s = self.per_s = self.offset = 0.0
 
 
-class Tally:
+class Collector:
     def __init__(self, solo_s: Mapping[JobId, float]) -> None:
         self._state = State()
         self._solo_s = solo_s
         self._tracks: dict[JobId, _Track] = {}
-        self._busy = Busy()
+        self._busy = GpuTime()
         self._present = self._known = 0
         self._jobs_area = self._gpus_area = 0.0
         self._per_s = self._offset = 0.0
@@ -54,11 +54,11 @@ class Tally:
         state = self._state
         touched = state.touched
         for fact in facts:
-            if type(fact) in UNCOUNTED and fact.at < state.gates.opens_at:
+            if type(fact) in UNCOUNTED and fact.at < state.eligibility.opens_at:
                 continue
             if fact.at > state.now:
                 self._advance(fact.at)
-            if type(fact) is NodeLost and fact.node in state.floor.by_id:
+            if type(fact) is NodeLost and fact.node in state.resources.by_id:
                 self._lose(fact)
                 continue
             applied = state.apply(fact)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from weft.core.metrics.collector import Tally
+from weft.core.metrics.collector import Collector
 from weft.core.metrics.records import ClusterRow, JobRecord
 from weft.model import Fact, JobId, Seconds
 
@@ -66,7 +66,7 @@ def gather(
     facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
 ) -> Record:
     """The record of a journal. `solo_s`: how long jobs take alone; those not in it, as long as they have held GPUs."""
-    tally = Tally(solo_s or {})
+    tally = Collector(solo_s or {})
     tally.take(facts)
     rows = tally.close()
     return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now, since)
@@ -99,13 +99,13 @@ def figures(record: Record) -> Figures:
 
 def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:
     """Only those that differ from the one before."""
-    changes: list[tuple[Seconds, int]] = []
+    change_log: list[tuple[Seconds, int]] = []
     last = -1
     for at, gpus in counts:
         if gpus != last:
-            changes.append((at, gpus))
+            change_log.append((at, gpus))
             last = gpus
-    return changes
+    return change_log
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -131,10 +131,10 @@ def _utilisation(record: Record) -> float | None:
     return fsum(job.gpu_seconds for job in jobs) / there if there else None
 
 
-def _gpu_seconds(changes: Sequence[tuple[Seconds, int]], first: Seconds, last: Seconds) -> float:
-    ends = [at for at, _ in changes[1:]] + [last]
+def _gpu_seconds(change_log: Sequence[tuple[Seconds, int]], first: Seconds, last: Seconds) -> float:
+    ends = [at for at, _ in change_log[1:]] + [last]
     return fsum(
         gpus * (min(end, last) - max(start, first))
-        for (start, gpus), end in zip(changes, ends, strict=True)
+        for (start, gpus), end in zip(change_log, ends, strict=True)
         if min(end, last) > max(start, first)
     )

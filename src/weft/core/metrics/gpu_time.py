@@ -1,4 +1,4 @@
-"""Who holds which GPU. Those who hold one at the same time get equal parts of its seconds, so that all parts add up
+"""GPU seconds by job. Jobs that hold a GPU at the same time get equal parts of its seconds, so that all parts add up
 to the seconds in which it was busy."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from weft.model import Node, NodeId, Seconds, Slots
 class Holder:
     """What one job holds, and what it has had of it so far."""
 
-    __slots__ = ("alone", "count", "gpu_seconds", "since", "slots")
+    __slots__ = ("count", "gpu_seconds", "since", "slots", "sole")
 
     def __init__(self) -> None:
         self.slots: Slots = ()
         self.count = 0
         self.since: Seconds = 0.0
-        self.alone = True
-        """Nobody else has been on any of its GPUs: they are counted together, when it leaves."""
+        self.sole = True
+        """No other job has been on any of its GPUs: they are counted together when it releases them."""
         self.gpu_seconds = 0.0
 
 
@@ -36,22 +36,22 @@ class Cell:
             holder.gpu_seconds += part
 
 
-Room = list[Holder | Cell | None]
-"""The GPUs of a node: idle, of one alone, or a cell."""
+NodeHolders = list[Holder | Cell | None]
+"""The GPUs of a node: idle, of one job, or a cell."""
 
 
-class Busy:
+class GpuTime:
     def __init__(self) -> None:
         self.gpus = 0
-        """How many are held by somebody."""
-        self._rooms: dict[NodeId, Room] = {}
+        """How many are held."""
+        self._nodes: dict[NodeId, NodeHolders] = {}
 
     def join(self, node: Node) -> None:
-        self._rooms[node.id] = [None] * len(node.gpus)
+        self._nodes[node.id] = [None] * len(node.gpus)
 
     def lose(self, node: NodeId) -> None:
         """Forget a node, after `release` of all that was on it."""
-        del self._rooms[node]
+        del self._nodes[node]
 
     def hold(self, holder: Holder, slots: Slots, at: Seconds, woven: bool) -> None:
         holder.slots, holder.since = slots, at
@@ -60,82 +60,82 @@ class Busy:
             return
         count = 0
         for node, gpus in slots:
-            room = self._rooms[node]
+            held_by = self._nodes[node]
             count += len(gpus)
             for gpu in gpus:
-                room[gpu] = holder
-        holder.alone, holder.count = True, count
+                held_by[gpu] = holder
+        holder.sole, holder.count = True, count
         self.gpus += count
 
     def release(self, holder: Holder, at: Seconds) -> None:
         """Off all its GPUs."""
-        if not holder.alone:
+        if not holder.sole:
             self.release_some(holder, holder.slots, at)
             return
         for node, gpus in holder.slots:
-            room = self._rooms[node]
+            held_by = self._nodes[node]
             for gpu in gpus:
-                room[gpu] = None
+                held_by[gpu] = None
         holder.gpu_seconds += holder.count * (at - holder.since)
         self.gpus -= holder.count
         holder.slots = ()
 
     def release_some(self, holder: Holder, slots: Slots, at: Seconds) -> None:
         """Off these of its GPUs."""
-        if holder.alone:
+        if holder.sole:
             self._share(holder, at)
         for node, gpus in slots:
-            room = self._rooms[node]
+            held_by = self._nodes[node]
             for gpu in gpus:
-                cell = room[gpu]
+                cell = held_by[gpu]
                 assert isinstance(cell, Cell)
                 cell.settle(at)
                 cell.holders.remove(holder)
                 if not cell.holders:
-                    room[gpu] = None
+                    held_by[gpu] = None
                     self.gpus -= 1
         holder.slots = tuple(part for part in holder.slots if part not in slots)
 
     def settle(self, holder: Holder, at: Seconds) -> None:
         """Count what it has had up to now."""
-        if holder.alone:
+        if holder.sole:
             holder.gpu_seconds += holder.count * (at - holder.since)
             holder.since = at
             return
         for node, gpus in holder.slots:
             for gpu in gpus:
-                cell = self._rooms[node][gpu]
+                cell = self._nodes[node][gpu]
                 assert isinstance(cell, Cell)
                 cell.settle(at)
 
     def _is_idle(self, slots: Slots) -> bool:
         for node, gpus in slots:
-            room = self._rooms[node]
+            held_by = self._nodes[node]
             for gpu in gpus:
-                if room[gpu] is not None:
+                if held_by[gpu] is not None:
                     return False
         return True
 
     def _hold_together(self, holder: Holder, at: Seconds) -> None:
-        holder.alone = False
+        holder.sole = False
         for node, gpus in holder.slots:
-            room = self._rooms[node]
+            held_by = self._nodes[node]
             for gpu in gpus:
-                there = room[gpu]
+                there = held_by[gpu]
                 if isinstance(there, Holder):
                     self._share(there, at)
-                    there = room[gpu]
+                    there = held_by[gpu]
                 if isinstance(there, Cell):
                     there.settle(at)
                     there.holders.append(holder)
                 else:
-                    room[gpu] = Cell(holder, at)
+                    held_by[gpu] = Cell(holder, at)
                     self.gpus += 1
 
     def _share(self, holder: Holder, at: Seconds) -> None:
-        """One that was alone is so no more: from now on each of its GPUs is counted by itself."""
+        """The holder is no longer the only one: count each of its GPUs separately from now on."""
         self.settle(holder, at)
-        holder.alone = False
+        holder.sole = False
         for node, gpus in holder.slots:
             for gpu in gpus:
-                self._rooms[node][gpu] = Cell(holder, at)
+                self._nodes[node][gpu] = Cell(holder, at)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from weft.core.planning.tentative import node_for_cpus, pinned_slots, slots_of
 from weft.core.ports import Placement
-from weft.core.resources.cluster import Floor
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.shapes import Shape, shape_of
 from weft.model import Job, Node
 
@@ -23,7 +23,7 @@ class Feasible:
             self._of_model[model] = sorted((gpu.memory_mb for gpu in gpus if gpu.model == model), reverse=True)
         self._placements = placements
         self._answers: dict[Shape, str] = {}
-        self._floor = Floor()
+        self._floor = ClusterResources()
         for node in nodes:
             self._floor.join(node)
 
@@ -54,7 +54,7 @@ class Feasible:
             return ""
         if not shape.gpus:
             return "" if node_for_cpus(self._floor, shape) else "needs more CPUs or RAM than any node has"
-        could = self._floor.free_for(shape, soon=False).total()
+        could = self._floor.free_for(shape, after_release=False).total()
         if could >= shape.gpus:
             return ""
         wants = [f"{family.cpus} CPUs" * bool(family.cpus), f"{family.ram_mb:,} MB of RAM" * bool(family.ram_mb)]
@@ -71,7 +71,7 @@ class Feasible:
             given = pinned_slots(self._floor, shape)
             return "" if given else f"is pinned to {wanted}; the cluster cannot give it these"
         for placement in self._placements:
-            parts = placement.place(shape, self._floor.free_for(shape, soon=False))
+            parts = placement.place(shape, self._floor.free_for(shape, after_release=False))
             if parts is None or slots_of(self._floor, shape, parts, placement) is None:
                 name = type(placement).__name__
                 return f"needs {_gpus(shape.gpus)}, which placement {name} cannot seat even on the empty cluster"

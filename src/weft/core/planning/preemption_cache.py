@@ -1,8 +1,8 @@
-"""Which nodes could hold a shape if those who may be stopped for it were.
+"""Which nodes could hold a shape if the runs that may be preempted for it were stopped.
 
-Most attempts to make room fail, and fail again at the next event. So what a failed attempt found out is remembered per
-shape, and only nodes on which something changed since are looked at again. A run's key only gets better while it runs
-(unless it is of the rising kind), so an old finding is at worst too hopeful, and the next attempt corrects it.
+Most attempts to preempt fail, and fail again at the next event. So the result of a failed attempt is kept per shape,
+and only nodes that changed since are checked again. The key of a run only gets better while it runs (unless keys rise),
+so an old result is at worst too hopeful, and the next attempt corrects it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from math import inf
 from weft.core.planning.tentative import fits_empty
 from weft.core.ports import Placement
 from weft.core.queue.order import KEY_ROUNDING, Order
-from weft.core.resources.cluster import Floor
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.free import Free, members
-from weft.core.resources.node import Room
+from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -25,109 +25,109 @@ from weft.core.state.state import State
 @dataclass(slots=True)
 class Finding:
     key: float
-    stamp: int
-    """It says nothing about anybody better than this."""
+    tie: int
+    """It says nothing about jobs better than this."""
     able: int
     """Nodes that could hold the shape, or be emptied for a whole part of it."""
     stale: int
-    """Nodes to look at again."""
+    """Nodes to check again."""
     seen: int
-    """The floor's version when it was last looked at."""
+    """The version of the change log when it was last checked."""
 
 
-class Reach:
-    """With `whole_nodes`, the placement gives gangs that no node could hold whole nodes and one rest."""
+class PreemptionCache:
+    """Failed preemptions by shape. `fills_nodes`: see `Placement.fills_nodes`."""
 
-    def __init__(self, state: State, order: Order, *, whole_nodes: bool) -> None:
-        self._state, self._order, self._whole_nodes = state, order, whole_nodes
+    def __init__(self, state: State, order: Order, *, fills_nodes: bool) -> None:
+        self._state, self._order, self._fills_nodes = state, order, fills_nodes
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
-        """The floor's version after the last walk: while it stays, whoever did not fit does not fit."""
+        """The version of the change log after the last pass: while it stays, jobs that did not fit still do not."""
         self._blocked: tuple[JobState, int] | None = None
-        """Who held up all others when last looked at, and the floor's version then."""
+        """The job that blocked all others at the last pass, and the version of the change log then."""
 
-        self._empty = Floor()
-        """The nodes there are, with nobody on them."""
+        self._empty = ClusterResources()
+        """The living nodes without any run on them."""
         self._impossible: dict[Shape, bool] = {}
         self._impossible_at = -1
 
     def block(self, job: JobState) -> None:
-        """Nobody starts before this job, and it does not fit."""
-        self._blocked = job, self._state.floor.changes.version
+        """No job may start before this one, and it does not fit."""
+        self._blocked = job, self._state.resources.change_log.version
 
     def still_blocked(self) -> bool:
-        """Whether the same job holds up all others still: nothing has changed, and nobody better has come."""
+        """Whether the same job still blocks all others: nothing changed, and no better job came."""
         if self._blocked is None or self._order.fresh:
             return False
         job, version = self._blocked
-        return job.status == "waiting" and version == self._state.floor.changes.version
+        return job.status == "waiting" and version == self._state.resources.change_log.version
 
     def impossible(self, shape: Shape, placement: Placement) -> bool:
-        """Whether the nodes there are could not hold it even if they were empty. It waits for others to join."""
-        topology = self._state.floor.topology
+        """Whether the living nodes could not hold it even if they were empty. It waits for others to join."""
+        topology = self._state.resources.topology
         if self._impossible_at != topology:
             self._impossible.clear()
-            self._impossible_at, self._empty = topology, self._state.floor.empty_copy()
+            self._impossible_at, self._empty = topology, self._state.resources.empty_copy()
         found = self._impossible.get(shape)
         if found is None:
             found = self._impossible[shape] = not fits_empty(self._empty, placement, shape)
         return found
 
-    def hopeless(self, shape: Shape, key: float, stamp: int) -> bool:
-        """Whether it is known that no room can be made for a waiting job of this shape and key."""
-        floor = self._state.floor
+    def hopeless(self, shape: Shape, key: float, tie: int) -> bool:
+        """Whether preemption is known to be of no use to a waiting job of this shape and key."""
+        resources = self._state.resources
         known = self._findings.get(shape)
-        if known is None or (key, stamp) < (known.key, known.stamp) or self._order.rising or not self._knows(shape):
+        if known is None or (key, tie) < (known.key, known.tie) or self._order.rising or not self._knows(shape):
             return False
-        if known.seen != floor.changes.version or known.stale:
-            changed = floor.changes.since(known.seen)
+        if known.seen != resources.change_log.version or known.stale:
+            changed = resources.change_log.since(known.seen)
             if changed is None:
                 return False
             able, looked_at = known.able, known.stale | changed
             while looked_at:
                 bit = looked_at & -looked_at
                 looked_at ^= bit
-                able = able | bit if self._can(floor.rooms[bit.bit_length() - 1], shape, key, stamp) else able & ~bit
-            known.able, known.stale, known.seen = able, 0, floor.changes.version
-        known.key, known.stamp = key, stamp
+                able = able | bit if self._can(resources.nodes[bit.bit_length() - 1], shape, key, tie) else able & ~bit
+            known.able, known.stale, known.seen = able, 0, resources.change_log.version
+        known.key, known.tie = key, tie
         return not self._suffices(shape, known.able)
 
     def _knows(self, shape: Shape) -> bool:
-        return shape.whole and (self._whole_nodes or shape.gpus <= self._state.floor.soon.top)
+        return shape.whole and (self._fills_nodes or shape.gpus <= self._state.resources.after_release.top)
 
     def _suffices(self, shape: Shape, able: int) -> bool:
         """One node that could hold it all; or whole nodes for all but a rest, where no node is large enough."""
-        sizes, top = self._state.floor.soon.size, self._state.floor.soon.top
+        sizes, top = self._state.resources.after_release.size, self._state.resources.after_release.top
         if shape.gpus <= top or not top:
             return able != 0
         whole = sum(sizes[node] for node in members(able))
-        alike = len(self._state.floor.node_sizes) == 1
+        alike = len(self._state.resources.node_sizes) == 1
         return whole + (shape.gpus % top if alike else top) >= shape.gpus
 
-    def learn(self, shape: Shape, key: float, stamp: int, free: Free, promised: Iterable[int]) -> None:
-        """An attempt failed: `free` is what each node could have given, with all gone that may be stopped."""
-        if shape.gpus <= self._state.floor.soon.top:
+    def learn(self, shape: Shape, key: float, tie: int, free: Free, promised: Iterable[int]) -> None:
+        """An attempt failed: `free` is what each node could have given with all preemptible runs gone."""
+        if shape.gpus <= self._state.resources.after_release.top:
             able = free.at_least(shape.gpus)
         else:
             able = sum(1 << node for node in free.idle_nodes())
         stale = sum(1 << node for node in promised)
-        self._findings[shape] = Finding(key, stamp, able, stale, self._state.floor.changes.version)
+        self._findings[shape] = Finding(key, tie, able, stale, self._state.resources.change_log.version)
 
-    def _can(self, room: Room, shape: Shape, key: float, stamp: int) -> bool:
-        if not room.alive:
+    def _can(self, host: NodeResources, shape: Shape, key: float, tie: int) -> bool:
+        if not host.alive:
             return False
         line_of, now = self._order.line_of, self._state.now
-        whole = shape.gpus > self._state.floor.soon.top
-        spare = 0 if whole else len(room.holders) - shape.gpus
+        whole = shape.gpus > self._state.resources.after_release.top
+        spare = 0 if whole else len(host.holders) - shape.gpus
         if spare < 0:
             return False
-        for holders in room.holders:
+        for holders in host.holders:
             for holder in holders:
-                if holder.leaving:
+                if holder.releasing:
                     continue
                 line = line_of.get(holder)  # spelt out, not asked of the order: this is the innermost loop
                 own = line[1] + line[0] * now if line is not None else -inf
-                if own < key - KEY_ROUNDING or (own <= key + KEY_ROUNDING and line is not None and line[2] < stamp):
+                if own < key - KEY_ROUNDING or (own <= key + KEY_ROUNDING and line is not None and line[2] < tie):
                     spare -= 1
                     if spare < 0:
                         return False

@@ -1,13 +1,12 @@
-"""From counts to GPUs, on the real floor or tentatively on an emptied copy of it."""
+"""From counts to GPUs, on the real cluster or tentatively on an emptied copy of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.core.ports import Placement
-from weft.core.resources.cluster import Floor
-from weft.core.resources.node import Room
+from weft.core.resources.cluster import ClusterResources
+from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.core.state.state import State
 from weft.errors import PlanError
@@ -18,47 +17,47 @@ Parts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True, eq=False)
-class Sitter:
-    """Holds GPUs of a scratch floor."""
+class TentativeRun:
+    """Holds GPUs of a tentative cluster."""
 
-    seat: Shape
+    allocation: Shape
     placed: Slots
-    leaving: bool = False
+    releasing: bool = False
     weave: tuple[JobId, ...] = ()
 
 
-class Scratch:
-    """An emptied copy of the floor to place on tentatively. Whole GPUs need no more than counting and a bit each."""
+class TentativeCluster:
+    """An emptied copy of the cluster to place on tentatively. Whole GPUs need only a count and a bit each."""
 
     def __init__(self, state: State, placement: Placement) -> None:
-        self._real, self.placement = state.floor, placement
-        self._free = state.floor.emptied()
-        self._taken = [0] * len(state.floor.rooms)
-        self._seated: list[tuple[Shape, Slots]] = []
-        self._full: Floor | None = None
-        self._looks = getattr(placement, "looks", False)
+        self._real, self.placement = state.resources, placement
+        self._free = state.resources.emptied()
+        self._taken = [0] * len(state.resources.nodes)
+        self._taken_slots: list[tuple[Shape, Slots]] = []
+        self._full: ClusterResources | None = None
+        self._sees_runs = placement.sees_runs
 
     def fits(self, shape: Shape) -> bool:
-        return self.seat(shape) is not None
+        return self.allocate(shape) is not None
 
-    def seat(self, shape: Shape) -> Slots | None:
-        """Takes the GPUs that the placement gives this shape; None where it gives none."""
+    def allocate(self, shape: Shape) -> Slots | None:
+        """Take the GPUs that the placement gives this shape; None where it gives none."""
         if not shape.gpus:
-            return node_for_cpus(self.floor(), shape)
-        if not shape.plain or self._full is not None or self._looks:
-            return self._seat_with_care(shape)
+            return node_for_cpus(self.resources(), shape)
+        if not shape.plain or self._full is not None or self._sees_runs:
+            return self._allocate_with_holders(shape)
         parts = self.placement.place(shape, self._free)
         if parts is None:
             return None
-        slots = tuple((self._real.rooms[node].node.id, self._pick(node, count)) for node, count in parts)
+        slots = tuple((self._real.nodes[node].node.id, self._pick(node, count)) for node, count in parts)
         self.keep(shape, slots)
         return slots
 
     def keep(self, shape: Shape, slots: Slots) -> None:
-        """Takes these GPUs."""
-        self._seated.append((shape, slots))
+        """Take these GPUs."""
+        self._taken_slots.append((shape, slots))
         if self._full is not None:
-            self._full.hold(Sitter(shape, slots), slots)
+            self._full.hold(TentativeRun(shape, slots), slots)
             return
         for node_id, gpus in slots:
             node = self._real.by_id[node_id].index
@@ -67,16 +66,16 @@ class Scratch:
                 self._taken[node] |= 1 << gpu
 
     def vacant(self, slots: Slots) -> bool:
-        """Whether nobody has taken any of these whole GPUs."""
-        rooms = self._real.by_id
-        return not any(self._taken[rooms[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
+        """Whether none of these whole GPUs is taken."""
+        nodes = self._real.by_id
+        return not any(self._taken[nodes[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
 
-    def floor(self) -> Floor:
-        """The whole of it, holders and all."""
+    def resources(self) -> ClusterResources:
+        """All nodes with their holders."""
         if self._full is None:
             self._full = self._real.empty_copy()
-            for shape, slots in self._seated:
-                self._full.hold(Sitter(shape, slots), slots)
+            for shape, slots in self._taken_slots:
+                self._full.hold(TentativeRun(shape, slots), slots)
         return self._full
 
     def _pick(self, node: int, count: int) -> tuple[int, ...]:
@@ -85,70 +84,63 @@ class Scratch:
             return tuple(range(count))
         return tuple([gpu for gpu in range(size) if not taken >> gpu & 1][:count])
 
-    def _seat_with_care(self, shape: Shape) -> Slots | None:
-        floor = self.floor()
-        parts = self.placement.place(shape, floor.free_for(shape, soon=False))
-        slots = None if parts is None else slots_of(floor, shape, parts, self.placement)
+    def _allocate_with_holders(self, shape: Shape) -> Slots | None:
+        resources = self.resources()
+        parts = self.placement.place(shape, resources.free_for(shape, after_release=False))
+        slots = None if parts is None else slots_of(resources, shape, parts, self.placement)
         if slots is not None:
             self.keep(shape, slots)
         return slots
 
 
-def slots_of(floor: Floor, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
-    """The GPUs for so many on each node; None where they cannot be had after all."""
+def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
+    """The GPUs for these counts on each node; None where they are not available after all."""
     if sum([count for _, count in parts]) != shape.gpus:
         raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
-    choose = _chooser(placement)
+    picks = type(placement).pick is not Placement.pick
     slots = []
     for node, count in parts:
-        room = floor.rooms[node]
-        gpus = choose(room, count, shape) if choose is not None else room.pick(count, shape)
+        host = resources.nodes[node]
+        gpus = _picked(placement, host, count, shape) if picks else host.pick(count, shape)
         if gpus is None:
             return None
-        slots.append((room.node.id, gpus))
+        slots.append((host.node.id, gpus))
     return tuple(slots)
 
 
-def pinned_slots(floor: Floor, shape: Shape) -> Slots | None:
+def pinned_slots(resources: ClusterResources, shape: Shape) -> Slots | None:
     """The pinned GPUs, if the shape fits on every one of them now."""
     pinned = shape.family.where.pinned
     for node, gpus in pinned:
-        room = floor.by_id.get(node)
-        if room is None or not room.alive or not set(gpus) <= set(room.fitting(shape, soon=False)):
+        host = resources.by_id.get(node)
+        if host is None or not host.alive or not set(gpus) <= set(host.fitting(shape, after_release=False)):
             return None
     return pinned
 
 
-def node_for_cpus(floor: Floor, shape: Shape) -> Slots | None:
+def node_for_cpus(resources: ClusterResources, shape: Shape) -> Slots | None:
     """The first node with CPUs and RAM enough for a job without GPUs."""
-    for room in floor.rooms:
-        if room.alive and room.seats_cpus(shape):
-            return ((room.node.id, ()),)
+    for host in resources.nodes:
+        if host.alive and host.fits_cpus(shape):
+            return ((host.node.id, ()),)
     return None
 
 
-def fits_empty(empty: Floor, placement: Placement, shape: Shape) -> bool:
-    """Whether a floor with nobody on it, as `Floor.empty_copy` makes it, could hold it. Nothing is taken."""
+def fits_empty(empty: ClusterResources, placement: Placement, shape: Shape) -> bool:
+    """Whether an empty cluster, as `ClusterResources.empty_copy` makes it, could hold the shape. Takes nothing."""
     if shape.family.where.pinned:
         return pinned_slots(empty, shape) is not None
     if not shape.gpus:
         return node_for_cpus(empty, shape) is not None
-    parts = placement.place(shape, empty.free_for(shape, soon=False))
+    parts = placement.place(shape, empty.free_for(shape, after_release=False))
     return parts is not None and slots_of(empty, shape, parts, placement) is not None
 
 
-def _chooser(placement: Placement) -> Callable[[Room, int, Shape], tuple[int, ...] | None] | None:
-    """A placement's own way to pick a node's GPUs, held to those that fit."""
-    pick = getattr(placement, "pick", None)
-    if pick is None:
-        return None
-
-    def choose(room: Room, count: int, shape: Shape) -> tuple[int, ...] | None:
-        fitting = room.fitting(shape, soon=False)
-        gpus = tuple(pick(room, count, shape, fitting))
-        if len(set(gpus)) != count or not set(gpus) <= set(fitting):
-            name, able = type(placement).__name__, sorted(fitting)
-            raise PlanError(f"placement {name} picked GPUs {gpus} of {room.node.id} for {count}; it may pick of {able}")
-        return gpus
-
-    return choose
+def _picked(placement: Placement, host: NodeResources, count: int, shape: Shape) -> tuple[int, ...]:
+    """The GPUs that the placement itself picks of a node; it may pick only GPUs that fit."""
+    fitting = host.fitting(shape, after_release=False)
+    gpus = tuple(placement.pick(host, count, shape, fitting))
+    if len(set(gpus)) != count or not set(gpus) <= set(fitting):
+        name, able = type(placement).__name__, sorted(fitting)
+        raise PlanError(f"placement {name} picked GPUs {gpus} of {host.node.id} for {count}; it may pick of {able}")
+    return gpus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from weft.core.planning.tentative import Scratch
+from weft.core.planning.tentative import TentativeCluster
 from weft.core.ports import Placement
-from weft.core.queue.cursors import Streams
+from weft.core.queue.cursors import StreamCursor
 from weft.core.queue.order import Order
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
@@ -15,7 +15,7 @@ from weft.core.state.state import State
 from weft.model import JobId, Seconds
 
 
-class Snapshot:
+class ClusterView:
     """Implements `ports.View`."""
 
     def __init__(self, state: State, order: Order, placement: Placement, memo: Any) -> None:
@@ -27,7 +27,7 @@ class Snapshot:
 
     @property
     def node_gpus(self) -> Mapping[str, int]:
-        return {room.node.id: len(room.node.gpus) for room in self._state.floor.rooms if room.alive}
+        return {host.node.id: len(host.node.gpus) for host in self._state.resources.nodes if host.alive}
 
     @property
     def waiting(self) -> Iterator[JobState]:
@@ -35,15 +35,15 @@ class Snapshot:
 
     @property
     def active(self) -> Iterator[JobState]:
-        return (job for job in self._state.active.values() if not job.leaving)
+        return (job for job in self._state.active.values() if not job.releasing)
 
     @property
     def idle_gpus(self) -> int:
-        return self._state.floor.idle.total()
+        return self._state.resources.idle.total()
 
     @property
     def full(self) -> bool:
-        return self._state.floor.idle.exhausted() and self._order.all_want_whole_gpus()
+        return self._state.resources.idle.exhausted() and self._order.all_want_whole_gpus()
 
     def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
         return self._order.queues.firsts()
@@ -65,14 +65,14 @@ class Snapshot:
     def ordered(self, shape: Shape) -> Iterator[tuple[float, JobState]]:
         return ((key, job) for key, _, job in self._order.ordered(shape, self._running().get(shape, [])))
 
-    def heads(self) -> Streams:
+    def cursor(self) -> StreamCursor:
         """All jobs, best first."""
         running = self._running()
         streams = (iter(self._order.ordered(shape, running.get(shape, []))) for shape in self.shapes())
-        return Streams(streams, self._state.floor.soon.top)
+        return StreamCursor(streams, self._state.resources.after_release.top)
 
-    def trial(self) -> Scratch:
-        return Scratch(self._state, self._placement)
+    def trial(self) -> TentativeCluster:
+        return TentativeCluster(self._state, self._placement)
 
     def _running(self) -> dict[Shape, list[tuple[float, int, JobState]]]:
         """Active jobs by shape with their keys, smallest first."""

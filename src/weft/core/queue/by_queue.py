@@ -10,7 +10,7 @@ from weft.core.state.job import JobState
 from weft.model import JobId
 
 Place = tuple[float, int, JobState]
-"""(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
+"""(-key, -tie-breaker, job): ascending, so that the best is last and cheap to remove."""
 
 
 class Queues:
@@ -29,7 +29,7 @@ class Queues:
             if not places:
                 del self._lists[queue]
         if job.status == "waiting":
-            queue, place = self._queue(job), (-key(job), -job.stamp, job)
+            queue, place = self._queue(job), (-key(job), -job.tie_breaker, job)
             insort(self._lists.setdefault(queue, []), place)
             self._at[job.id] = queue, place
 

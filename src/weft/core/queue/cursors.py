@@ -1,4 +1,4 @@
-"""Walks over those who wait, best first, that leave out what cannot fit any more."""
+"""Cursors over waiting jobs, best first, that skip the shapes that cannot fit any more."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weft.core.resources.shapes import Family, Shape
 from weft.core.state.job import JobState
 
 Entry = tuple[float, int, JobState]
-"""(-key, -stamp, job): ascending, so that the best is last and cheap to take."""
+"""(-key, -tie-breaker, job): ascending, so that the best is last and cheap to remove."""
 NEVER = 1 << 60
 
 
-class Walked:
+class Cursor:
     """Jobs best first; a shape that fails drops all larger ones of its family.
 
-    Not those larger than any node, though: they are split, and two halves may fit where a whole does not.
+    Shapes larger than any node are apart: they are split, and two halves may fit where a whole does not.
     """
 
     def __init__(self, largest_node: int) -> None:
@@ -38,26 +38,26 @@ class Walked:
         return shape.gpus >= self._failed_split.get(shape.family, NEVER)
 
 
-class Heads(Walked):
-    """Walks the lists of waiting jobs, whether or not each job leaves its list once seen."""
+class QueueCursor(Cursor):
+    """Iterates over the lists of waiting jobs, whether or not each job leaves its list once seen."""
 
     def __init__(self, lists: Iterable[list[Entry]], largest_node: int) -> None:
         super().__init__(largest_node)
         best = [(entries[-1], entries) for entries in lists if entries]
-        self._heap = [(-key, -stamp, job, entries, 1) for (key, stamp, job), entries in best]
+        self._heap = [(-key, -tie, job, entries, 1) for (key, tie, job), entries in best]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
         heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
         while heap:
-            key, stamp, job, entries, skip = heap[0]
+            key, tie, job, entries, skip = heap[0]
             shape = job.shape
             gpus = shape.gpus
             if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
                 heappop(heap)
                 continue
             size = len(entries)
-            yield key, stamp, job
+            yield key, tie, job
             if len(entries) == size:
                 skip += 1
             if len(entries) >= skip:
@@ -67,8 +67,8 @@ class Heads(Walked):
                 heappop(heap)
 
 
-class Streams(Walked):
-    """Walks several sorted streams at once."""
+class StreamCursor(Cursor):
+    """Iterates over several sorted streams at once."""
 
     def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]], largest_node: int) -> None:
         super().__init__(largest_node)
@@ -78,11 +78,11 @@ class Streams(Walked):
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
         heap = self._heap
         while heap:
-            key, stamp, job, stream = heap[0]
+            key, tie, job, stream = heap[0]
             if self.dropped(job.shape):
                 heappop(heap)
                 continue
-            yield key, stamp, job
+            yield key, tie, job
             following = next(stream, None)
             if following is None:
                 heappop(heap)

@@ -14,11 +14,11 @@ End = tuple[Seconds, int, JobState]
 
 def end_of(job: JobState, now: Seconds) -> End:
     """When a run ends, as far as anybody knows; it may be past."""
-    at = job.mark if job.rate else now
-    return at + job.ends_in(at), job.stamp, job
+    at = job.rate_since if job.rate else now
+    return at + job.ends_in(at), job.tie_breaker, job
 
 
-class Ends:
+class ExpectedEnds:
     def __init__(self) -> None:
         self._ends: list[End] = []
         """Runs that work."""
@@ -35,7 +35,7 @@ class Ends:
         if job.status not in ("starting", "running"):
             return
         if job.rate:
-            self._at[job.id] = entry = end_of(job, job.mark)
+            self._at[job.id] = entry = end_of(job, job.rate_since)
             insort(self._ends, entry)
         else:
             self._loading[job.id] = job

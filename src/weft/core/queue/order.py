@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from weft.core.ports import Policy, Replanner
 from weft.core.queue.by_queue import Queues
-from weft.core.queue.cursors import Entry, Heads
-from weft.core.queue.expected_ends import Ends, end_of
+from weft.core.queue.cursors import Entry, QueueCursor
+from weft.core.queue.expected_ends import ExpectedEnds, end_of
 from weft.core.resources.node import Holder
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
@@ -26,7 +26,7 @@ from weft.errors import PlanError
 from weft.model import Seconds
 
 Line = tuple[float, int, JobState]
-"""(intercept, stamp, job): ascending, so that the worst is last."""
+"""(intercept, tie-breaker, job): ascending, so that the worst is last."""
 KEY_ROUNDING = 1e-6
 """A line gives back a key with this much error: keys that close are equal, or a job could be stopped for its like."""
 ROUNDING_S = 1e-6
@@ -73,7 +73,7 @@ class Order:
         self._due_of: dict[str, Seconds] = {}
         """When each running job's key steps next; what the heap says otherwise is out of date."""
         self.line_of: dict[Holder, tuple[float, float, int]] = {}
-        """(slope, intercept, stamp) of those that hold GPUs."""
+        """(slope, intercept, tie-breaker) of the runs that hold GPUs."""
         self.rising = False
         """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
         kind = type(policy)
@@ -87,7 +87,7 @@ class Order:
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
         reserves = policy.backfill or isinstance(policy, Replanner)
-        self._ends = Ends() if self.keyed and reserves and not policy.preempts else None
+        self._ends = ExpectedEnds() if self.keyed and reserves and not policy.preempts else None
         """Where nobody may be stopped, who will go by itself."""
 
     def key(self, job: JobState, now: Seconds) -> float:
@@ -133,7 +133,7 @@ class Order:
             entries = self.waiting.get(job.shape)
             if entries is None:
                 entries = self._new_list(job.shape)
-            entry = (-self.key(job, now), -job.stamp, job)
+            entry = (-self.key(job, now), -job.tie_breaker, job)
             insort(entries, entry)
             if entries[-1] is entry:
                 self.fresh[job.shape] = None
@@ -147,10 +147,10 @@ class Order:
                 if lines is None:
                     lines = self._lines[slope] = []
                     self.rising = self.rising or slope > 0
-                line = (self.key(job, now) - slope * now, job.stamp, job)
+                line = (self.key(job, now) - slope * now, job.tie_breaker, job)
                 insort(lines, line)
                 self._at[job.id] = (lines, line)
-                self.line_of[job] = (slope, line[0], job.stamp)
+                self.line_of[job] = (slope, line[0], job.tie_breaker)
             if self.steps:
                 self._note_due(job, now)
 
@@ -167,7 +167,7 @@ class Order:
         changed: dict[Shape, list[Entry]] = {}
         for job in jobs:
             if job.status == "waiting" and job.id not in self._at:
-                changed.setdefault(job.shape, []).append((-self.key(job, now), -job.stamp, job))
+                changed.setdefault(job.shape, []).append((-self.key(job, now), -job.tie_breaker, job))
             else:
                 self._take_up(job, now)
         for shape, fresh in changed.items():
@@ -188,15 +188,15 @@ class Order:
 
     def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
         """Jobs that are not in the lists, best first."""
-        return sorted(((self.key(job, now), job.stamp, job) for job in jobs), key=lambda e: e[:2])
+        return sorted(((self.key(job, now), job.tie_breaker, job) for job in jobs), key=lambda e: e[:2])
 
     # ---- who is best
 
-    def heads(self, largest_node: int, *, fresh: bool = False) -> Heads:
+    def cursor(self, largest_node: int, *, fresh: bool = False) -> QueueCursor:
         """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
         lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
         self.fresh.clear()
-        return Heads(lists, largest_node)
+        return QueueCursor(lists, largest_node)
 
     def best_first(self) -> Iterator[JobState]:
         """All that wait, lazily."""
@@ -215,36 +215,36 @@ class Order:
         """Runs that stay until they end by themselves, those first that end first."""
         if self._ends is not None:
             return self._ends.soonest(state.now)
-        runs = (run for run in state.active.values() if not run.leaving)
+        runs = (run for run in state.active.values() if not run.releasing)
         return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
 
     # ---- who is worst
 
-    def anybody_worse(self, now: Seconds, key: float, stamp: int) -> bool:
-        """Whether there is a run that may be stopped for a waiting job with this key and stamp."""
+    def anybody_worse(self, now: Seconds, key: float, tie: int) -> bool:
+        """Whether there is a run that may be stopped for a waiting job with this key and tie-breaker."""
         for slope, lines in self._lines.items():
             if lines and lines[-1][0] + slope * now >= key - KEY_ROUNDING:
-                return next(self.worst(now, (key, stamp)), None) is not None
+                return next(self.worst(now, (key, tie)), None) is not None
         return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
-        """Runs that may be stopped for a waiting job with this (key, stamp), the worst first."""
-        floor_key, floor_stamp = worse_than
+        """Runs that may be stopped for a waiting job with this (key, tie-breaker), the worst first."""
+        least_key, least_tie = worse_than
         heap = []
         for slope, lines in self._lines.items():
             if lines:
-                intercept, stamp, _ = lines[-1]
+                intercept, tie, _ = lines[-1]
                 key = intercept + slope * now
-                if key >= floor_key - KEY_ROUNDING:
-                    heap.append((-key, -stamp, slope, len(lines) - 1))
+                if key >= least_key - KEY_ROUNDING:
+                    heap.append((-key, -tie, slope, len(lines) - 1))
         if len(heap) > 1:
             heapify(heap)
         while heap:
-            key, stamp, slope, index = heap[0]
-            if -key < floor_key - KEY_ROUNDING:
+            key, tie, slope, index = heap[0]
+            if -key < least_key - KEY_ROUNDING:
                 return
             lines = self._lines[slope]
-            if -key > floor_key + KEY_ROUNDING or -stamp > floor_stamp:
+            if -key > least_key + KEY_ROUNDING or -tie > least_tie:
                 yield lines[index][2]
             else:  # nor may those be stopped that stand as it does and have started before
                 index = bisect_left(lines, lines[index][0], hi=index, key=_intercept)
@@ -255,8 +255,8 @@ class Order:
 
     @staticmethod
     def _tail(slope: float, lines: list[Line], index: int, now: Seconds) -> tuple[float, int, float, int]:
-        intercept, stamp, _ = lines[index]
-        return -(intercept + slope * now), -stamp, slope, index
+        intercept, tie, _ = lines[index]
+        return -(intercept + slope * now), -tie, slope, index
 
     def _protect(self, job: JobState) -> None:
         if self._protected_run.get(job.id) != job.run:
@@ -269,7 +269,7 @@ class Order:
         while self._protected and self._protected[0][0] <= now:
             found.append(heappop(self._protected)[2])
             self._protected_run.pop(found[-1].id, None)
-        return [job for job in found if job.active and not job.leaving]
+        return [job for job in found if job.active and not job.releasing]
 
     def next_unprotected(self) -> Seconds | None:
         """When the next run's protection ends."""
@@ -296,7 +296,7 @@ class Order:
     def _next_due(self) -> tuple[Seconds, JobState] | None:
         while self._due:
             due, _, job = self._due[0]
-            if self._due_of.get(job.id) == due and job.active and not job.leaving:
+            if self._due_of.get(job.id) == due and job.active and not job.releasing:
                 return due, job
             heappop(self._due)
             if self._due_of.get(job.id) == due:
@@ -307,8 +307,8 @@ class Order:
 class Resorted(Order):
     """The same order, sorted anew each time: slow and obvious, to check the other against."""
 
-    def heads(self, largest_node: int, *, fresh: bool = False) -> Heads:  # noqa: ARG002
-        return super().heads(largest_node)
+    def cursor(self, largest_node: int, *, fresh: bool = False) -> QueueCursor:  # noqa: ARG002
+        return super().cursor(largest_node)
 
     def drain(self, state: State) -> None:
         state.touched.clear()
@@ -324,8 +324,8 @@ def _intercept(line: Line) -> float:
 
 
 def _from_best(entries: list[Entry]) -> Iterator[tuple[float, int, JobState]]:
-    for key, stamp, job in reversed(entries):
-        yield -key, -stamp, job
+    for key, tie, job in reversed(entries):
+        yield -key, -tie, job
 
 
 def _remove(entries: list[Entry], entry: Entry) -> None:

@@ -6,7 +6,7 @@ REMEMBERED = 10_000
 """How many changes are remembered at least."""
 
 
-class Changes:
+class ChangeLog:
     __slots__ = ("_log", "version")
 
     def __init__(self) -> None:

@@ -10,21 +10,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from weft.core.resources.node import Holder, Room
-    from weft.core.resources.run_counts import Crowd
+    from weft.core.resources.node import Holder, NodeResources
+    from weft.core.resources.run_counts import RunCounts
     from weft.core.resources.shapes import Shape
     from weft.model import Node
 
 
 class Free:
-    __slots__ = ("count", "crowd", "gone", "levels", "mask", "memories", "racks", "recent", "rooms", "size", "sized",
-                 "soon", "top")  # fmt: skip
+    __slots__ = (
+        "after_release", "count", "gone", "levels", "mask", "memories", "nodes", "racks", "recent", "run_counts",
+        "size", "sized", "top",
+    )  # fmt: skip
 
     def __init__(
-        self, rooms: Sequence[Room] = (), recent: Mapping[Shape, int] | None = None, *, soon: bool = False
+        self,
+        nodes: Sequence[NodeResources] = (),
+        recent: Mapping[Shape, int] | None = None,
+        *,
+        after_release: bool = False,
     ) -> None:
-        self.rooms = rooms
-        """The nodes themselves, for placements that look at who is where."""
+        self.nodes = nodes
+        """The nodes themselves, for placements that see runs."""
         self.recent: Mapping[Shape, int] = recent if recent is not None else {}
         """What has been asked for lately, and how often."""
         self.count: list[int] = []
@@ -38,16 +44,16 @@ class Free:
         """The nodes under each switch."""
         self.memories: dict[int, int] = {}
         """The nodes with so much memory on all their GPUs together."""
-        self.crowd: Crowd | None = None
-        """How many runs are where; None: nobody is anywhere."""
+        self.run_counts: RunCounts | None = None
+        """How many runs are on each node; None: no run is on any."""
         self.top = 0
         """The size of the largest living node."""
         self.mask: int = -1
         """The nodes that count at all."""
-        self.soon = soon
-        """Whether those on their way out count as gone."""
+        self.after_release = after_release
+        """Whether runs that were told to stop count as gone."""
         self.gone: Collection[Holder] = ()
-        """Who else does: a plan is tried out in which they are."""
+        """Other runs that count as gone, in a plan that is tried out."""
 
     # ---- what a placement asks
 
@@ -113,19 +119,19 @@ class Free:
                 total += gpus * (level & mask).bit_count()
         return total
 
-    # ---- what a placement asks that looks at who is where
+    # ---- for placements that see runs
 
     def stays(self, holder: Holder) -> bool:
-        return not (self.soon and holder.leaving) and holder not in self.gone
+        return not (self.after_release and holder.releasing) and holder not in self.gone
 
     def tasks(self, node: int) -> int:
         """How many runs stay on a node, those without GPUs included."""
-        return sum(self.stays(holder) for holder in self.rooms[node].runs())
+        return sum(self.stays(holder) for holder in self.nodes[node].runs())
 
     def tiers(self) -> list[int]:
         """For each k from 0, the set of nodes on which exactly k runs stay."""
-        if self.crowd is not None and not self.gone:
-            return self.crowd.tiers()
+        if self.run_counts is not None and not self.gone:
+            return self.run_counts.tiers()
         tiers = [0]
         for node in range(len(self.count)):
             runs = self.tasks(node)
@@ -137,7 +143,7 @@ class Free:
         """The GPUs of a node that this shape could have, the fullest first."""
         if not self.mask >> node & 1:
             return []
-        return self.rooms[node].fitting(shape, soon=self.soon, gone=self.gone)[: self.count[node]]
+        return self.nodes[node].fitting(shape, after_release=self.after_release, gone=self.gone)[: self.count[node]]
 
     # ---- what the core does
 
@@ -197,8 +203,8 @@ class Free:
     def _share(self, other: Free) -> None:
         """Another index of the same nodes."""
         other.size, other.sized, other.top, other.mask = self.size, self.sized, self.top, self.mask
-        other.rooms, other.recent, other.racks, other.memories = self.rooms, self.recent, self.racks, self.memories
-        other.soon, other.gone, other.crowd = self.soon, self.gone, self.crowd
+        other.nodes, other.recent, other.racks, other.memories = self.nodes, self.recent, self.racks, self.memories
+        other.after_release, other.gone, other.run_counts = self.after_release, self.gone, self.run_counts
 
 
 Label = TypeVar("Label", str, int)

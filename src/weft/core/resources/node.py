@@ -1,4 +1,4 @@
-"""One node's GPUs, who holds them, and what they could still give."""
+"""The GPUs of one node, their holders, and what they can still give."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SLACK = 1e-9
 
 
 class Holder(Protocol):
-    """Whoever holds GPUs: a run, or a planner's trial."""
+    """What holds GPUs: a run, or a planner's trial."""
 
-    seat: Shape
+    allocation: Shape
     """What it holds: its shape with the share and memory it was started with."""
     placed: Slots
     """Where it was put, in rank order."""
-    leaving: bool
+    releasing: bool
     weave: tuple[JobId, ...]
 
 
@@ -35,9 +35,9 @@ class Occupant:
     memory_mb: int | None
     """None: the whole GPU."""
     detail: str
-    seat: Shape = field(default_factory=lambda: plain_shape(1))
+    allocation: Shape = field(default_factory=lambda: plain_shape(1))
     placed: Slots = ()
-    leaving: bool = False
+    releasing: bool = False
     weave: tuple[JobId, ...] = ()
 
 
@@ -49,12 +49,12 @@ class Closure:
     occupants: list[Occupant] = field(default_factory=list)
 
 
-class Room:
-    """One node's GPUs and their holders."""
+class NodeResources:
+    """The GPUs of one node and their holders."""
 
     __slots__ = (
-        "_oversubscription", "alive", "closures", "cpus_leaving", "cpus_used", "foreign_mb", "guests", "holders",
-        "index", "node", "occupants", "ram_leaving", "ram_used",
+        "_oversubscription", "alive", "closures", "cpus_releasing", "cpus_used", "foreign_mb", "guests", "holders",
+        "index", "node", "occupants", "ram_releasing", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
@@ -68,7 +68,7 @@ class Room:
         """For how many reasons nothing new is started here."""
         self.foreign_mb: dict[int, int] = {}
         """Memory of each GPU that others have taken."""
-        self.cpus_used = self.ram_used = self.cpus_leaving = self.ram_leaving = 0
+        self.cpus_used = self.ram_used = self.cpus_releasing = self.ram_releasing = 0
 
     def runs(self) -> list[Holder]:
         """The runs that are here, each once."""
@@ -85,25 +85,25 @@ class Room:
         woven = {h.weave for h in self.holders[gpu] if h.weave}
         if holder.weave in woven:
             return
-        request = sum(h.seat.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
-        if request + holder.seat.family.share.request > 1 + SLACK:
+        request = sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
+        if request + holder.allocation.family.share.request > 1 + SLACK:
             raise PlanError(f"GPU {gpu} of {self.node.id} would be given out twice")
 
     # ---- what a shape could have
 
-    def count_for(self, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> int:
+    def count_for(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> int:
         if not self.alive:
             return 0
         family = shape.family
-        fitting = self.fitting(shape, soon=soon, gone=gone)
+        fitting = self.fitting(shape, after_release=after_release, gone=gone)
         count = len(fitting)
         if family.cpus and self.node.cpus:
-            count = min(count, self._left("cpus", soon, gone) // family.cpus)
+            count = min(count, self._left("cpus", after_release, gone) // family.cpus)
         if family.ram_mb and self.node.ram_mb:
-            count = min(count, self._left("ram_mb", soon, gone) // family.ram_mb)
+            count = min(count, self._left("ram_mb", after_release, gone) // family.ram_mb)
         return max(count, 0)
 
-    def fitting(self, shape: Shape, *, soon: bool, gone: Collection[Holder] = ()) -> list[int]:
+    def fitting(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> list[int]:
         """The GPUs of a node that this shape could use, the fullest first; of a pool, the emptiest."""
         where = shape.family.where
         if where.labels and not set(where.labels) <= set(self.node.labels):
@@ -111,7 +111,7 @@ class Room:
         only = where.pinned or where.choice
         allowed = dict(only).get(self.node.id, ()) if only else None
         memory = shape.memory_mb
-        whole_gang = isinstance(memory, tuple) and self._seats_ranks(shape, soon=soon, gone=gone)
+        whole_gang = isinstance(memory, tuple) and self._fits_ranks(shape, after_release=after_release, gone=gone)
         least = (min(memory) if whole_gang else max(memory)) if isinstance(memory, tuple) else memory
         fitting = []
         for index, gpu in enumerate(self.node.gpus):
@@ -119,7 +119,7 @@ class Room:
                 continue
             if where.gpu_model and gpu.model != where.gpu_model:
                 continue
-            left = self._left_on(index, shape, soon=soon, gone=gone)
+            left = self._left_on(index, shape, after_release=after_release, gone=gone)
             if left is not None and left[1] >= least:
                 fitting.append((left[0], left[1], index))
         fitting.sort(key=_emptiest if where.choice else None)
@@ -130,12 +130,12 @@ class Room:
         if shape.plain:
             chosen = [gpu for gpu, holders in enumerate(self.holders) if not holders][:count]
             return tuple(chosen) if len(chosen) == count else None
-        fitting = self.fitting(shape, soon=False)
+        fitting = self.fitting(shape, after_release=False)
         if isinstance(shape.memory_mb, tuple):
-            return self._seat_ranks(fitting, count, shape)
+            return self._assign_ranks(fitting, count, shape)
         return tuple(sorted(fitting[:count])) if len(fitting) >= count else None
 
-    def seats_cpus(self, shape: Shape) -> bool:
+    def fits_cpus(self, shape: Shape) -> bool:
         """Whether a job without GPUs finds the CPUs and RAM it needs here."""
         family, node = shape.family, self.node
         if self.closures or not set(family.where.labels) <= set(node.labels):
@@ -146,54 +146,56 @@ class Room:
 
     # ---- inside
 
-    def _left(self, what: str, soon: bool, gone: Collection[Holder]) -> int:
+    def _left(self, what: str, after_release: bool, gone: Collection[Holder]) -> int:
         used = self.cpus_used if what == "cpus" else self.ram_used
-        leaving = self.cpus_leaving if what == "cpus" else self.ram_leaving
+        releasing = self.cpus_releasing if what == "cpus" else self.ram_releasing
         freed = sum(
-            getattr(holder.seat.family, what) for holders in self.holders for holder in holders if holder in gone
+            getattr(holder.allocation.family, what) for holders in self.holders for holder in holders if holder in gone
         )
-        return int(getattr(self.node, what) - used + (leaving if soon else 0) + freed)
+        return int(getattr(self.node, what) - used + (releasing if after_release else 0) + freed)
 
-    def _left_on(self, index: int, shape: Shape, *, soon: bool, gone: Collection[Holder]) -> tuple[float, int] | None:
+    def _left_on(
+        self, index: int, shape: Shape, *, after_release: bool, gone: Collection[Holder]
+    ) -> tuple[float, int] | None:
         """What a GPU has left, (request, memory), if a share of this shape fits on it; None if not."""
         gpu, share = self.node.gpus[index], shape.family.share
         request = limit = 0.0
         memory = self.foreign_mb.get(index, 0)
         weaves: set[tuple[JobId, ...]] = set()
         for holder in self.holders[index]:
-            if holder in gone or (soon and holder.leaving):
+            if holder in gone or (after_release and holder.releasing):
                 continue
             memory += memory_held(holder, self.node.id, index)
             if holder.weave:
                 if holder.weave in weaves:
                     continue
                 weaves.add(holder.weave)
-            request += holder.seat.family.share.request
-            limit += holder.seat.family.share.limit
+            request += holder.allocation.family.share.request
+            limit += holder.allocation.family.share.limit
         if request + share.request > 1 + SLACK or limit + share.limit > max(self._oversubscription, 1) + SLACK:
             return None
         return 1 - request, gpu.memory_mb - memory
 
-    def _seats_ranks(self, shape: Shape, *, soon: bool, gone: Collection[Holder]) -> bool:
+    def _fits_ranks(self, shape: Shape, *, after_release: bool, gone: Collection[Holder]) -> bool:
         """Whether the whole gang fits on this node, each rank on a GPU with memory enough for it."""
-        left = (self._left_on(g, shape, soon=soon, gone=gone) for g in range(len(self.node.gpus)))
+        left = (self._left_on(g, shape, after_release=after_release, gone=gone) for g in range(len(self.node.gpus)))
         memories = sorted((m for _, m in filter(None, left)), reverse=True)
         ranks = sorted((shape.memory_of(r) for r in range(shape.gpus)), reverse=True)
         return len(memories) >= len(ranks) and all(m >= r for m, r in zip(memories, ranks, strict=False))
 
-    def _seat_ranks(self, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
+    def _assign_ranks(self, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
         """A GPU for each rank: the neediest rank takes the smallest GPU that will do."""
-        left = {g: (self._left_on(g, shape, soon=False, gone=()) or (0, 0))[1] for g in fitting}
+        left = {g: (self._left_on(g, shape, after_release=False, gone=()) or (0, 0))[1] for g in fitting}
         if count < shape.gpus:  # a part of the gang: which ranks is not known here, so any must fit
             able = [g for g in fitting if left[g] >= memory_needed(shape)]
             return tuple(able[:count]) if len(able) >= count else None
-        seats: dict[int, int] = {}
+        chosen: dict[int, int] = {}
         for rank in sorted(range(shape.gpus), key=lambda r: -shape.memory_of(r)):
-            able = [g for g in left if g not in seats.values() and left[g] >= shape.memory_of(rank)]
+            able = [g for g in left if g not in chosen.values() and left[g] >= shape.memory_of(rank)]
             if not able:
                 return None
-            seats[rank] = min(able, key=lambda g: (left[g], g))
-        return tuple(seats[rank] for rank in range(shape.gpus))
+            chosen[rank] = min(able, key=lambda g: (left[g], g))
+        return tuple(chosen[rank] for rank in range(shape.gpus))
 
 
 def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
@@ -202,7 +204,7 @@ def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
 
 
 def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:
-    memory = holder.seat.memory_mb
+    memory = holder.allocation.memory_mb
     if not isinstance(memory, tuple):
         return memory
     ranks = [(node_id, g) for node_id, gpus in holder.placed for g in gpus]

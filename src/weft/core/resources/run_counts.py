@@ -1,35 +1,35 @@
-"""How many runs stay on each node, for placements that look at who is where.
+"""How many runs stay on each node, for placements that see runs.
 
-Nothing is counted before somebody asks; then only the nodes on which something changed since are counted again.
+Nothing is counted before it is asked for; then only the nodes that changed since are counted again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.core.resources.change_log import Changes
+from weft.core.resources.change_log import ChangeLog
 from weft.core.resources.free import members
-from weft.core.resources.node import Room
+from weft.core.resources.node import NodeResources
 
 
-class Crowd:
-    """With `soon`, those on their way out count as gone."""
+class RunCounts:
+    """With `after_release`, runs that were told to stop count as gone."""
 
-    def __init__(self, rooms: Sequence[Room], changes: Changes, *, soon: bool) -> None:
-        self._rooms, self._changes, self._soon = rooms, changes, soon
+    def __init__(self, nodes: Sequence[NodeResources], change_log: ChangeLog, *, after_release: bool) -> None:
+        self._nodes, self._change_log, self._after_release = nodes, change_log, after_release
         self._runs: list[int] = []
         self._tiers: list[int] = [0]
         self._seen = 0
 
     def tiers(self) -> list[int]:
         """For each k from 0, the set of nodes on which exactly k runs stay."""
-        changed = self._changes.since(self._seen)
-        if changed is None or len(self._runs) < len(self._rooms):
-            changed = (1 << len(self._rooms)) - 1
-            self._runs, self._tiers = [0] * len(self._rooms), [changed]
+        changed = self._change_log.since(self._seen)
+        if changed is None or len(self._runs) < len(self._nodes):
+            changed = (1 << len(self._nodes)) - 1
+            self._runs, self._tiers = [0] * len(self._nodes), [changed]
         for node in members(changed):
-            self._move(node, sum(not (self._soon and run.leaving) for run in self._rooms[node].runs()))
-        self._seen = self._changes.version
+            self._move(node, sum(not (self._after_release and run.releasing) for run in self._nodes[node].runs()))
+        self._seen = self._change_log.version
         return self._tiers
 
     def _move(self, node: int, runs: int) -> None:

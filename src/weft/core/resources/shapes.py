@@ -68,7 +68,7 @@ def shape_of(job: Job) -> Shape:
     return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where))
 
 
-def alone(job: Job, memory_mb: int) -> Shape:
+def exclusive_shape(job: Job, memory_mb: int) -> Shape:
     """The need of a job that shares its GPUs with nobody, with no less memory than this on each."""
     asked = job.memory_mb
     memory = tuple(max(rank, memory_mb) for rank in asked) if isinstance(asked, tuple) else max(asked, memory_mb)

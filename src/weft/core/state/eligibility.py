@@ -19,7 +19,7 @@ from weft.model import JobId, Seconds
 NEVER: Final = float("inf")
 
 
-class Gates:
+class Eligibility:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
         self.quotas = Quotas(jobs)
@@ -59,23 +59,23 @@ class Gates:
         for other in job.job.after:
             if self._is_undone(other) and other != job.job.batch:
                 self._followers.setdefault(other, {})[job.id] = None
-                job.behind[other] = None
-        return not job.behind and self.join_batch(job)
+                job.unmet_dependencies[other] = None
+        return not job.unmet_dependencies and self.join_batch(job)
 
     def recall(self, job: JobState) -> None:
         """A job that was here before: it stands where it stood."""
         self.meet(job)
-        for other in job.behind:
+        for other in job.unmet_dependencies:
             self._followers.setdefault(other, {})[job.id] = None
         delayed = _is_delayed(job)
         if delayed:
             self.delay(job)
-        if job.short or delayed or job.status not in ("blocked", "held", *ENDED):
+        if job.over_quota or delayed or job.status not in ("blocked", "held", *ENDED):
             self.quotas.recall(job)
         batch = job.job.batch
-        if not batch or not job.job.batch_limit or job.behind or job.status in ENDED:
+        if not batch or not job.job.batch_limit or job.unmet_dependencies or job.status in ENDED:
             return
-        if job.status == "blocked" and not delayed and not job.short:
+        if job.status == "blocked" and not delayed and not job.over_quota:
             self._line_up(job)
         elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
@@ -86,7 +86,7 @@ class Gates:
 
     def doomed(self, job: JobState) -> JobId | None:
         """What it comes after and that ended otherwise than done."""
-        return next((other for other in job.behind if self._is_ill(other)), None)
+        return next((other for other in job.unmet_dependencies if self._is_ill(other)), None)
 
     def _is_undone(self, name: str) -> bool:
         job = self._jobs.get(name)
@@ -98,12 +98,12 @@ class Gates:
 
     def leave(self, job: JobState) -> Iterator[JobState]:
         """A job has ended, or is to be looked at anew: those who may wait now, or are doomed by it."""
-        for other in job.behind:
+        for other in job.unmet_dependencies:
             followers = self._followers.get(other, {})
             followers.pop(job.id, None)
             if not followers:
                 self._followers.pop(other, None)
-        job.behind.clear()
+        job.unmet_dependencies.clear()
         yield from self.step_aside(job)
         if job.status not in ENDED:
             return
@@ -120,8 +120,8 @@ class Gates:
         for name in self._followers.pop(other, ()):
             follower = self._jobs[name]
             if done:
-                del follower.behind[other]
-                if not follower.behind and self.join_batch(follower):
+                del follower.unmet_dependencies[other]
+                if not follower.unmet_dependencies and self.join_batch(follower):
                     yield follower
             elif follower.status not in ENDED:
                 yield follower
@@ -129,7 +129,7 @@ class Gates:
     def join_batch(self, job: JobState) -> bool:
         """Whether its batch has a place for it, and its user GPUs left; else it stands in line. Who is held needs
         none."""
-        return self._take_place(job) and (job.holding or self.quotas.take(job))
+        return self._take_place(job) and (job.held or self.quotas.take(job))
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
         """Who may wait now, and who no longer may."""
@@ -137,7 +137,7 @@ class Gates:
 
     def _take_place(self, job: JobState) -> bool:
         batch, limit = job.job.batch, job.job.batch_limit
-        if not batch or not limit or job.holding:
+        if not batch or not limit or job.held:
             return True
         going = self._going.setdefault(batch, {})
         if len(going) < limit:
@@ -199,7 +199,7 @@ def _is_delayed(job: JobState) -> bool:
 
 def _is_in_line(job: JobState) -> bool:
     """Whether only its batch keeps it."""
-    return job.status == "blocked" and not job.behind and job.begin_at is None and not job.short
+    return job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None and not job.over_quota
 
 
 def _count(counts: dict[str, int], batch: str, change: int) -> None:

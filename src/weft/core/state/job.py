@@ -1,10 +1,10 @@
-"""A job and all that is known of it. Read it freely; only `State.apply` writes."""
+"""A job and all that is known of it. Anything may read it; only `State.apply` writes."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-from weft.core.resources.shapes import Shape, alone, shape_of
+from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
 from weft.model import WHOLE, Job, JobId, Seconds, Share, Slots, StopReason
 
 Status = Literal["blocked", "waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
@@ -15,25 +15,26 @@ ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 class JobState:
     __slots__ = (
-        "alone", "attained_s", "begin_at", "behind", "cancelling", "code", "delays", "ended_at", "failures",
-        "first_start", "holding", "id", "job", "key", "leaving", "lost", "mark", "measured_mb", "moves",
-        "placed", "preemptions", "rate", "remaining_s", "requeues", "reserved", "run", "seat", "seq", "shape",
-        "share", "short", "slots", "stamp", "started_at", "status", "stepped_at", "stop_why", "submitted_at",
-        "waiting_since", "weave", "why",
+        "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "ended_at", "exclusive", "failures",
+        "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves", "over_quota",
+        "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run",
+        "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "tie_breaker",
+        "unmet_dependencies", "waiting_since", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
         self.id, self.seq, self.submitted_at, self.waiting_since = job.id, seq, at, at
-        self.alone = False
-        """It ran out of GPU memory beside others: from now on it shares with nobody."""
+        self.exclusive = False
+        """It ran out of GPU memory next to other jobs: from now on it shares its GPUs with none."""
         self.measured_mb = 0
         """The most memory it was seen to need on a GPU."""
-        self.short = False
-        """Its user holds enough GPUs, or will with what is next."""
-        self.behind: dict[JobId, None] = {}
+        self.over_quota = False
+        """Its user holds as many GPUs as the quota allows, counting jobs that are next."""
+        self.unmet_dependencies: dict[JobId, None] = {}
         """Jobs that must be done before it may wait."""
         self.become(job)
-        self.seat: Shape = self.shape
+        self.allocation: Shape = self.shape
+        """What its run holds: its shape with the share and memory it was started with."""
         self.share = job.share
         self.status: Status = "waiting"
         self.run = 0
@@ -43,10 +44,11 @@ class JobState:
         """Where the run was started, in rank order; `slots` is what is left of it."""
         self.reserved: Slots = ()
         self.weave: tuple[JobId, ...] = ()
-        self.leaving = self.cancelling = self.holding = self.lost = False
+        self.releasing = self.cancelling = self.held = self.lost = False
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None
-        self.started_at = self.mark = self.stepped_at = -1.0
+        self.started_at = self.rate_since = self.key_changed_at = -1.0
+        """`rate_since`: when `rate` and `remaining_s` were last set."""
         self.ended_at: Seconds | None = None
         self.attained_s = 0.0
         self.rate = 0.0
@@ -60,14 +62,15 @@ class JobState:
         """What its last run exited with."""
         self.why = ""
         """Why it ended, or its last run did, where the code does not say."""
-        self.stamp = seq
+        self.tie_breaker = seq
+        """Orders jobs of equal keys, smaller first: `core.state.state` explains how."""
         self.key: float | None = None
         """The last stepped key, where the policy has such."""
 
     def become(self, job: Job) -> None:
         """The job is this, from now on."""
         self.job = job
-        self.shape: Shape = shape_of(job) if not self.alone else alone(job, self.measured_mb)
+        self.shape: Shape = shape_of(job) if not self.exclusive else exclusive_shape(job, self.measured_mb)
         self.remaining_s: float | None = job.declared_s
         if job.iterations is not None and job.profile is not None:
             self.remaining_s = job.iterations * job.profile.iteration_s
@@ -75,7 +78,7 @@ class JobState:
     @property
     def wanted_share(self) -> Share:
         """What its next run is to hold of each GPU."""
-        return WHOLE if self.alone else self.job.share
+        return WHOLE if self.exclusive else self.job.share
 
     @property
     def gpus(self) -> int:
@@ -102,5 +105,5 @@ class JobState:
         if self.remaining_s is None:
             return float("inf")
         if self.rate:
-            return max(self.remaining_s - self.rate * (now - self.mark), 0.0)
+            return max(self.remaining_s - self.rate * (now - self.rate_since), 0.0)
         return self.remaining_s

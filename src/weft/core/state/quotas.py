@@ -34,12 +34,12 @@ class Quotas:
         if not self.limits or job.id in self._held.get(job.job.user, ()):
             return True
         self._stand(job)
-        return not job.short
+        return not job.over_quota
 
     def leave(self, job: JobState) -> Iterator[JobState]:
         """It holds nothing any more, nor will: who is let through for it."""
         user = job.job.user
-        job.short = False
+        job.over_quota = False
         held = self._held.get(user)
         if not held or job.id not in held:
             return
@@ -47,7 +47,7 @@ class Quotas:
         queue = self._short.get(user, [])
         while queue:
             follower = self._jobs.get(queue[0][2])
-            if follower is None or not follower.short:
+            if follower is None or not follower.over_quota:
                 heappop(queue)
                 continue
             if not self._has_room(follower):
@@ -59,7 +59,7 @@ class Quotas:
     def recall(self, job: JobState) -> None:
         """It stands where it stood."""
         if self.limits:
-            (self._line_up if job.short else self._hold)(job)
+            (self._line_up if job.over_quota else self._hold)(job)
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
         """Another limit: who may wait now, and who no longer may. Whoever runs goes on."""
@@ -70,17 +70,17 @@ class Quotas:
         self._held, self._used, self._short = {}, {}, {}
         waiting: list[JobState] = []
         for job in self._jobs.values():
-            if job.waits or job.short:
+            if job.waits or job.over_quota:
                 waiting.append(job)
             elif job.status in ACTIVE or (job.begin_at is not None and job.status not in ENDED):
                 self._hold(job)
         opened: list[JobState] = []
         shut: list[JobState] = []
         for job in sorted(waiting, key=_turn):
-            was = job.short
+            was = job.over_quota
             self._stand(job)
-            if was != job.short:
-                (shut if job.short else opened).append(job)
+            if was != job.over_quota:
+                (shut if job.over_quota else opened).append(job)
         return opened, shut
 
     # ---- inside
@@ -91,8 +91,8 @@ class Quotas:
 
     def _stand(self, job: JobState) -> None:
         """Where it belongs, as things are."""
-        job.short = not self._has_room(job)
-        (self._line_up if job.short else self._hold)(job)
+        job.over_quota = not self._has_room(job)
+        (self._line_up if job.over_quota else self._hold)(job)
 
     def _hold(self, job: JobState) -> None:
         user = job.job.user

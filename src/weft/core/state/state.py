@@ -2,10 +2,10 @@
 
 What each fact does is in `core.state.apply`, one function each; `core.state.transitions` has the table.
 
-Equal keys are told apart by a job's `stamp`: those running come first, in the order in which they started; then those
-put back, the latest first, so that who just lost its GPUs is next; then the others, first come first. A job that is
-moved keeps its stamp. A job whose key stepped goes to the tail, and if it still runs at the next instant it joins the
-end of the running.
+A job's `tie_breaker` orders jobs of equal keys: running jobs come first, in the order in which they started; then jobs
+put back, the latest first, so that a job that just lost its GPUs is next; then the others, first come first. A job that
+is moved keeps its tie-breaker. A job whose key stepped goes to the tail, and if it still runs at the next instant it
+joins the end of the running.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.core.resources.cluster import Floor
+from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
 from weft.core.resources.shapes import Shape
 from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
-from weft.core.state.eligibility import Gates
+from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import ACTIVE, ENDED, JobState, Status
 from weft.model import (
     AdminAction,
@@ -56,7 +56,7 @@ from weft.model import (
     Wake,
 )
 
-RUNNING_STAMPS: Final = -(2**50)
+RUNNING_TIES: Final = -(2**50)
 RECENT: Final = 1000
 """How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
@@ -79,8 +79,8 @@ class State:
         """Those that hold GPUs, in the order in which they started."""
         self.waiting: dict[JobId, JobState] = {}
         self.ended: dict[JobId, JobState] = {}
-        self.gates = Gates(self.jobs)
-        self.floor = Floor(oversubscription)
+        self.eligibility = Eligibility(self.jobs)
+        self.resources = ClusterResources(oversubscription)
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
         """What keeps GPUs from being used, by node, GPU and reason."""
         self.closed: dict[tuple[NodeId, str], Closure] = {}
@@ -112,7 +112,7 @@ class State:
             self.now = fact.at
             if self.stepped:
                 self._settle()
-            if fact.at >= self.gates.opens_at:
+            if fact.at >= self.eligibility.opens_at:
                 self._begin()
         return FOLDS[type(fact)](self, fact)
 
@@ -124,37 +124,37 @@ class State:
     # ---- what the folds have in common
 
     @property
-    def stamps(self) -> tuple[int, int, int]:
+    def ties(self) -> tuple[int, int, int]:
         """The last ones given out, at the tail, at the front and to runs."""
         return self._seq, self._front, self._runs
 
-    @stamps.setter
-    def stamps(self, stamps: tuple[int, int, int]) -> None:
-        self._seq, self._front, self._runs = stamps
+    @ties.setter
+    def ties(self, ties: tuple[int, int, int]) -> None:
+        self._seq, self._front, self._runs = ties
 
-    def next_run_stamp(self) -> int:
+    def next_run_tie(self) -> int:
         self._runs += 1
-        return RUNNING_STAMPS + self._runs
+        return RUNNING_TIES + self._runs
 
-    def next_tail_stamp(self) -> int:
+    def next_tail_tie(self) -> int:
         self._seq += 1
         return self._seq
 
-    def next_front_stamp(self) -> int:
+    def next_front_tie(self) -> int:
         self._front -= 1
         return self._front
 
     def _settle(self) -> None:
         """Jobs whose key stepped at an earlier instant and that still run join the end of the running."""
-        for job in sorted(self.stepped, key=lambda job: job.stamp):
-            if job.status in ACTIVE and not job.leaving:
-                job.stamp = self.next_run_stamp()
+        for job in sorted(self.stepped, key=lambda job: job.tie_breaker):
+            if job.status in ACTIVE and not job.releasing:
+                job.tie_breaker = self.next_run_tie()
                 self.touched[job.id] = job
         self.stepped.clear()
 
     def _begin(self) -> None:
         """Those whose time has come may wait for GPUs."""
-        for job in self.gates.come(self.now):
+        for job in self.eligibility.come(self.now):
             self.open(job)
             self.news = True
 
@@ -166,7 +166,7 @@ class State:
 
     def remember(self, shape: Shape) -> None:
         """Keeps count of what was asked for lately."""
-        recent = self.floor.recent
+        recent = self.resources.recent
         self._recent.append(shape)
         recent[shape] += 1
         if len(self._recent) > RECENT:
@@ -177,22 +177,22 @@ class State:
 
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
-        job.status = "held" if job.holding else "waiting"
+        job.status = "held" if job.held else "waiting"
         self.touched[job.id] = job
-        if not job.holding:
+        if not job.held:
             self.waiting[job.id] = job
             return
-        for follower in self.gates.step_aside(job):
+        for follower in self.eligibility.step_aside(job):
             self.open(follower)
 
     def put_back(self, job: JobState, how: str, at: Seconds) -> None:
         """The run is over and the job waits for its next."""
-        if how in ("stopped", "requeued") and job.leaving and job.stop_why == "preempted":
+        if how in ("stopped", "requeued") and job.releasing and job.stop_why == "preempted":
             job.preemptions += 1
-        elif how == "stopped" and job.leaving and job.stop_why == "moved":
+        elif how == "stopped" and job.releasing and job.stop_why == "moved":
             job.moves += 1
-        if job.stamp < RUNNING_STAMPS // 2 and not job.leaving:
-            job.stamp = self.next_front_stamp()
+        if job.tie_breaker < RUNNING_TIES // 2 and not job.releasing:
+            job.tie_breaker = self.next_front_tie()
         self._off(job, at)
         if job.cancelling:
             self.end(job, "cancelled", at)
@@ -203,7 +203,7 @@ class State:
         else:
             job.status = "blocked"
             self.touched[job.id] = job
-            self.gates.delay(job)
+            self.eligibility.delay(job)
 
     def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
         """It ends, and with it those who come after it if it is not done."""
@@ -218,10 +218,12 @@ class State:
                 self.waiting.pop(job.id, None)
             job.status, job.ended_at, job.why = status, at, why
             self.ended[job.id] = self.touched[job.id] = job
-            if not (job.job.batch or job.behind or self.gates.limits or self.gates.matters(job.id)):
+            if not (
+                job.job.batch or job.unmet_dependencies or self.eligibility.limits or self.eligibility.matters(job.id)
+            ):
                 continue
-            for follower in self.gates.leave(job):
-                if self.gates.doomed(follower) is None:
+            for follower in self.eligibility.leave(job):
+                if self.eligibility.doomed(follower) is None:
                     self.open(follower)
                 else:
                     ending.append((follower, "cancelled", "dependency"))
@@ -229,6 +231,6 @@ class State:
     def _off(self, job: JobState, at: Seconds) -> None:
         """The run holds nothing any more."""
         job.attained_s += at - job.started_at
-        job.status, job.rate, job.leaving, job.lost, job.weave = "waiting", 0.0, False, False, ()
+        job.status, job.rate, job.releasing, job.lost, job.weave = "waiting", 0.0, False, False, ()
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -20,8 +20,8 @@ HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
 def targets(running: Running, text: str) -> Slots:
     """What is meant by `n1 n2[0,1] n3:0`, `0,1` where there is one node, `all`; no GPUs: the node as a whole."""
     words = _words(text)
-    rooms = running.scheduler.state.floor.by_id
-    living = [room.node for room in running.scheduler.state.floor.rooms if room.alive]
+    rooms = running.scheduler.state.resources.by_id
+    living = [room.node for room in running.scheduler.state.resources.nodes if room.alive]
     if words in ([], ["all"]):
         if len(living) == 1:
             return ((living[0].id, tuple(range(len(living[0].gpus)))),)

@@ -67,7 +67,7 @@ async def _drain(asked: Asked) -> dict[str, Any]:
     who = asked.who.user
     await asked.journal(lambda now: drain.undrain(running, slots, now) if undo else drain.drain(slots, now, who))
     first, gpus = slots[0]
-    there = gpus or range(len(running.scheduler.state.floor.by_id[first].node.gpus))
+    there = gpus or range(len(running.scheduler.state.resources.by_id[first].node.gpus))
     numbers = [running.fleet.numbers.number(first, gpu) for gpu in there]
     return {"node": first, "gpus": numbers, "places": drain.said(running, slots), "drained": not undo}
 

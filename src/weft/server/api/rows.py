@@ -111,7 +111,7 @@ def gpu_rows(state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]]
     closed: dict[str, list[Occupant]] = {}
     for (node, why), closure in state.closed.items():
         closed.setdefault(node, []).append(Occupant(node, 0, why, None, closure.detail))
-    for room in state.floor.rooms:
+    for room in state.resources.nodes:
         for gpu, device in enumerate(room.node.gpus) if room.alive else ():
             jobs = [holder for holder in room.holders[gpu] if isinstance(holder, JobState)]
             blocks = [o for (node, index, _), o in state.occupants.items() if (node, index) == (room.node.id, gpu)]
@@ -128,7 +128,7 @@ def gpu_rows(state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]]
 
 
 def _memory_on(job: JobState, node: str, gpu: int) -> int:
-    memory = job.seat.memory_mb
+    memory = job.allocation.memory_mb
     if not isinstance(memory, tuple):
         return memory
     ranks = [(node_id, g) for node_id, gpus in job.placed for g in gpus]
@@ -150,7 +150,7 @@ def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict
             "closed": [why for node, why in state.closed if node == room.node.id],
             **({"state": "lost"} if not room.alive else known.get(room.node.id, {})),
         }
-        for room in state.floor.rooms if state.floor.by_id[room.node.id] is room
+        for room in state.resources.nodes if state.resources.by_id[room.node.id] is room
     ]  # fmt: skip
 
 
@@ -164,10 +164,10 @@ def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> st
     if job.status == "held":
         return "JobHeldUser"
     if job.status == "blocked":
-        if job.short:
+        if job.over_quota:
             return "Quota"
         later = "JobArrayTaskLimit" if job.begin_at is None else "BeginTime"
-        return "Dependency" if job.behind else later
+        return "Dependency" if job.unmet_dependencies else later
     if job.status == "waiting":
         if scheduler.impossible(job):
             return "ReqNodeNotAvail"

@@ -109,7 +109,7 @@ def _jobs(running: Running) -> Iterator[Metric]:
 
 
 def _gpus(running: Running) -> Iterator[Metric]:
-    rooms = [room for room in running.scheduler.state.floor.rooms if room.alive]
+    rooms = [room for room in running.scheduler.state.resources.nodes if room.alive]
     yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in rooms))
     busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in rooms}
     yield _gauge("weft_gpus_busy", "GPUs of each node that jobs hold.", (({"node": n}, busy[n]) for n in busy))

@@ -101,7 +101,7 @@ class ManyNodes:
         """Nothing is remembered between two jobs."""
 
     def node(self, name: str) -> NodeId:
-        living = [room.node.id for room in self._state.floor.rooms if room.alive]
+        living = [room.node.id for room in self._state.resources.nodes if room.alive]
         if name in living:
             return name
         if name:
@@ -114,7 +114,7 @@ class ManyNodes:
         return (("node", name),) if name else ()
 
     def largest_mb(self) -> int | None:
-        return self._state.floor.largest_memory_mb() or None
+        return self._state.resources.largest_memory_mb() or None
 
     def check(self, job: Job) -> None:
         memory: Sequence[int] = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)

@@ -132,10 +132,10 @@ class Desk:
     def _hold(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         if job.status in ENDED:
             return f"it is {job.status} already"
-        return "it is held already" if job.holding else Held(now, job.id)
+        return "it is held already" if job.held else Held(now, job.id)
 
     def _release(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
-        return Released(now, job.id) if job.holding else "it is not held"
+        return Released(now, job.id) if job.held else "it is not held"
 
     def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return Purged(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"

@@ -59,7 +59,7 @@ class Limits:
         wanted |= {
             user: own["gpus"] or ALL for user, own in self._own.items() if "gpus" in own and (own["gpus"] or wanted)
         }
-        known = state.gates.limits
+        known = state.eligibility.limits
         return [
             *(Limited(now, user, None) for user in known if user not in wanted),
             *(Limited(now, user, gpus) for user, gpus in wanted.items() if known.get(user) != gpus),

@@ -158,7 +158,7 @@ class Parts:
 
     def on(self, node: NodeId) -> list[JobState]:
         """Jobs with a part on a node, as far as it is not known to have ended or to be lost."""
-        room = self.state.floor.by_id.get(node)
+        room = self.state.resources.by_id.get(node)
         runs = room.runs() if room is not None and room.alive else ()
         return [job for job in runs if isinstance(job, JobState) and self._has_part(job, node)]
 

@@ -79,7 +79,7 @@ class Roster:
         self._members: dict[NodeId, Member] = {}
         self._out = Outbox()
         self._parts = Parts(state, self._members, self._out)
-        for room in state.floor.rooms:
+        for room in state.resources.nodes:
             if room.alive:
                 self._add(room.node, started_at).silent = True
 

@@ -23,7 +23,7 @@ def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> Sc
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
     task = job.job.task or Task()
-    memory = job.seat.memory_mb
+    memory = job.allocation.memory_mb
     order = StartRun(
         epoch=to.epoch,
         job=job.id,

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def submitted(state: State, fact: Submitted) -> bool:
     if fact.job.id in state.jobs:
         return False
-    job = JobState(fact.job, state.next_tail_stamp(), fact.at)
+    job = JobState(fact.job, state.next_tail_tie(), fact.at)
     state.count_id(job.id)
     state.remember(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
-    state.gates.meet(job)
-    if fact.job.after or fact.job.batch_limit or state.gates.limits:
+    state.eligibility.meet(job)
+    if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
         _through_gates(state, job, fact.at)
     else:
         state.waiting[job.id] = job
@@ -29,9 +29,9 @@ def submitted(state: State, fact: Submitted) -> bool:
 
 def _through_gates(state: State, job: JobState, at: float) -> None:
     job.status = "blocked"
-    if state.gates.enter(job):
+    if state.eligibility.enter(job):
         state.open(job)
-    elif state.gates.doomed(job) is not None:
+    elif state.eligibility.doomed(job) is not None:
         state.end(job, "cancelled", at, "dependency")
 
 
@@ -39,14 +39,14 @@ def edited(state: State, fact: Edited) -> bool:
     job = state.jobs.get(fact.job.id)
     if job is None or job.status in ENDED or job.status in ACTIVE or job.job.batch != fact.job.batch:
         return False
-    for follower in state.gates.leave(job):
+    for follower in state.eligibility.leave(job):
         state.open(follower)
     job.become(fact.job)
-    job.seat, job.begin_at, job.short = job.shape, None, False
+    job.allocation, job.begin_at, job.over_quota = job.shape, None, False
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
-    if fact.job.after or fact.job.batch_limit or state.gates.limits:
+    if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
         _through_gates(state, job, fact.at)
     else:
         state.open(job)
@@ -69,17 +69,17 @@ def cancelled(state: State, fact: Cancelled) -> bool:
 
 def held(state: State, fact: Held) -> bool:
     job = state.jobs.get(fact.job)
-    if job is None or job.status in ENDED or job.holding:
+    if job is None or job.status in ENDED or job.held:
         return False
-    job.holding = True
+    job.held = True
     if job.status == "waiting":
         del state.waiting[job.id]
         state.open(job)
         state.news = True
-    elif job.status == "blocked" and not job.behind and job.begin_at is None:
+    elif job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None:
         job.status = "held"
         state.touched[job.id] = job
-        for follower in state.gates.step_aside(job):
+        for follower in state.eligibility.step_aside(job):
             state.open(follower)
             state.news = True
     return True
@@ -87,13 +87,13 @@ def held(state: State, fact: Held) -> bool:
 
 def released(state: State, fact: Released) -> bool:
     job = state.jobs.get(fact.job)
-    if job is None or not job.holding:
+    if job is None or not job.held:
         return False
-    job.holding = False
+    job.held = False
     if job.status == "held":
         job.status = "blocked"
         state.touched[job.id] = job
-        if state.gates.join_batch(job):
+        if state.eligibility.join_batch(job):
             state.open(job)
             state.news = True
     return True
@@ -104,7 +104,7 @@ def purged(state: State, fact: Purged) -> bool:
         job = state.ended.pop(name, None)
         if job is not None:
             del state.jobs[name]
-            state.gates.forget(job)
+            state.eligibility.forget(job)
     return True
 
 
@@ -120,7 +120,7 @@ def resumed(state: State, fact: Resumed) -> bool:
 
 
 def limited(state: State, fact: Limited) -> bool:
-    opened, shut = state.gates.limit(fact.user, fact.gpus)
+    opened, shut = state.eligibility.limit(fact.user, fact.gpus)
     for job in shut:
         del state.waiting[job.id]
         job.status = "blocked"

@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 def joined(state: State, fact: NodeJoined) -> bool:
-    known = state.floor.by_id.get(fact.node.id)
+    known = state.resources.by_id.get(fact.node.id)
     if known is not None and known.alive:
         return False
-    room = state.floor.join(fact.node)
+    host = state.resources.join(fact.node)
     for (node, why), closure in state.closed.items():
         if node == fact.node.id:
-            state.floor.close(room, closure, why)
+            state.resources.close(host, closure, why)
     state.gpus += len(fact.node.gpus)
     state.news = True
     return True
 
 
 def lost(state: State, fact: NodeLost) -> bool:
-    room = state.floor.by_id.get(fact.node)
-    if room is None or not room.alive:
+    host = state.resources.by_id.get(fact.node)
+    if host is None or not host.alive:
         return False
     for job in [job for job in state.active.values() if any(node == fact.node for node, _ in job.slots)]:
         gone = tuple(part for part in job.slots if part[0] == fact.node)
         rest = tuple(part for part in job.slots if part[0] != fact.node)
-        state.floor.release(job, gone, last=not rest)
+        state.resources.release(job, gone, last=not rest)
         job.slots = rest
         if rest:
             job.lost = True
@@ -41,12 +41,12 @@ def lost(state: State, fact: NodeLost) -> bool:
             state.put_back(job, "lost", fact.at)
     _unreserve(state, fact.node)
     for key in [key for key in state.occupants if key[0] == fact.node]:
-        state.floor.free(state.occupants.pop(key))
+        state.resources.free(state.occupants.pop(key))
     for (node, _), closure in state.closed.items():
         if node == fact.node:
-            state.floor.open(room, closure)
-    state.floor.lose(room)
-    state.gpus -= len(room.node.gpus)
+            state.resources.open(host, closure)
+    state.resources.lose(host)
+    state.gpus -= len(host.node.gpus)
     state.news = True
     return True
 
@@ -58,15 +58,15 @@ def _unreserve(state: State, node: NodeId) -> None:
 
 
 def blocked(state: State, fact: Blocked) -> bool:
-    room = state.floor.by_id.get(fact.node)
-    if room is None or not room.alive or not 0 <= fact.gpu < len(room.node.gpus):
+    host = state.resources.by_id.get(fact.node)
+    if host is None or not host.alive or not 0 <= fact.gpu < len(host.node.gpus):
         return False
     key = (fact.node, fact.gpu, fact.why)
     before = state.occupants.pop(key, None)
     if before is not None:
-        state.floor.free(before)
+        state.resources.free(before)
     occupant = state.occupants[key] = Occupant(fact.node, fact.gpu, fact.why, fact.memory_mb, fact.detail)
-    state.floor.occupy(occupant)
+    state.resources.occupy(occupant)
     state.news = True
     return True
 
@@ -75,22 +75,22 @@ def unblocked(state: State, fact: Unblocked) -> bool:
     occupant = state.occupants.pop((fact.node, fact.gpu, fact.why), None)
     if occupant is None:
         return False
-    state.floor.free(occupant)
+    state.resources.free(occupant)
     state.news = True
     return True
 
 
 def cordoned(state: State, fact: Cordoned) -> bool:
-    room = state.floor.by_id.get(fact.node)
-    if room is None:
+    host = state.resources.by_id.get(fact.node)
+    if host is None:
         return False
     known = state.closed.get((fact.node, fact.why))
     if known is not None:
         known.detail = fact.detail
         return True
     closure = state.closed[fact.node, fact.why] = Closure(fact.detail)
-    if room.alive:
-        state.floor.close(room, closure, fact.why)
+    if host.alive:
+        state.resources.close(host, closure, fact.why)
     state.news = True
     return True
 
@@ -99,8 +99,8 @@ def uncordoned(state: State, fact: Uncordoned) -> bool:
     closure = state.closed.pop((fact.node, fact.why), None)
     if closure is None:
         return False
-    room = state.floor.by_id[fact.node]
-    if room.alive:
-        state.floor.open(room, closure)
+    host = state.resources.by_id[fact.node]
+    if host.alive:
+        state.resources.open(host, closure)
     state.news = True
     return True

@@ -41,8 +41,8 @@ def key_changed(state: State, fact: KeyChanged) -> bool:
     job = state.jobs.get(fact.job)
     if job is None or job.status in ENDED:
         return False
-    job.key, job.stepped_at, job.stamp = fact.key, fact.at, state.next_tail_stamp()
-    state.floor.touch(job.slots)
+    job.key, job.key_changed_at, job.tie_breaker = fact.key, fact.at, state.next_tail_tie()
+    state.resources.touch(job.slots)
     state.stepped.append(job)
     state.touched[job.id] = job
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.core.resources.shapes import alone, memory_needed, shape_of_weave, with_memory
+from weft.core.resources.shapes import exclusive_shape, memory_needed, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS
 from weft.model import Exited, Measured, Progressed, Start, Started, Stop
@@ -28,16 +28,16 @@ def start(state: State, fact: Start) -> bool:
     job.slots = job.placed = fact.slots
     job.reserved = ()
     if fact.share is not job.wanted_share:
-        job.seat = shape_of_weave((job.shape,), fact.share, job.job.where)
+        job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     else:
-        job.seat = job.shape
+        job.allocation = job.shape
     job.started_at = fact.at
     if job.first_start is None:
         job.first_start = fact.at
     if job.stop_why != "moved":
-        job.stamp = state.next_run_stamp()
+        job.tie_breaker = state.next_run_tie()
     job.stop_why = "preempted"
-    state.floor.hold(job, fact.slots)
+    state.resources.hold(job, fact.slots)
     del state.waiting[job.id]
     state.active[job.id] = state.touched[job.id] = job
     return True
@@ -48,7 +48,7 @@ def started(state: State, fact: Started) -> bool:
     status = _STARTED.get(job.status) if job is not None else None
     if job is None or status is None:
         return False
-    job.status, job.rate, job.mark = status, fact.rate, fact.at
+    job.status, job.rate, job.rate_since = status, fact.rate, fact.at
     state.touched[job.id] = job
     return True
 
@@ -61,8 +61,8 @@ def progressed(state: State, fact: Progressed) -> bool:
         job.remaining_s = fact.remaining_s
     elif job.remaining_s is not None:
         job.remaining_s = job.remaining(fact.at)
-    job.mark = fact.at
-    state.floor.touch(job.slots)
+    job.rate_since = fact.at
+    state.resources.touch(job.slots)
     if job.status == "running":
         job.rate = fact.rate
     state.touched[job.id] = job
@@ -74,11 +74,11 @@ def stop(state: State, fact: Stop) -> bool:
     status = _STOPS.get(job.status) if job is not None else None
     if job is None or status is None:
         return False
-    job.status, job.stop_why, job.leaving = status, fact.why, True
+    job.status, job.stop_why, job.releasing = status, fact.why, True
     state.orphans.pop(job.id, None)
-    if job.stepped_at != fact.at and fact.why != "moved":
-        job.stamp = state.next_front_stamp()
-    state.floor.leave(job, job.slots)
+    if job.key_changed_at != fact.at and fact.why != "moved":
+        job.tie_breaker = state.next_front_tie()
+    state.resources.begin_release(job, job.slots)
     state.touched[job.id] = job
     return True
 
@@ -87,11 +87,11 @@ def exited(state: State, fact: Exited) -> bool:
     job = state.running(fact.job, fact.run)
     if job is None:
         return False
-    if job.leaving and fact.how == "stopped" and job.stop_why in PLANNED_STOPS:
+    if job.releasing and fact.how == "stopped" and job.stop_why in PLANNED_STOPS:
         state.vacated = True
     else:
         state.news = True
-    state.floor.release(job, job.slots)
+    state.resources.release(job, job.slots)
     job.slots = ()
     if fact.remaining_s is not None:
         job.remaining_s = fact.remaining_s
@@ -104,10 +104,10 @@ def exited(state: State, fact: Exited) -> bool:
         status = "cancelled"
     elif status == "failed" and _gets_another(state, job):
         status = "waiting"
-        job.stamp = state.next_tail_stamp()
-    elif how == "requeued" and not job.leaving:
+        job.tie_breaker = state.next_tail_tie()
+    elif how == "requeued" and not job.releasing:
         job.requeues += 1
-        job.stamp = state.next_tail_stamp()
+        job.tie_breaker = state.next_tail_tie()
     job.delays = job.delays + 1 if fact.delay_s else 0
     if status == "waiting":
         job.begin_at = fact.at + fact.delay_s if fact.delay_s else None
@@ -120,11 +120,11 @@ def exited(state: State, fact: Exited) -> bool:
 def _gets_another(state: State, job: JobState) -> bool:
     """Whether a failed job runs again. One that ran out of memory beside others does, once, alone."""
     if job.why == "oom":
-        beside_others = not job.alone and job.seat.family.share.request < 1
-        job.alone = True
-        needed = max(int(memory_needed(job.seat) * MORE_MEMORY), job.measured_mb)
-        job.measured_mb = min(needed, state.floor.largest_memory_mb())
-        job.shape = alone(job.job, job.measured_mb)
+        beside_others = not job.exclusive and job.allocation.family.share.request < 1
+        job.exclusive = True
+        needed = max(int(memory_needed(job.allocation) * MORE_MEMORY), job.measured_mb)
+        job.measured_mb = min(needed, state.resources.largest_memory_mb())
+        job.shape = exclusive_shape(job.job, job.measured_mb)
         if beside_others:
             return True
     if job.why == "timeout" or job.failures >= job.job.retries:
@@ -139,7 +139,7 @@ def measured(state: State, fact: Measured) -> bool:
     if job is None:
         return False
     job.measured_mb = max(job.measured_mb, fact.memory_mb)
-    job.seat = with_memory(job.seat, fact.memory_mb)
-    state.floor.touch(job.slots)
+    job.allocation = with_memory(job.allocation, fact.memory_mb)
+    state.resources.touch(job.slots)
     state.news = True
     return True

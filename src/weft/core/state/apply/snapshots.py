@@ -6,38 +6,26 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from weft.core.resources.shapes import alone, shape_of_weave, with_memory
+from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.model import Blocked, Cordoned, Fact, JobSnapshot, Limited, NodeJoined, NodeLost, Seconds, StateSnapshot
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
 
-STATE_NAMES: Final = {
-    "tie_breaker": "stamp",
-    "releasing": "leaving",
-    "held": "holding",
-    "exclusive": "alone",
-    "rate_since": "mark",
-    "key_changed_at": "stepped_at",
-    "over_quota": "short",
-}
-"""Fields of a snapshot that a job's state has under another name."""
 CONVERTED: Final = frozenset({"at", "job", "unmet_dependencies", "allocated_mb"})
-COPIED: Final = {
-    field.name: STATE_NAMES.get(field.name, field.name) for field in fields(JobSnapshot) if field.name not in CONVERTED
-}
-"""Fields of a snapshot that are copied as they are, with their names in a job's state."""
+COPIED: Final = tuple(field.name for field in fields(JobSnapshot) if field.name not in CONVERTED)
+"""Fields that a snapshot and a job's state have in common."""
 
 
 def snapshot(state: State) -> Iterator[Fact]:
     """Facts that add up to the same state. A replanner's own memory is not among it."""
     now = state.now
-    for room in state.floor.rooms:
-        yield NodeJoined(now, room.node)
-        if not room.alive:  # it keeps its place: nodes are looked at in the order in which they first joined
-            yield NodeLost(now, room.node.id)
-    for user, gpus in state.gates.limits.items():
+    for host in state.resources.nodes:
+        yield NodeJoined(now, host.node)
+        if not host.alive:  # it keeps its place: nodes are looked at in the order in which they first joined
+            yield NodeLost(now, host.node.id)
+    for user, gpus in state.eligibility.limits.items():
         yield Limited(now, user, gpus)
     for job in state.jobs.values():
         yield _job_snapshot(now, job)
@@ -47,28 +35,28 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield Cordoned(now, node, why, closure.detail)
     planned_at = None if state.planned_at == float("-inf") else state.planned_at
     yield StateSnapshot(
-        now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.stamps, tuple(state.paused.items()),
+        now, tuple(state.active), tuple(state.waiting), tuple(state.ended), *state.ties, tuple(state.paused.items()),
         planned_at,
         state.pending, state.highest_id,
     )  # fmt: skip
 
 
 def _job_snapshot(now: Seconds, job: JobState) -> JobSnapshot:
-    values = {name: getattr(job, known_as) for name, known_as in COPIED.items()}
-    differs = job.status in ACTIVE and job.seat.memory_mb != job.shape.memory_mb
-    allocated = job.seat.memory_mb if differs else None
-    return JobSnapshot(now, job.job, **values, unmet_dependencies=tuple(job.behind), allocated_mb=allocated)
+    values = {name: getattr(job, name) for name in COPIED}
+    differs = job.status in ACTIVE and job.allocation.memory_mb != job.shape.memory_mb
+    allocated = job.allocation.memory_mb if differs else None
+    return JobSnapshot(now, job.job, **values, unmet_dependencies=tuple(job.unmet_dependencies), allocated_mb=allocated)
 
 
 def restore_job(state: State, fact: JobSnapshot) -> bool:
     if fact.job.id in state.jobs:
         return False
     job = JobState(fact.job, fact.seq, fact.submitted_at)
-    for name, known_as in COPIED.items():
-        setattr(job, known_as, getattr(fact, name))
-    job.behind.update(dict.fromkeys(fact.unmet_dependencies))
-    if job.alone:
-        job.shape = alone(fact.job, job.measured_mb)
+    for name in COPIED:
+        setattr(job, name, getattr(fact, name))
+    job.unmet_dependencies.update(dict.fromkeys(fact.unmet_dependencies))
+    if job.exclusive:
+        job.shape = exclusive_shape(fact.job, job.measured_mb)
     state.remember(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     if job.status in ACTIVE:
@@ -77,22 +65,22 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
         state.ended[job.id] = job
     elif job.status == "waiting":
         state.waiting[job.id] = job
-    state.gates.recall(job)
+    state.eligibility.recall(job)
     return True
 
 
 def _allocate(state: State, job: JobState, fact: JobSnapshot) -> None:
-    job.seat = job.shape
+    job.allocation = job.shape
     if fact.share is not job.wanted_share and fact.share != job.wanted_share:
-        job.seat = shape_of_weave((job.shape,), fact.share, job.job.where)
+        job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     if isinstance(fact.allocated_mb, int):
-        job.seat = with_memory(job.seat, fact.allocated_mb)
-    leaving, job.leaving = job.leaving, False
-    state.floor.hold(job, job.slots)
-    if leaving:
-        job.leaving = True
-        state.floor.leave(job, job.slots)
-    if (job.cancelling or job.lost) and not leaving:
+        job.allocation = with_memory(job.allocation, fact.allocated_mb)
+    releasing, job.releasing = job.releasing, False
+    state.resources.hold(job, job.slots)
+    if releasing:
+        job.releasing = True
+        state.resources.begin_release(job, job.slots)
+    if (job.cancelling or job.lost) and not releasing:
         state.orphans[job.id] = job
     state.active[job.id] = job
 
@@ -102,7 +90,7 @@ def restore_state(state: State, fact: StateSnapshot) -> bool:
     state.active = {job: state.jobs[job] for job in fact.active}
     state.waiting = {job: state.jobs[job] for job in fact.waiting}
     state.ended = {job: state.jobs[job] for job in fact.ended}
-    state.stamps = (fact.tail_counter, fact.front_counter, fact.run_counter)
+    state.ties = (fact.tail_counter, fact.front_counter, fact.run_counter)
     state.paused, state.pending = dict(fact.paused), fact.pending
     state.highest_id = fact.highest_id
     state.planned_at = float("-inf") if fact.planned_at is None else fact.planned_at
