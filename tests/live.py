@@ -19,7 +19,8 @@ from typing import Any
 
 from weft.client import Client
 from weft.endpoints.paths import Places, places
-from weft.jobspec.fields import Given, spec_of
+from weft.jobspec.fields import spec_of
+from weft.jobspec.readers import Given
 from weft.wire.messages import SubmitRequest, Variable
 
 PATIENCE_S = 60.0

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, Literal, TypedDict, Unpack, overload
+from typing import Any, Final, Literal, Unpack, overload
 
 from weft.client import CALL_S, Client, exit_code
 from weft.endpoints import config
@@ -16,46 +16,14 @@ from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Places, places
 from weft.errors import InputError, Unreachable
 from weft.jobspec.environment import captured
-from weft.jobspec.fields import spec_of
+from weft.jobspec.fields import Keys, Words, spec_of
 from weft.jobspec.python import given
 from weft.jobspec.workloads import complete
 from weft.wire.messages import JobSpec, SubmitRequest
 
-Words = str | os.PathLike[str]
 MOST_ASKED: Final = 10_000
 """Jobs of one question."""
 _PRECEDENCE: Final = ("running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done")
-
-
-class Keys(TypedDict, total=False):
-    """What can be said of a job: the keys of a task file, and the flags of `weft submit`."""
-
-    name: str
-    gpus: int
-    memory: int | str | Sequence[int | str]
-    cpus: int
-    mem: int | str
-    priority: int
-    time: Any
-    grace: Any
-    duration: Any
-    retries: int
-    after: Any
-    array: str | Iterable[int]
-    env: Mapping[str, object]
-    chdir: Words
-    requeue_exit: int | Iterable[int]
-    max_jobs_per_gpu: int
-    gpu_ids: int | Iterable[int]
-    gpu_pool: int | Iterable[int]
-    gpu_model: str
-    comment: str
-    group: str
-    params: Mapping[str, object]
-    hold: bool
-    per_gpu: bool
-    labels: Mapping[str, object]
-    node: str
 
 
 def submit(
@@ -112,7 +80,7 @@ def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
     except InputError as error:
         if not label:
             raise
-        raise InputError(error.what, where=label, hint=error.hint) from None
+        raise error.at(where=label) from None
     if spec.chdir:
         spec.chdir = os.path.abspath(spec.chdir)
     return spec

@@ -30,7 +30,7 @@ WRONG = {
     "too much RAM": (["--mem", "900T", "--gpus", "0", "--", "true"], "needs more CPUs or RAM than any node has"),
     "no such GPU": (["--gpu-ids", "2", "--", "true"], "there is no GPU 2"),
     "a GPU twice": (["--gpu-ids", "1,1", "--", "true"], "pinned to the same GPU twice"),
-    "other GPUs": (["--gpu-ids", "1", "--gpus", "2", "--", "true"], "2 GPUs, but gpu_ids names 1"),
+    "other GPUs": (["--gpu-ids", "1", "--gpus", "2", "--", "true"], "gpu_ids: it names 1, and the job needs 2"),
     "no such model": (["--gpu-model", "H100", "--", "true"], "it needs 1 GPU of model H100; this machine has 0"),
     "no time": (["-t", "soon", "--", "true"], "--time: 'soon' is not a duration"),
     "too much time": (["-t", "99999999d", "--", "true"], "--time: '99999999d' is not a duration"),

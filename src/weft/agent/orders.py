@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Final
 
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
 from weft.engines.process.rendezvous import Gang, Member, meeting_port
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, captured
+from weft.wire.convert import get, pairs
 from weft.wire.messages import GangMember, StartRun
+
+DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang"})
+"""Fields of a launch that the node makes of what it is sent."""
+SAME: Final = tuple(
+    field.name for field in fields(RunOrder) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
+)
+"""Fields of a launch that are what the message has under the same name."""
 
 
 def run_order(
@@ -19,27 +29,21 @@ def run_order(
     """`env`: the worker's own; `tree`: where the snapshot is, if it has one."""
     if any(gpu >= len(machine.devices) for gpu in order.gpus):
         raise InputError(f"it is given GPU {max(order.gpus)} of {machine.node.id}, which has {len(machine.devices)}")
+    grace_s = get(order, "grace_s")
     return RunOrder(
-        job=order.job,
         run=order.run,
         argv=tuple(order.command),
-        env=tuple(filled({each.name: each.value for each in order.env}, env).items()),
+        env=tuple(filled(dict(pairs(order.env)), env).items()),
         chdir=directory(order.chdir, tree),
-        name=order.name,
         gpus=machine.indices(order.gpus),
         gpu_uuids=machine.uuids(order.gpus),
-        memory_mb=order.memory_mb,
-        params=tuple((each.name, each.value) for each in order.params),
         restarts=order.run - 1,
-        array_index=order.array_index if order.HasField("array_index") else None,
-        array_size=order.array_size if order.HasField("array_size") else None,
-        time_limit_s=order.time_limit_s if order.HasField("time_limit_s") else None,
-        grace_s=order.grace_s if order.HasField("grace_s") else GRACE_S,
-        preempt_grace_s=order.grace_s if order.HasField("grace_s") else PREEMPT_GRACE_S,
+        grace_s=GRACE_S if grace_s is None else grace_s,
+        preempt_grace_s=PREEMPT_GRACE_S if grace_s is None else grace_s,
         socket=socket,
         lease=lease,
         gang=gang_of(order, order.gang),
-        per_gpu=order.per_gpu,
+        **{name: get(order, name) for name in SAME},
     )
 
 

@@ -79,7 +79,9 @@ def _in_order(request: SubmitRequest) -> Sequence[int]:
     except CycleError as error:
         circle: list[int] = error.args[1][::-1]
         names = " after ".join(request.jobs[number].name or f"#{number}" for number in circle)
-        raise InputError(f"after: cyclic dependencies: {names}", hint="take one of them out", index=circle[0]) from None
+        raise InputError(
+            f"cyclic dependencies: {names}", hint="take one of them out", key="after", index=circle[0]
+        ) from None
 
 
 def _inside(request: SubmitRequest, number: int) -> list[int]:
@@ -90,7 +92,7 @@ def _inside(request: SubmitRequest, number: int) -> list[int]:
             text = ref[1:]
             if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < len(request.jobs)):
                 hint = f"#0 to #{len(request.jobs) - 1}"
-                raise InputError(f"after: {ref!r} is not one of this request", hint=hint, index=number)
+                raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=number)
             found.append(int(text))
     return found
 

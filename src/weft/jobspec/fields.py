@@ -1,216 +1,253 @@
-"""What a job may say of itself, however it says it: flags, keys of a task file, or arguments in Python."""
+"""The table of job fields. Flags, task files, Python keys, `weft set`, the launch message and `weft show` derive from
+it: a new field is declared here, in `weft.proto`, in `model/job.py`, and where the run uses it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
+from weft.jobspec import readers
 from weft.jobspec.placeholders import fill_in
-from weft.wire.messages import JobSpec, Variable
+from weft.jobspec.readers import Given, Reader
+from weft.wire.convert import pairs, put
+from weft.wire.messages import JobSpec
 
-Given = str | list[str] | dict[str, str]
-"""A value as it was written: text, a list, or names with values."""
+if TYPE_CHECKING:
+    from weft.model import Job
 
-MOST_GPUS: Final = 1_000_000
-ALIASES: Final = {"required_gpus": "gpus", "min_gpu_memory": "memory", "label": "labels"}
-FIELDS: Final = {
-    "memory": "memory_mb", "mem": "ram_mb", "time": "time_limit_s", "grace": "grace_s", "duration": "declared_s",
-    "requeue_exit": "requeue_exits",
-}  # fmt: skip
-"""The fields of the message, where they are not called as their keys."""
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
-_PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+Words = str | os.PathLike[str]
+MAX_GPUS: Final = 1_000_000
+MAX_GPU_NUMBER: Final = 4095
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """How the command line says it."""
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    """Empty: a switch without a value."""
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    key: str
+    """In task files and Python, and with dashes in `weft set`."""
+    examples: tuple[str, str]
+    """Two different values, as a task file has them. A test submits, edits, starts and shows a job with each."""
+    read: Reader | None
+    """None: users do not give the value itself."""
+    model: str = ""
+    """The attribute of a `Job` that holds it, such as `task.grace_s`. Empty: it makes other jobs or events."""
+    proto: str = ""
+    """The field of `JobSpec`, where it is not called as the key."""
+    flag: Flag | None = None
+    aliases: tuple[str, ...] = ()
+    settable: bool = False
+    launch: str = ""
+    """The field of `StartRun` that carries it to the run. Empty: the run does not know it."""
+    shown: bool = True
+    """Whether `weft show` prints it: an environment may hold secrets."""
+
+    @property
+    def message(self) -> str:
+        return self.proto or self.key
+
+    def of(self, job: Job) -> Any:
+        """Return its value in a job, as the model holds it."""
+        holder, _, name = self.model.rpartition(".")
+        value = getattr(job, holder) if holder else job
+        return None if value is None else getattr(value, name)
+
+
+_T: Final = "90 (minutes), 45s, 2h, 1:30:00, 2-12:00:00"
+
+FIELDS: Final[tuple[Field, ...]] = (
+    Field(
+        "name", ("alpha", "beta"), readers.one(quantities.name), "name", settable=True, launch="name",
+        flag=Flag(("-J", "--name"), "how it is called in the queue (default: its program)", "NAME"),
+    ),
+    Field("command", ("true", "false"), readers.command, "command", launch="command"),
+    Field(
+        "gpus", ("1", "2"), readers.whole(0, MAX_GPUS), "gpus", settable=True, aliases=("required_gpus",),
+        flag=Flag(("-G", "--gpus", "--gres"), "how many GPUs; 0: none (default: 1)", "N"),
+    ),
+    Field(
+        "memory", ("100", "200"), readers.memory, "memory_mb", "memory_mb", settable=True, aliases=("min_gpu_memory",),
+        launch="memory_mb",
+        flag=Flag(("--memory",), "GPU memory on each: 8192, 8G; one figure, or one per GPU (default: 4096)", "MB"),
+    ),
+    Field(
+        "cpus", ("1", "2"), readers.whole(0, 1_000_000), "cpus", settable=True,
+        flag=Flag(("--cpus",), "CPUs per GPU, or in all where it needs no GPU", "N"),
+    ),
+    Field(
+        "mem", ("100", "200"), readers.one(quantities.megabytes), "ram_mb", "ram_mb", settable=True,
+        flag=Flag(("--mem",), "main memory per GPU, or in all where it needs no GPU", "MB"),
+    ),
+    Field(
+        "priority", ("1", "2"), readers.whole(-1_000_000, 1_000_000), "priority", settable=True,
+        flag=Flag(("--priority",), "larger goes first (default: 0)", "N"),
+    ),
+    Field(
+        "time", ("60s", "120s"), readers.one(quantities.duration_s), "task.time_limit_s", "time_limit_s",
+        settable=True, launch="time_limit_s", flag=Flag(("-t", "--time"), f"the longest a run may take: {_T}", "T"),
+    ),
+    Field(
+        "duration", ("60s", "120s"), readers.one(quantities.duration_s), "declared_s", "declared_s", settable=True,
+        flag=Flag(("--duration",), "how long you think it takes", "T"),
+    ),
+    Field(
+        "retries", ("1", "2"), readers.whole(0, 1_000_000), "retries", settable=True,
+        flag=Flag(("--retries",), "how often it is tried again after it failed (default: 0)", "N"),
+    ),
+    Field(
+        "after", ("first", "second"), readers.after, "after", settable=True,
+        flag=Flag(("--after",), "start once these are done; repeat it, or use commas", "JOB", repeated=True),
+    ),
+    Field(
+        "array", ("0-1", "0-2"), readers.array,
+        flag=Flag(("--array",), "one job for each index, at most four at a time; WEFT_ARRAY_TASK_ID tells", "0-9%4"),
+    ),
+    Field(
+        "env", ("A=1", "A=2"), readers.env, "task.env", launch="env", shown=False,
+        flag=Flag(("--env",), "a variable more; without a value, as it is here", "NAME[=VALUE]", repeated=True),
+    ),
+    Field(
+        "chdir", ("/", "/tmp"), readers.path, "task.chdir", launch="chdir",
+        flag=Flag(("--chdir",), "where it runs (default: here)", "DIR"),
+    ),
+    Field(
+        "requeue_exit", ("75", "85"), readers.wholes(1, 255), "task.requeue_exits", "requeue_exits", settable=True,
+        flag=Flag(("--requeue-exit",), "exit codes with which it asks to be run again", "85,75"),
+    ),
+    Field(
+        "max_jobs_per_gpu", ("2", "4"), readers.whole(1, 1000), "share", settable=True,
+        flag=Flag(("--max-jobs-per-gpu",), "it shares each GPU with up to K-1 others of its kind", "K"),
+    ),
+    Field(
+        "gpu_ids", ("0", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.pinned", settable=True,
+        flag=Flag(("--gpu-ids",), "on these GPUs and no others", "0,1"),
+    ),
+    Field(
+        "gpu_choice", ("0,1", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.choice", settable=True,
+        aliases=("gpu_pool",),
+    ),
+    Field(
+        "gpu_model", ("A100", "H100"), readers.one(readers.line), "where.gpu_model",
+        flag=Flag(("--gpu-model",), "on GPUs of this model", "MODEL"),
+    ),
+    Field(
+        "node", ("n1", "n2"), readers.one(readers.node), "where.labels",
+        flag=Flag(("--node",), "on this node of a cluster and no other", "NAME"),
+    ),
+    Field(
+        "labels", ("zone=a", "zone=b"), readers.labels, "where.labels", aliases=("label",),
+        flag=Flag(("--label",), "on nodes with this label; repeat it: with all of them", "NAME=VALUE", repeated=True),
+    ),
+    Field(
+        "per_gpu", ("true", "false"), readers.yes, "task.per_gpu", launch="per_gpu",
+        flag=Flag(("--per-gpu",), "one process for each GPU, told its rank, instead of one for each node"),
+    ),
+    Field("snapshot", ("a" * 64, "b" * 64), None, "task.snapshot", launch="snapshot"),
+    Field(
+        "grace", ("5s", "7s"), readers.one(quantities.duration_s), "task.grace_s", "grace_s", settable=True,
+        launch="grace_s",
+        flag=Flag(("--grace",), "between being told to stop and being killed (30s; 60s to make room for others)", "T"),
+    ),
+    Field(
+        "comment", ("one", "two"), readers.one(readers.line), "task.comment", settable=True,
+        flag=Flag(("--comment",), "for yourself; show prints it", "TEXT"),
+    ),
+    Field("group", ("one", "two"), readers.one(readers.line), "task.group", settable=True),
+    Field(
+        "hold", ("true", "false"), readers.yes, shown=False,
+        flag=Flag(("--hold",), "do not start it before weft release"),
+    ),
+    Field(
+        "params", ("lr=1", "lr=2"), readers.params, "params", launch="params",
+        flag=Flag(("--param",), "{params.NAME} in the command, WEFT_PARAM_NAME to it", "NAME=VALUE", repeated=True),
+    ),
+)  # fmt: skip
+BY_KEY: Final = {field.key: field for field in FIELDS}
+ALIASES: Final = {alias: field.key for field in FIELDS for alias in field.aliases}
+READABLE: Final = tuple(field.key for field in FIELDS if field.read is not None)
+"""The keys that task files, flags and Python may have."""
+SETTABLE: Final = tuple(field.key for field in FIELDS if field.settable)
+CARRIED: Final = tuple(field for field in FIELDS if field.launch)
+
+
+class Keys(TypedDict, total=False):
+    """What Python may say of a job: the keys of a task file, and the flags of `weft submit`."""
+
+    name: str
+    gpus: int
+    memory: int | str | Sequence[int | str]
+    cpus: int
+    mem: int | str
+    priority: int
+    time: Any
+    grace: Any
+    duration: Any
+    retries: int
+    after: Any
+    array: str | Iterable[int]
+    env: Mapping[str, object]
+    chdir: Words
+    requeue_exit: int | Iterable[int]
+    max_jobs_per_gpu: int
+    gpu_ids: int | Iterable[int]
+    gpu_choice: int | Iterable[int]
+    gpu_pool: int | Iterable[int]
+    gpu_model: str
+    comment: str
+    group: str
+    params: Mapping[str, object]
+    hold: bool
+    per_gpu: bool
+    labels: Mapping[str, object]
+    node: str
 
 
 def canonical(key: str) -> str:
-    """The key meant: with underscores, and as it is called here."""
+    """Return the key that is meant: with underscores, and without aliases."""
     key = key.replace("-", "_")
     return ALIASES.get(key, key)
 
 
 def spec_of(given: Mapping[str, Given]) -> JobSpec:
-    """The job that these keys describe; a wrong one is an InputError that names it."""
+    """Return the job that these keys describe. An error names the key."""
     spec = JobSpec()
     for key, value in given.items():
-        setter = SETTERS.get(canonical(key))
-        if setter is None:
-            raise UnknownName("key of a task", key, [*SETTERS, *ALIASES])
+        field = BY_KEY.get(canonical(key))
+        if field is None or field.read is None:
+            raise UnknownName("key of a task", key, [*READABLE, *ALIASES])
         try:
-            setter(spec, value)
+            put(spec, field.message, field.read(value))
         except InputError as error:
-            raise InputError(f"{key}: {error.what}", where=error.where, hint=error.hint) from None
-    filled = fill_in(spec.command, {each.name: each.value for each in spec.params})
+            raise error.at(key=key) from None
+    filled = _filled(spec)
     del spec.command[:]
     spec.command.extend(filled)
     return spec
 
 
-# ---- one setter for each key
+def _filled(spec: JobSpec) -> list[str]:
+    try:
+        return fill_in(spec.command, dict(pairs(spec.params)))
+    except InputError as error:
+        raise error.at(key="command") from None
 
 
-def _text(value: Given) -> str:
-    if not isinstance(value, str):
-        raise InputError("expected one value, not several")
-    return value
-
-
-def _list(value: Given) -> list[str]:
-    """Several values: a list, or text with commas."""
-    if isinstance(value, dict):
-        raise InputError("expected a list")
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-
-
-def _without_nul(words: Iterable[str]) -> list[str]:
-    found = list(words)
-    for word in found:
-        if "\0" in word:
-            raise InputError("a NUL character cannot be given to a process")
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{word[:80]!r} is not UTF-8 text") from None
-    return found
-
-
-def _command(spec: JobSpec, value: Given) -> None:
-    if isinstance(value, dict):
-        raise InputError("expected a list of words, or one line for the shell")
-    words = ["sh", "-c", value] if isinstance(value, str) else value
-    if not words or not words[-1 if isinstance(value, str) else 0].strip():
-        raise InputError("it is empty", hint="give a program and its arguments")
-    spec.command.extend(_without_nul(words))
-
-
-def _chdir(spec: JobSpec, value: Given) -> None:
-    spec.chdir = _without_nul([_text(value)])[0]
-
-
-def _env(spec: JobSpec, value: Given) -> None:
-    spec.env.extend(_variables(value, _VARIABLE, "a variable"))
-
-
-def _params(spec: JobSpec, value: Given) -> None:
-    spec.params.extend(_variables(value, _PARAM, "a param"))
-
-
-def _variables(value: Given, allowed: re.Pattern[str], what: str) -> list[Variable]:
-    if isinstance(value, str):
-        value = [value]
-    pairs = value.items() if isinstance(value, dict) else [_pair(part) for part in value]
-    found = []
-    for name, text in pairs:
-        if not allowed.fullmatch(name):
-            raise InputError(f"{name[:80]!r} cannot be the name of {what}", hint="letters, digits and underscores")
-        found.append(Variable(name=name, value=_without_nul([text])[0]))
-    return found
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text[:80]!r} has no value", hint="write NAME=VALUE")
-    return name, value
-
-
-def _memory(spec: JobSpec, value: Given) -> None:
-    spec.memory_mb.extend(quantities.megabytes(part) for part in _list(value))
-
-
-def _after(spec: JobSpec, value: Given) -> None:
-    """Jobs, or as Slurm has it: afterok:3:4."""
-    for part in _list(value):
-        if _OTHER_DEPENDENCY.match(part):
-            raise InputError(f"{part[:80]!r} cannot be waited for", hint="only afterok:JOB is known, or JOB alone")
-        ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
-        if not all(ids):
-            raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")
-        spec.after.extend(_without_nul(ids))
-
-
-def _array(spec: JobSpec, value: Given) -> None:
-    text = _text(value)
-    quantities.array(text)
-    spec.array = text
-
-
-def _whole(field: str, low: int, high: int) -> Callable[[JobSpec, Given], None]:
-    def take(spec: JobSpec, value: Given) -> None:
-        setattr(spec, field, quantities.whole(_text(value), low, high))
-
-    return take
-
-
-def _wholes(field: str, high: int, low: int = 0) -> Callable[[JobSpec, Given], None]:
-    def take(spec: JobSpec, value: Given) -> None:
-        getattr(spec, field).extend(quantities.whole(part, low, high) for part in _list(value))
-
-    return take
-
-
-def _said(field: str, read: Callable[[str], str | float]) -> Callable[[JobSpec, Given], None]:
-    def take(spec: JobSpec, value: Given) -> None:
-        setattr(spec, field, read(_text(value)))
-
-    return take
-
-
-def _line(text: str) -> str:
-    if not text.isprintable() or len(text) > 1000:
-        raise InputError("expected one line of printable text, at most 1,000 characters")
-    return text
-
-
-def _yes(field: str) -> Callable[[JobSpec, Given], None]:
-    def take(spec: JobSpec, value: Given) -> None:
-        text = _text(value).lower()
-        if text not in ("true", "false", "yes", "no", "on", "off"):
-            raise InputError(f"{text[:80]!r} is neither true nor false")
-        setattr(spec, field, text in ("true", "yes", "on"))
-
-    return take
-
-
-def _labels(spec: JobSpec, value: Given) -> None:
-    spec.labels.extend(_variables(value, _PARAM, "a label"))
-
-
-def _node(text: str) -> str:
-    if not _PARAM.fullmatch(text):
-        raise InputError(f"{text[:80]!r} is not the name of a node", hint="weft nodes lists them")
-    return text
-
-
-SETTERS: Final[dict[str, Callable[[JobSpec, Given], None]]] = {
-    "name": _said("name", quantities.name),
-    "command": _command,
-    "gpus": _whole("gpus", 0, MOST_GPUS),
-    "memory": _memory,
-    "cpus": _whole("cpus", 0, 1_000_000),
-    "mem": _said("ram_mb", quantities.megabytes),
-    "priority": _whole("priority", -1_000_000, 1_000_000),
-    "time": _said("time_limit_s", quantities.duration_s),
-    "grace": _said("grace_s", quantities.duration_s),
-    "duration": _said("declared_s", quantities.duration_s),
-    "retries": _whole("retries", 0, 1_000_000),
-    "after": _after,
-    "array": _array,
-    "env": _env,
-    "chdir": _chdir,
-    "requeue_exit": _wholes("requeue_exits", 255, low=1),
-    "max_jobs_per_gpu": _whole("max_jobs_per_gpu", 1, 1000),
-    "gpu_ids": _wholes("gpu_ids", 4095),
-    "gpu_pool": _wholes("gpu_pool", 4095),
-    "gpu_model": _said("gpu_model", _line),
-    "comment": _said("comment", _line),
-    "group": _said("group", _line),
-    "params": _params,
-    "hold": _yes("hold"),
-    "per_gpu": _yes("per_gpu"),
-    "labels": _labels,
-    "node": _said("node", _node),
-}
+def settings_of(given: Mapping[str, str]) -> tuple[JobSpec, tuple[Field, ...]]:
+    """Return what `weft set` is told: the values, and the fields that have them."""
+    for key in given:
+        if canonical(key) not in SETTABLE:
+            raise UnknownName("key to set", key, SETTABLE)
+    return spec_of(given), tuple(BY_KEY[canonical(key)] for key in given)

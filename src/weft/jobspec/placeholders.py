@@ -66,7 +66,7 @@ def _quote_after(text: str, quote: str) -> str:
 
 def _known(name: str, params: Mapping[str, str]) -> str:
     if name not in params:
-        raise UnknownName("param in the command", name[:80], params or ["(there are none)"])
+        raise UnknownName("param", name[:80], params or ["(there are none)"])
     return name
 
 
@@ -74,7 +74,5 @@ def _variable(name: str, params: Mapping[str, str]) -> str:
     variable = param_variable(name)
     others = [other for other in params if other != name and param_variable(other) == variable]
     if others:
-        raise InputError(
-            f"params {name!r} and {others[0]!r} are both {variable} in the command", hint="give one another name"
-        )
+        raise InputError(f"params {name!r} and {others[0]!r} are both {variable}", hint="give one another name")
     return variable

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from weft.errors import InputError
-from weft.jobspec.fields import Given, canonical
+from weft.jobspec.fields import canonical
+from weft.jobspec.readers import Given
 
 
 def given(job: Mapping[str, Any]) -> dict[str, Given]:
@@ -27,7 +28,7 @@ def _given(key: str, value: Any) -> Given:
             return ",".join(words) if canonical(key) == "array" else words
         return _text(value)
     except InputError as error:
-        raise InputError(f"{key}: {error.what}", hint=error.hint) from None
+        raise error.at(key=key) from None
 
 
 def _text(value: Any) -> str:

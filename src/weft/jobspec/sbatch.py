@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.inputs.quantities import megabytes
-from weft.jobspec.fields import Given
+from weft.jobspec.readers import Given
 
 MOST_BYTES: Final = 1 << 20
 MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")

@@ -18,11 +18,12 @@ import yaml
 
 from weft.errors import InputError
 from weft.inputs.yaml import Marked, compose
-from weft.jobspec.fields import ALIASES, SETTERS, Given, canonical, spec_of
+from weft.jobspec.fields import ALIASES, READABLE, canonical, spec_of
+from weft.jobspec.readers import Given
 from weft.wire.messages import JobSpec
 
 MOST_BYTES: Final = 16 << 20
-KEYS: Final = (*SETTERS, *ALIASES, *(key.replace("_", "-") for key in SETTERS if "_" in key))
+KEYS: Final = (*READABLE, *ALIASES, *(key.replace("_", "-") for key in READABLE if "_" in key))
 
 
 @dataclass
@@ -66,9 +67,8 @@ class Written:
         return entries[key].where if key in entries else task.where
 
     def located(self, error: InputError) -> InputError:
-        """The error, with the line of the key that it begins with, or is about."""
-        key = "command" if "in the command" in error.what else error.what.partition(":")[0]
-        return InputError(error.what, where=error.where or self.where(key), hint=error.hint)
+        """Return the error with the line of its key, or of the task."""
+        return error if error.where else error.at(where=self.where(canonical(error.key)))
 
 
 def read_tasks(path: str) -> list[Written]:
@@ -104,8 +104,9 @@ def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
     found = named.get(name, [])
     if len(found) > 1:
         error = InputError(
-            f"after: {len(found)} tasks of the file are called {name!r}",
+            f"{len(found)} tasks of the file are called {name!r}",
             hint='give them names of their own, or count: "#0" is the first',
+            key="after",
         )
         raise task.located(error)
     return f"#{found[0]}" if found else ref

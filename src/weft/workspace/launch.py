@@ -48,7 +48,7 @@ class Launch:
             chdir=str(config.path("work_dir")),
             gpus=1,
             gpu_ids=[] if task.gpu is None else [task.gpu],
-            gpu_pool=self.gpus if task.gpu is None else [],
+            gpu_choice=self.gpus if task.gpu is None else [],
             memory_mb=[self.memory_mb],
             max_jobs_per_gpu=config.whole("max_jobs_per_gpu"),
             retries=config.whole("max_retries") if config.is_on("auto_restart_failed") else 0,

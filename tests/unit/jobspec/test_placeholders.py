@@ -57,7 +57,7 @@ def test_a_script_with_one_quote_too_few_runs_nothing_either(tmp_path_factory: p
 
 @pytest.mark.parametrize(
     ("params", "message"),
-    [({}, "unknown param in the command 'x'"), ({"y": ""}, "known: y"), ({"x": "", "X": ""}, "are both WEFT_PARAM_X")],
+    [({}, "unknown param 'x'"), ({"y": ""}, "known: y"), ({"x": "", "X": ""}, "are both WEFT_PARAM_X")],
 )
 def test_what_cannot_be_filled_in(params: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):

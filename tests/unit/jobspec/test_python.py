@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, UnknownName
-from weft.jobs import JobHandle, Keys
-from weft.jobspec.fields import SETTERS, spec_of
+from weft.jobs import JobHandle
+from weft.jobspec.fields import spec_of
 from weft.jobspec.python import given
 
 
@@ -55,10 +55,6 @@ def test_what_makes_no_sense_is_refused_by_its_key(key: str, value: object) -> N
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="known: gpus"):
         spec_of(given({"gpu": 1}))
-
-
-def test_every_key_of_a_task_is_an_argument_of_submit() -> None:
-    assert set(Keys.__annotations__) == set(SETTERS) - {"command"}
 
 
 def test_an_exit_of_0_cannot_ask_for_another_run() -> None:

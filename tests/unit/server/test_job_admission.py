@@ -33,16 +33,16 @@ def test_what_fits_nowhere_is_taken() -> None:
 def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
     assert made(node="n9", labels=[Variable(name="zone", value="a")]).where.labels == (("zone", "a"), ("node", "n9"))
     assert made(node="n1", gpu_ids=[6]).where.pinned == (("n1", (1,)),)
-    assert made(node="n1", gpu_pool=[4, 6]).where.choice == (("n1", (0, 1)),)
+    assert made(node="n1", gpu_choice=[4, 6]).where.choice == (("n1", (0, 1)),)
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"gpu_ids": [0]}, "of which node"),
+        ({"gpu_ids": [0]}, "ambiguous on several nodes"),
         ({"gpu_ids": [0], "node": "n9"}, "not there"),
         ({"gpu_ids": [5], "node": "n1"}, "no GPU 5 on n1"),
-        ({"gpus": 200_000}, "gpus is 200,000"),
+        ({"gpus": 200_000}, "gpus: 200,000 is too many"),
         ({"chdir": "relative"}, "not an absolute path"),
     ],
 )

@@ -61,8 +61,8 @@ def test_a_job_for_a_config(config: Config) -> None:
     pinned, free = chosen_tasks(config, "a.yml,b.yml", "1")
     launch = Launch(config, Path("/run/weft"), 1000, (0, 1))
     spec = launch.spec(pinned)
-    assert (list(spec.gpu_ids), list(spec.gpu_pool), spec.max_jobs_per_gpu, spec.retries) == ([1], [], 4, 3)
-    assert list(launch.spec(free).gpu_pool) == [0, 1]
+    assert (list(spec.gpu_ids), list(spec.gpu_choice), spec.max_jobs_per_gpu, spec.retries) == ([1], [], 4, 3)
+    assert list(launch.spec(free).gpu_choice) == [0, 1]
     assert spec.group == f"workspace:{config.file}"
     at = list(spec.command).index("--")
     assert list(spec.command)[at + 1 :] == ["/usr/bin/python3", "train.py", "--config_path", str(pinned.path)]

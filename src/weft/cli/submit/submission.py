@@ -16,7 +16,8 @@ from weft.endpoints.config import scheduler
 from weft.errors import InputError
 from weft.inputs.quantities import array
 from weft.jobspec.environment import captured
-from weft.jobspec.fields import Given, spec_of
+from weft.jobspec.fields import spec_of
+from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, script_of
 from weft.jobspec.workloads import complete
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -104,10 +105,9 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
         complete(spec)
         return spec
     except InputError as error:
-        key, colon, rest = error.what.partition(":")
-        what = f"{flag(key)}:{rest}" if colon and key in given else error.what
-        where = script.where.get(key, "") if script is not None and key not in flags else ""
-        raise InputError(what, where=error.where or where, hint=error.hint) from None
+        where = script.where.get(error.key, "") if script is not None and error.key not in flags else ""
+        named = flag(error.key) if error.key in given else error.key
+        raise InputError(error.what, where=error.where or where, hint=error.hint, key=named) from None
 
 
 def _say_of(script: Script, flags: Mapping[str, Given]) -> None:

@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from weft.jobspec.fields import Given
+from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
+from weft.jobspec.readers import Given
 
-KEYS: Final = (
-    "name", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "array", "chdir", "requeue_exit",
-    "max_jobs_per_gpu", "gpu_ids", "gpu_model", "grace", "duration", "comment", "node",
-)  # fmt: skip
+OTHERS: Final[dict[str, tuple[str, Flag]]] = {
+    "after": ("dependency", Flag(("--dependency",), "the same, as Slurm has it", "afterok:ID", repeated=True)),
+    "env": ("env_all", Flag(("--env-all",), "all variables as they are here, secrets among them")),
+    "params": ("key", Flag(("--key",), "submitted again with the same key, it is submitted once", "KEY")),
+    "per_gpu": (
+        "snapshot",
+        Flag(("--snapshot",), "run it in a copy of the files that git tracks here, as they are now"),
+    ),
+}
+"""Flags that are no field of a job, each after the flag of this field."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("-J", "--name", metavar="NAME", help="how it is called in the queue (default: its program)")
-    add("-G", "--gpus", "--gres", metavar="N", help="how many GPUs; 0: none (default: 1)")
-    add("--memory", metavar="MB", help="GPU memory on each: 8192, 8G; one figure, or one per GPU (default: 4096)")
-    add("--cpus", metavar="N", help="CPUs per GPU, or in all where it needs no GPU")
-    add("--mem", metavar="MB", help="main memory per GPU, or in all where it needs no GPU")
-    add("--priority", metavar="N", help="larger goes first (default: 0)")
-    add("-t", "--time", metavar="T", help="the longest a run may take: 90 (minutes), 45s, 2h, 1:30:00, 2-12:00:00")
-    add("--duration", metavar="T", help="how long you think it takes")
-    add("--retries", metavar="N", help="how often it is tried again after it failed (default: 0)")
-    add("--after", metavar="JOB", action="append", help="start once these are done; repeat it, or use commas")
-    add("--dependency", metavar="afterok:ID", action="append", help="the same, as Slurm has it")
-    add("--array", metavar="0-9%4", help="one job for each index, at most four at a time; WEFT_ARRAY_TASK_ID tells")
-    add("--env", metavar="NAME[=VALUE]", action="append", help="a variable more; without a value, as it is here")
-    add("--env-all", action="store_true", help="all variables as they are here, secrets among them")
-    add("--chdir", metavar="DIR", help="where it runs (default: here)")
-    add("--requeue-exit", metavar="85,75", help="exit codes with which it asks to be run again")
-    add("--max-jobs-per-gpu", metavar="K", help="it shares each GPU with up to K-1 others of its kind")
-    add("--gpu-ids", metavar="0,1", help="on these GPUs and no others")
-    add("--gpu-model", metavar="MODEL", help="on GPUs of this model")
-    add("--node", metavar="NAME", help="on this node of a cluster and no other")
-    add("--label", metavar="NAME=VALUE", action="append", help="on nodes with this label; repeat it: with all of them")
-    add("--per-gpu", action="store_true", help="one process for each GPU, told its rank, instead of one for each node")
-    add("--snapshot", action="store_true", help="run it in a copy of the files that git tracks here, as they are now")
-    add("--grace", metavar="T", help="between being told to stop and being killed (30s; 60s to make room for others)")
-    add("--comment", metavar="TEXT", help="for yourself; show prints it")
-    add("--hold", action="store_true", help="do not start it before weft release")
-    add("--param", metavar="NAME=VALUE", action="append", help="{params.NAME} in the command, WEFT_PARAM_NAME to it")
-    add("--key", metavar="KEY", help="submitted again with the same key, it is submitted once")
+    for field in FIELDS:
+        if field.flag is not None:
+            _add(parser, field.key, field.flag)
+        if field.key in OTHERS:
+            _add(parser, *OTHERS[field.key])
+
+
+def _add(parser: argparse.ArgumentParser, key: str, flag: Flag) -> None:
+    text = flag.help.replace("%", "%%")
+    if not flag.metavar:
+        parser.add_argument(*flag.names, dest=key, action="store_true", help=text)
+    else:
+        action = "append" if flag.repeated else "store"
+        parser.add_argument(*flag.names, dest=key, metavar=flag.metavar, action=action, help=text)
 
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
-    """What the flags say, as the keys of a task."""
+    """Return what the flags say, as the keys of a task."""
     from weft.jobspec.environment import completed
     from weft.jobspec.sbatch import gres
 
-    given: dict[str, Given] = {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
+    given = {field.key: value for field in FIELDS if (value := _given(field, args)) is not None}
     if args.gpus is not None and ":" in args.gpus:
         given |= gres(args.gpus)
     after = [*(args.after or ()), *(args.dependency or ())]
@@ -60,20 +51,24 @@ def given_by(args: argparse.Namespace) -> dict[str, Given]:
         given["after"] = [part.strip() for text in after for part in text.split(",")]
     if args.env:
         given["env"] = completed(args.env, os.environ)
-    if args.param:
-        given["params"] = args.param
-    if args.label:
-        given["labels"] = args.label
-    if args.hold:
-        given["hold"] = "true"
-    if args.per_gpu:
-        given["per_gpu"] = "true"
     return given
 
 
+def _given(field: Field, args: argparse.Namespace) -> Given | None:
+    if field.flag is None:
+        return None
+    value: Given | bool | None = getattr(args, field.key)
+    if isinstance(value, bool):
+        return "true" if value else None
+    return value
+
+
 def flag(key: str) -> str:
-    """--requeue-exit for requeue_exit."""
-    return "--" + {"params": "param", "labels": "label"}.get(key, key.replace("_", "-"))
+    """Return the long flag of a key: --requeue-exit for requeue_exit."""
+    field = BY_KEY.get(key)
+    if field is None or field.flag is None:
+        return "--" + key.replace("_", "-")
+    return next(name for name in field.flag.names if name.startswith("--"))
 
 
 def without_dashes(words: list[str]) -> list[str]:

@@ -53,7 +53,7 @@ class OneMachine:
 
     def node(self, name: str) -> NodeId:
         if name not in ("", self._node.id):
-            raise InputError(f"there is no node {name!r}", hint=f"there is one: {self._node.id}")
+            raise InputError(f"there is no node {name!r}", hint=f"there is one: {self._node.id}", key="node")
         return self._node.id
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
@@ -77,7 +77,7 @@ class OneMachine:
     def _check_program(self, job: Job) -> None:
         task = job.task or Task()
         if task.chdir and not os.path.isdir(task.chdir):
-            raise InputError(f"chdir: {task.chdir!r} is not a directory")
+            raise InputError(f"{task.chdir!r} is not a directory", key="chdir")
         program, path = job.command[0], dict(task.env).get("PATH", os.defpath)
         if (program, path, task.chdir) in self._found:
             return
@@ -88,6 +88,7 @@ class OneMachine:
             raise InputError(
                 f"there is no program {job.command[0][:200]!r} to run",
                 hint="check its spelling, that it is executable, and PATH",
+                key="command",
             )
 
 
@@ -105,10 +106,12 @@ class ManyNodes:
         if name in living:
             return name
         if name:
-            raise InputError(f"the GPUs of node {name[:80]!r} are not known: it is not there", hint="see weft nodes")
+            what = f"the GPUs of {name[:80]!r} are not known: it is not there"
+            raise InputError(what, hint="see weft nodes", key="node")
         if len(living) == 1:
             return living[0]
-        raise InputError("GPUs by their numbers, but of which node?", hint="add --node NAME; see weft nodes")
+        what = "the numbers of GPUs are ambiguous on several nodes"
+        raise InputError(what, hint="add --node NAME; see weft nodes", key="node")
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
         return (("node", name),) if name else ()
@@ -118,14 +121,13 @@ class ManyNodes:
 
     def check(self, job: Job) -> None:
         memory: Sequence[int] = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
-        for what, value, most in (
+        for key, value, most in (
             ("gpus", job.gpus, MOST_GPUS), ("memory", max(memory, default=0), MOST_MB), ("cpus", job.cpus, MOST_CPUS),
             ("mem", job.ram_mb, MOST_MB),
         ):  # fmt: skip
             if value > most:
-                raise InputError(f"{what} is {value:,}", hint=f"at most {most:,} make sense")
+                raise InputError(f"{value:,} is too many", hint=f"at most {most:,} make sense", key=key)
         task = job.task or Task()
         if task.chdir and not task.snapshot and not os.path.isabs(task.chdir):
-            raise InputError(
-                f"chdir: {task.chdir[:200]!r} is not an absolute path", hint="it must be there on the node"
-            )
+            what = f"{task.chdir[:200]!r} is not an absolute path"
+            raise InputError(what, hint="it must be there on the node", key="chdir")

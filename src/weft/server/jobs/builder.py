@@ -11,12 +11,14 @@ from typing import Final
 
 from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
-from weft.inputs.quantities import array, name
-from weft.model import WHOLE, Job, JobId, NodeId, Share, Slots, Task, Where
+from weft.inputs.quantities import array
+from weft.jobspec.fields import Field
+from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import Site
+from weft.server.jobs.edit import JobEditor, values_of
+from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 
-DEFAULT_MEMORY_MB: Final = 4096
 MOST_JOBS: Final = 100_000
 """Of one request, array tasks counted."""
 MOST_LINKS: Final = 1_000_000
@@ -35,7 +37,7 @@ Resolve = Callable[[str], list[JobId]]
 
 class Intake:
     def __init__(self, site: Site) -> None:
-        self._site = site
+        self._site, self._editor = site, JobEditor(site)
         self._env: tuple[tuple[str, str], ...] = ()
 
     def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
@@ -43,7 +45,7 @@ class Intake:
         if not request.jobs:
             raise InputError("no job in the request")
         self._site.begin()
-        self._env = tuple((each.name, each.value) for each in request.env)
+        self._env = pairs(request.env)
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
             try:
@@ -81,71 +83,22 @@ class Intake:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
         self._site.check(job)
 
-    def _where(self, spec: JobSpec) -> Where:
-        labels = tuple((each.name, each.value) for each in spec.labels)
-        if not spec.gpu_ids and not spec.gpu_pool:
-            return Where(gpu_model=spec.gpu_model, labels=labels + self._site.labels(spec.node))
-        node = self._site.node(spec.node)
-        pinned, pool = self._slots("gpu_ids", node, spec.gpu_ids), self._slots("gpu_pool", node, spec.gpu_pool)
-        return Where(gpu_model=spec.gpu_model, labels=labels, pinned=pinned, choice=() if pinned else pool)
-
-    def _slots(self, key: str, node: NodeId, numbers: Sequence[int]) -> Slots:
-        """Where the core counts these GPUs."""
-        try:
-            places = tuple(self._site.numbers.place(node, number) for number in numbers)
-        except InputError as error:
-            raise InputError(f"{key}: {error.what}", hint=error.hint) from None
-        return ((node, places),) if places else ()
-
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
-        gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-        if spec.per_gpu and not gpus:
-            raise InputError("per_gpu: one process for each GPU, but no GPU", hint="give it gpus, or leave per_gpu out")
-        where = self._where(spec)
-        if spec.gpu_ids and len(spec.gpu_ids) != gpus:
-            raise InputError(f"{gpus} GPUs, but gpu_ids names {len(spec.gpu_ids)}", hint="name as many as it needs")
-        env = (
-            tuple({**dict(self._env), **{each.name: each.value for each in spec.env}}.items())
-            if spec.env
-            else self._env
-        )
-        task = Task(
-            chdir=spec.chdir or request.chdir,
-            env=env,
-            time_limit_s=spec.time_limit_s if spec.HasField("time_limit_s") else None,
-            grace_s=spec.grace_s if spec.HasField("grace_s") else None,
-            requeue_exits=tuple(spec.requeue_exits),
-            comment=spec.comment,
-            group=spec.group,
-            per_gpu=spec.per_gpu,
-            snapshot=spec.snapshot,
-            key=request.key,
-        )
-        return Job(
-            job_id,
-            gpus,
-            name=name(spec.name) if spec.name else _default_name(spec),
-            user=user,
-            memory_mb=self._memory_mb(spec, gpus),
-            cpus=spec.cpus if gpus else max(spec.cpus, 1),  # or any number of them would run at once
-            ram_mb=spec.ram_mb,
-            share=Share(1 / spec.max_jobs_per_gpu, 1 / spec.max_jobs_per_gpu) if spec.max_jobs_per_gpu > 1 else WHOLE,
-            where=where,
-            priority=spec.priority,
-            retries=spec.retries,
-            declared_s=spec.declared_s if spec.HasField("declared_s") else task.time_limit_s,
-            command=tuple(spec.command),
-            params=tuple((each.name, each.value) for each in spec.params),
-            task=task,
-        )
+        values = values_of(spec)
+        values["name"] = values.get("name") or _default_name(spec)
+        values["chdir"] = values.get("chdir") or request.chdir
+        values["env"] = tuple({**dict(self._env), **dict(values["env"])}.items()) if "env" in values else self._env
+        return self._editor.create(Job(job_id, user=user, task=Task(key=request.key)), values)
 
-    def _memory_mb(self, spec: JobSpec, gpus: int) -> int | tuple[int, ...]:
-        if len(spec.memory_mb) == 1:
-            return spec.memory_mb[0] if gpus else 0
-        if spec.memory_mb:
-            return tuple(spec.memory_mb)
-        largest = self._site.largest_mb()
-        return (DEFAULT_MEMORY_MB if largest is None else min(DEFAULT_MEMORY_MB, largest)) if gpus else 0
+    def edit(self, job: Job, spec: JobSpec, fields: Sequence[Field], resolve: Resolve) -> Job:
+        """Return the job with these fields as the spec has them; raise if it may not be so."""
+        edited = self._editor.edit(job, values_of(spec, fields))
+        if any(field.key == "after" for field in fields):
+            search = _Search(resolve)
+            after = [found for ref in dict.fromkeys(spec.after) for found in search.jobs(ref)]
+            edited = replace(edited, after=tuple(dict.fromkeys(after)))
+        self.check(edited)
+        return edited
 
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
         """Puts in whom each comes after; a circle is refused."""
@@ -163,15 +116,15 @@ class Intake:
                     after.update(dict.fromkeys(search.jobs(ref, at)))
             links += len(after) * len(made[at])
             if links > MOST_LINKS:
-                error = InputError(f"after: more than {MOST_LINKS:,} dependencies at once", hint=LINKS_HINT)
-                raise error.at(index=at)
+                what = f"more than {MOST_LINKS:,} dependencies at once"
+                raise InputError(what, hint=LINKS_HINT, key="after", index=at)
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
         circle = _circle(inside)
         if circle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
-            what = f"after: cyclic dependencies: {names}"
-            raise InputError(what, hint="take one of them out", index=circle[0])
+            hint = "take one of them out"
+            raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=circle[0])
 
 
 class _Search:
@@ -181,17 +134,17 @@ class _Search:
         self._resolve = resolve
         self._found: dict[str, list[JobId]] = {}
 
-    def jobs(self, ref: str, at: int) -> list[JobId]:
+    def jobs(self, ref: str, at: int | None = None) -> list[JobId]:
         """Return what job number `at` depends on by this reference."""
         if ref not in self._found:
             if len(self._found) >= MAX_REFS:
-                what = f"after: more than {MAX_REFS:,} different jobs in one request"
-                raise InputError(what, hint=LINKS_HINT, index=at)
+                what = f"more than {MAX_REFS:,} different jobs in one request"
+                raise InputError(what, hint=LINKS_HINT, key="after", index=at)
             try:
                 self._found[ref] = _by_batch(ref, self._resolve(ref))
             except NotFound:
-                what = f"after: there is no job {ref[:80]!r}"
-                raise InputError(what, hint="weft queue -a lists them", index=at) from None
+                what = f"there is no job {ref[:80]!r}"
+                raise InputError(what, hint="weft queue -a lists them", key="after", index=at) from None
         return self._found[ref]
 
 
@@ -205,7 +158,8 @@ def _by_batch(ref: str, found: list[JobId]) -> list[str]:
 def _number(ref: str, count: int, at: int) -> int:
     text = ref[1:]
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < count):
-        raise InputError(f"after: {ref!r} is not one of this request", hint=f"#0 to #{count - 1}", index=at)
+        hint = f"#0 to #{count - 1}"
+        raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=at)
     return int(text)
 
 
@@ -230,8 +184,8 @@ def _check_size(size: int) -> None:
 
 def _size(job: Job) -> int:
     """In bytes, of which a character has up to four: counted only where that matters."""
-    pairs = (*job.params, *(job.task.env if job.task is not None else ()))
-    texts = (*job.command, *(text for pair in pairs for text in pair))
+    named = (*job.params, *(job.task.env if job.task is not None else ()))
+    texts = (*job.command, *(text for pair in named for text in pair))
     characters = sum(map(len, texts))
     return characters if 4 * characters <= MAX_JOB_BYTES else sum(len(text.encode()) for text in texts)
 

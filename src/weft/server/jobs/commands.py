@@ -7,11 +7,10 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Final
 
-from weft.core.admission import check_job
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import ACTIVE, ENDED, JobState
 from weft.errors import InputError, UnknownName
-from weft.jobspec.fields import FIELDS, canonical, spec_of
+from weft.jobspec.fields import settings_of
 from weft.model import (
     Cancelled,
     Edited,
@@ -30,12 +29,9 @@ from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import Site
 from weft.server.jobs.builder import Intake
 from weft.server.jobs.quotas import Limits
-from weft.wire.messages import ChangeReply, ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
+from weft.wire.convert import pairs
+from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
-SETTABLE: Final = (
-    "name", "priority", "gpus", "memory", "cpus", "mem", "time", "retries", "comment", "after", "gpu_ids", "grace",
-    "max_jobs_per_gpu", "requeue_exit", "duration", "gpu_pool", "group",
-)  # fmt: skip
 Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
 """What to do to one job: an event, or why not."""
 
@@ -45,7 +41,7 @@ class Desk:
         self._limits = limits
         self._fresh: list[Job] = []
         """Those that were taken and may not be in the state yet."""
-        self._scheduler, self._numbers, self._intake = scheduler, site.numbers, Intake(site)
+        self._scheduler, self._intake = scheduler, Intake(site)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
         self._next = scheduler.state.highest_id + 1
@@ -148,7 +144,7 @@ class Desk:
         try:
             self._intake.check(again)
         except InputError as error:
-            return error.what
+            return error.text
         self._next += 1
         return Submitted(now, again)
 
@@ -159,52 +155,12 @@ class Desk:
         return Edited(now, edited)
 
     def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
-        given = {each.name: each.value for each in settings}
-        for key in given:
-            if canonical(key) not in SETTABLE:
-                raise UnknownName("key to set", key, SETTABLE)
-        spec = spec_of(given)
-        request = SubmitRequest(
-            jobs=[self._spec_of(job, spec, [FIELDS.get(key, key) for key in map(canonical, given)])]
-        )
+        spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
-        (made,) = self._intake.jobs(request, 0, lambda ref: [one(state, ref, job.user)], job.user)[0]
-        if job.id in self._all_before(made.after):
-            raise InputError(f"cyclic dependencies: {job.id} would come after itself")
-        task, old = made.task or Task(), job.task or Task()
-        edited = replace(
-            made, id=job.id, batch=job.batch, batch_limit=job.batch_limit, command=job.command,
-            params=job.params, after=made.after if "after" in given else job.after,
-            task=replace(task, chdir=old.chdir, env=old.env, key=old.key, array_index=old.array_index,
-                         array_size=old.array_size),
-        )  # fmt: skip
-        check_job(edited)
+        edited = self._intake.edit(job, spec, fields, lambda ref: [one(state, ref, job.user)])
+        if job.id in self._all_before(edited.after):
+            raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
-
-    def _spec_of(self, job: Job, changed: JobSpec, fields: Sequence[str]) -> JobSpec:
-        """The job as it was said, with these fields as they are said now."""
-        task = job.task or Task()
-        k = round(1 / job.share.request) if 0 < job.share.request < 1 else 0
-        memory = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
-        spec = JobSpec(
-            name=job.name, command=job.command, chdir=task.chdir, gpus=job.gpus, memory_mb=memory, cpus=job.cpus,
-            ram_mb=job.ram_mb, priority=job.priority, retries=job.retries, time_limit_s=task.time_limit_s,
-            grace_s=task.grace_s, requeue_exits=task.requeue_exits, max_jobs_per_gpu=k, gpu_model=job.where.gpu_model,
-            gpu_ids=[self._numbers.number(node, gpu) for node, gpus in job.where.pinned for gpu in gpus],
-            comment=task.comment, group=task.group, per_gpu=task.per_gpu, snapshot=task.snapshot,
-            declared_s=None if job.declared_s == task.time_limit_s else job.declared_s,  # else it is the limit's
-            gpu_pool=[self._numbers.number(node, gpu) for node, gpus in job.where.choice for gpu in gpus],
-            env=[Variable(name=name, value=value) for name, value in task.env],
-        )  # fmt: skip
-        named = [node for node, _ in (*job.where.pinned, *job.where.choice)] or [
-            v for k, v in job.where.labels if k == "node"
-        ]
-        spec.node = named[0] if named else ""
-        spec.labels.extend(Variable(name=key, value=value) for key, value in job.where.labels if key != "node")
-        for field in fields:
-            spec.ClearField(field)
-        spec.MergeFrom(changed)
-        return spec
 
     def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
         """These jobs, and all that they come after."""

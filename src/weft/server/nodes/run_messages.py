@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from weft.core.state.job import JobState
+from weft.jobspec.fields import CARRIED
 from weft.model import JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import Member
-from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, Variable
+from weft.wire.convert import put
+from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun
 
 
 def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> SchedulerMessage | None:
@@ -28,29 +30,19 @@ def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> Sc
         epoch=to.epoch,
         job=job.id,
         run=job.run,
-        name=job.job.name,
-        command=job.job.command,
-        chdir=task.chdir,
-        env=_variables(task.env),
-        params=_variables(job.job.params),
+        user=job.job.user,
         gpus=gpus[to.id],
-        memory_mb=max(memory, default=0) if isinstance(memory, tuple) else memory,
         gang=gang,
         rank=list(gpus).index(to.id),
-        per_gpu=task.per_gpu,
         array_index=task.array_index,
         array_size=task.array_size,
-        time_limit_s=task.time_limit_s,
-        grace_s=task.grace_s,
-        snapshot=task.snapshot,
-        user=job.job.user,
     )
+    for field in CARRIED:
+        if field.key != "memory":  # what was measured may differ from what was asked for
+            put(order, field.launch, field.of(job.job))
+    order.memory_mb = max(memory, default=0) if isinstance(memory, tuple) else memory
     return SchedulerMessage(start=order)
 
 
 def stop_run(job: JobId, run: int, to: Member, why: str, grace_s: float | None = None) -> SchedulerMessage:
     return SchedulerMessage(stop=StopRun(epoch=to.epoch, job=job, run=run, why=why, grace_s=grace_s))
-
-
-def _variables(pairs: Iterable[tuple[str, str]]) -> list[Variable]:
-    return [Variable(name=name, value=value) for name, value in pairs]

@@ -1,0 +1,56 @@
+"""A job as its submitter could have written it: what `weft show` prints of each field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from weft.jobspec.fields import FIELDS, Field
+from weft.model import Job, NodeId, Slots, Where
+
+Number = Callable[[NodeId, int], int]
+"""The number of a GPU as people know it, from its node and its place among the node's GPUs."""
+
+
+def described(job: Job, number: Number) -> dict[str, Any]:
+    """Return the job's fields by key, as a task file in JSON has them; those that say nothing are left out."""
+    found = {field.key: _value(field, job, number) for field in FIELDS if field.shown}
+    return {key: value for key, value in found.items() if value not in (None, "", (), [], {}, False)}
+
+
+def _value(field: Field, job: Job, number: Number) -> Any:
+    if special := SPECIAL.get(field.key):
+        return special(job, number)
+    value = field.of(job)
+    if isinstance(value, tuple):
+        return dict(value) if value and isinstance(value[0], tuple) else list(value)
+    return value
+
+
+def _numbers(slots: Slots, number: Number) -> list[int]:
+    return [number(node, gpu) for node, gpus in slots for gpu in gpus]
+
+
+def _node(where: Where) -> str:
+    named = [node for node, _ in (*where.pinned, *where.choice)]
+    return next(iter(named or [value for key, value in where.labels if key == "node"]), "")
+
+
+def _jobs_per_gpu(job: Job) -> int | None:
+    return round(1 / job.share.request) if 0 < job.share.request < 1 else None
+
+
+def _array(job: Job) -> str | None:
+    return None if job.task is None or job.task.array_index is None else str(job.task.array_index)
+
+
+SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
+    "gpus": lambda job, _: job.gpus or "0",
+    "array": lambda job, _: _array(job),
+    "max_jobs_per_gpu": lambda job, _: _jobs_per_gpu(job),
+    "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),
+    "gpu_choice": lambda job, number: _numbers(job.where.choice, number),
+    "node": lambda job, _: _node(job.where),
+    "labels": lambda job, _: {key: value for key, value in job.where.labels if key != "node"},
+}
+"""Fields that the model holds in another form than people write."""

@@ -1,0 +1,143 @@
+"""Values of job fields as people write them, read into the values of the wire's messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from weft.errors import InputError
+from weft.inputs import quantities
+from weft.wire.messages import Variable
+
+Given = str | list[str] | dict[str, str]
+"""A value as it was written: text, a list, or names with values."""
+Value = str | int | float | bool | list[str] | list[int] | list[Variable]
+Reader = Callable[[Given], Value]
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
+_PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+def text(value: Given) -> str:
+    if not isinstance(value, str):
+        raise InputError("expected one value, not several")
+    return value
+
+
+def words(value: Given) -> list[str]:
+    """Return several values: a list, or text with commas."""
+    if isinstance(value, dict):
+        raise InputError("expected a list")
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _without_nul(found: Iterable[str]) -> list[str]:
+    listed = list(found)
+    for word in listed:
+        if "\0" in word:
+            raise InputError("a NUL character cannot be given to a process")
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word[:80]!r} is not UTF-8 text") from None
+    return listed
+
+
+def command(value: Given) -> list[str]:
+    if isinstance(value, dict):
+        raise InputError("expected a list of words, or one line for the shell")
+    found = ["sh", "-c", value] if isinstance(value, str) else value
+    if not found or not found[-1 if isinstance(value, str) else 0].strip():
+        raise InputError("it is empty", hint="give a program and its arguments")
+    return _without_nul(found)
+
+
+def path(value: Given) -> str:
+    return _without_nul([text(value)])[0]
+
+
+def env(value: Given) -> list[Variable]:
+    return _variables(value, _VARIABLE, "a variable")
+
+
+def params(value: Given) -> list[Variable]:
+    return _variables(value, _PARAM, "a param")
+
+
+def labels(value: Given) -> list[Variable]:
+    return _variables(value, _PARAM, "a label")
+
+
+def _variables(value: Given, allowed: re.Pattern[str], what: str) -> list[Variable]:
+    if isinstance(value, str):
+        value = [value]
+    pairs = value.items() if isinstance(value, dict) else [_pair(part) for part in value]
+    found = []
+    for name, each in pairs:
+        if not allowed.fullmatch(name):
+            raise InputError(f"{name[:80]!r} cannot be the name of {what}", hint="letters, digits and underscores")
+        found.append(Variable(name=name, value=_without_nul([each])[0]))
+    return found
+
+
+def _pair(part: str) -> tuple[str, str]:
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise InputError(f"{part[:80]!r} has no value", hint="write NAME=VALUE")
+    return name, value
+
+
+def memory(value: Given) -> list[int]:
+    return [quantities.megabytes(part) for part in words(value)]
+
+
+def after(value: Given) -> list[str]:
+    """Read jobs, or dependencies as Slurm writes them: afterok:3:4."""
+    found: list[str] = []
+    for part in words(value):
+        if _OTHER_DEPENDENCY.match(part):
+            raise InputError(f"{part[:80]!r} cannot be waited for", hint="only afterok:JOB is known, or JOB alone")
+        ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
+        if not all(ids):
+            raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")
+        found += _without_nul(ids)
+    return found
+
+
+def array(value: Given) -> str:
+    found = text(value)
+    quantities.array(found)
+    return found
+
+
+def whole(low: int, high: int) -> Reader:
+    return lambda value: quantities.whole(text(value), low, high)
+
+
+def wholes(low: int, high: int) -> Reader:
+    return lambda value: [quantities.whole(part, low, high) for part in words(value)]
+
+
+def one(read: Callable[[str], str | int | float]) -> Reader:
+    return lambda value: read(text(value))
+
+
+def line(value: str) -> str:
+    if not value.isprintable() or len(value) > 1000:
+        raise InputError("expected one line of printable text, at most 1,000 characters")
+    return value
+
+
+def yes(value: Given) -> bool:
+    found = text(value).lower()
+    if found not in ("true", "false", "yes", "no", "on", "off"):
+        raise InputError(f"{found[:80]!r} is neither true nor false")
+    return found in ("true", "yes", "on")
+
+
+def node(value: str) -> str:
+    if not _PARAM.fullmatch(value):
+        raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")
+    return value
