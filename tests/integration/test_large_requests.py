@@ -6,15 +6,13 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
 
 from live import Site, site
+from weft.client.local import LocalTransport
 from weft.errors import InputError
 from weft.wire.messages import JobSpec, SubmitRequest
-from weft.wire.service import call
 
 JOBS = 100_000
 
@@ -35,13 +33,9 @@ def test_a_word_of_megabytes_is_refused_before_it_is_read(here: Site, size: int)
     with here.client():
         before = cpu_s(here.pid())
         request = SubmitRequest(jobs=[JobSpec(command=["x" * size], chdir="/tmp")])
-        options = [("grpc.max_send_message_length", -1)]
-        with grpc.insecure_channel(f"unix:{here.places.socket}", options=options) as line:
-            for _ in range(5):
-                with pytest.raises(grpc.RpcError) as caught:
-                    call(line, "Submit")(request, timeout=60.0)
-        error: Any = caught.value
-        assert error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        for _ in range(5):
+            with pytest.raises(InputError, match=r"MB, and the scheduler accepts 4\.2 MB"):
+                LocalTransport(here.places, start=False).call("Submit", request, 60.0)
         assert cpu_s(here.pid()) - before < 1.0
 
 

@@ -7,17 +7,15 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Self
 
 from weft.client import batches
-from weft.client.local import OUTLIVE_S, OwnRoute
-from weft.client.transport import Route, explained
+from weft.client.local import OUTLIVE_S, LocalTransport
+from weft.client.transport import Transport
 from weft.endpoints.addresses import Address, address
 from weft.endpoints.paths import Places, places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
-from weft.wire.service import SERVICES, call
 
 TERMINATED: Final = 143
 PART: Final = 256 << 10
@@ -36,12 +34,11 @@ class Client:
 
     def __init__(self, where: Places | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
         self.where = address(scheduler) if scheduler else where or places()
-        self._route = _route(self.where, start=start)
-        self._calls: dict[str, Any] = {}
+        self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Told what is to be said beside a log."""
         self._spoke = False
-        self._connect()
+        self._transport.open()
 
     @property
     def places(self) -> Places:
@@ -52,12 +49,8 @@ class Client:
             f"that works with the scheduler of this machine alone, not with {self.where}\n  --scheduler local"
         )
 
-    def _connect(self) -> None:
-        self._channel = self._route.open()
-        self._calls.clear()
-
     def close(self) -> None:
-        self._channel.close()
+        self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,12 +99,11 @@ class Client:
 
     def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
-        with explained(self._route, CALL_S):
-            for chunk in self._method("Logs")(request):
-                if chunk.note:
-                    self.note(chunk.note)
-                if chunk.text:
-                    yield chunk.text
+        for chunk in self._transport.stream("Logs", request):
+            if chunk.note:
+                self.note(chunk.note)
+            if chunk.text:
+                yield chunk.text
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
@@ -145,9 +137,8 @@ class Client:
 
     def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The same, each with its own position."""
-        with explained(self._route, CALL_S):
-            for line in self._method("Watch")(m.WatchRequest(after=after), timeout=timeout_s):
-                yield line.position, json.loads(line.json)
+        for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
+            yield line.position, json.loads(line.json)
 
     def wait(self, job: str) -> dict[str, Any]:
         """The job, once it has ended."""
@@ -193,10 +184,9 @@ class Client:
     def put(self, blob: bytes) -> str:
         """Its name. One that the scheduler has already is not sent again."""
         name = hashlib.sha256(blob).hexdigest()
-        with explained(self._route, CALL_S):
-            reply = self._method("Put")(_parts(blob, name), timeout=PUT_S)
+        reply = self._transport.upload("Put", _parts(blob, name), PUT_S)
         if reply.sha256 != name:
-            raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._route.advice}")
+            raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._transport.advice}")
         return name
 
     # ---- inside
@@ -207,32 +197,24 @@ class Client:
 
     def _outlive(self) -> None:
         """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
-        self._route.outlive()
-        self.close()
-        self._connect()
-
-    def _method(self, name: str) -> Any:
-        if name not in self._calls:
-            service = next(service for service, methods in SERVICES.items() if name in methods)
-            self._calls[name] = partial(call(self._channel, name, service), metadata=self._route.metadata())
-        return self._calls[name]
+        self._transport.outlive()
+        self._transport.open()
 
     def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
-        """With `again`, it is sent more than once where nobody answers: for a while, as the next may be starting."""
+        """With `again`, send it more than once where no answer comes: for a while, as the next scheduler may be
+        starting."""
         until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # one that hangs is not asked again
         while True:
             try:
-                with explained(self._route, patience_s):
-                    answer = self._method(name)(request, timeout=patience_s)
+                answer = self._transport.call(name, request, patience_s)
             except Unreachable:
-                if not again or self._route.is_hopeless(spoke=self._spoke) or time.monotonic() > until:
+                if not again or self._transport.is_hopeless(spoke=self._spoke) or time.monotonic() > until:
                     raise
             else:
                 self._spoke = True
                 return answer
             time.sleep(0.02)
-            self.close()
-            self._connect()
+            self._transport.open()
 
     def _json(self, name: str, request: Any, patience_s: float, *, again: bool = True) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._call(name, request, again=again, patience_s=patience_s).json)
@@ -245,12 +227,12 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
         yield m.BlobPart(bytes=blob[at : at + PART])
 
 
-def _route(where: Places | Address, *, start: bool) -> Route:
+def _transport(where: Places | Address, *, start: bool) -> Transport:
     if isinstance(where, Places):
-        return OwnRoute(where, start=start)
-    from weft.client.remote import RemoteRoute  # TLS takes a while to load
+        return LocalTransport(where, start=start)
+    from weft.client.remote import RemoteTransport  # gRPC and TLS take a while to load
 
-    return RemoteRoute(where)
+    return RemoteTransport(where)
 
 
 def exit_code(job: Mapping[str, Any]) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from weft.client.remote import RemoteRoute
-from weft.client.transport import explained
+from weft.client.remote import RemoteTransport
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, versions
+from weft.endpoints.credentials import Credentials
 from weft.endpoints.tls import authority_at
 from weft.errors import InputError
 from weft.wire import messages as m
-from weft.wire.service import call
 
 JOIN_S = 20.0
 HINT = "copy the whole line that weft auth token printed"
@@ -30,8 +28,10 @@ def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credential
             hint="on its machine: weft auth init --host NAME, start it again, and make a new token",
         )
     ca = authority_at(where, fingerprint) if fingerprint else None
-    route = RemoteRoute(where, Credentials("", ca))
-    with explained(route, JOIN_S), route.open() as line:
-        request = m.JoinRequest(token=token, node=node)
-        reply: m.JoinReply = call(line, "Join", "Doors")(request, timeout=JOIN_S, metadata=versions())
+    transport = RemoteTransport(where, Credentials("", ca))
+    transport.open()
+    try:
+        reply: m.JoinReply = transport.call("Join", m.JoinRequest(token=token, node=node), JOIN_S)
+    finally:
+        transport.close()
     return reply, Credentials(reply.token, ca)

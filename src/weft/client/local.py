@@ -1,31 +1,41 @@
-"""The way to this user's own scheduler, over a unix socket. It is started where there is none."""
+"""The way to this user's scheduler, over a unix socket. It is started where there is none."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import threading
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
-import grpc
-
+from weft.client.transport import foreign, hanging
 from weft.endpoints.paths import Places
-from weft.errors import Unreachable
-from weft.wire.service import CHANNEL
+from weft.errors import Unreachable, WeftError
+from weft.wire import frames
+from weft.wire.failures import decode_error
+from weft.wire.service import method_of
 
 START_S: Final = 20.0
 """How long a scheduler may take to start."""
 OUTLIVE_S: Final = 10.0
 """How long one that no longer answers may take to end."""
+RETRY_S: Final = 0.005
+"""Between attempts to connect while the scheduler's queue of connections is full."""
+CHUNK_BYTES: Final = 256 << 10
 
 
-class OwnRoute:
+class LocalTransport:
+    """Opens one connection per call, so that calls of several threads do not meet and a closed one is cancelled."""
+
     def __init__(self, places: Places, *, start: bool) -> None:
         self.places, self._may_start = places, start
 
-    def open(self) -> Any:
+    @property
+    def advice(self) -> str:
+        return f"its log: {self.places.server_log}"
+
+    def open(self) -> None:
         self.places.check()
         if not self.places.answers():
             if not self._may_start:
@@ -33,18 +43,39 @@ class OwnRoute:
             start_scheduler(self.places)
         if stopped := self.places.stopped():
             raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
-        return grpc.insecure_channel(f"unix:{self.places.socket}", options=CHANNEL)
 
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Its folder is the lock: nothing has to be shown."""
-        return ()
+    def close(self) -> None:
+        """Nothing is kept between calls."""
 
-    def gone(self, details: str) -> Unreachable:
-        return Unreachable(f"the scheduler at {self.places.socket} does not answer: {details}\n  {self.advice}")
+    def call(self, name: str, request: Any, timeout_s: float) -> Any:
+        for reply in self.stream(name, request, timeout_s):
+            return reply
+        raise self._gone("it ended the call without an answer")
 
-    @property
-    def advice(self) -> str:
-        return f"its log: {self.places.server_log}"
+    def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+        method = method_of(name)
+        message = frames.encode_request(name, request.SerializeToString())
+        with _Line(self.places, timeout_s) as line:
+            try:
+                line.send(message)
+                while True:
+                    kind, body = line.frame()
+                    if kind == frames.END:
+                        return
+                    if kind == frames.ERROR:
+                        raise self._told(body.decode(errors="replace"))
+                    yield method.reply.FromString(body)
+                    if method.kind == "unary":
+                        return
+            except TimeoutError:
+                raise hanging(timeout_s, self.advice) from None
+            except (OSError, EOFError) as error:
+                raise self._gone(str(error)) from None
+            except frames.Foreign:
+                raise foreign("it does not speak this protocol", self._replace_hint()) from None
+
+    def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:  # noqa: ARG002
+        raise WeftError(f"{name} is for the scheduler of a cluster\n  --scheduler HOST:PORT names one")
 
     def is_hopeless(self, *, spoke: bool) -> bool:  # noqa: ARG002
         return not self._may_start and not self.places.answers()
@@ -59,9 +90,79 @@ class OwnRoute:
                 break
             time.sleep(0.02)
 
+    def _gone(self, details: str) -> Unreachable:
+        return Unreachable(f"the scheduler at {self.places.socket} does not answer: {details}\n  {self.advice}")
+
+    def _told(self, text: str) -> WeftError:
+        return decode_error(text) or WeftError(f"the scheduler failed: {text[:500]}\n  {self.advice}")
+
+    def _replace_hint(self) -> str:
+        pid = self.places.last_words()
+        if not pid.isdecimal():
+            return self.advice
+        return f"kill {pid} ends it; jobs go on, and the next command starts a scheduler of this version"
+
+
+class _Line:
+    """One connection, with a deadline for all that happens on it."""
+
+    def __init__(self, places: Places, timeout_s: float | None) -> None:
+        self._path = str(places.socket)
+        self._until = None if timeout_s is None else time.monotonic() + timeout_s
+        self._socket = socket.socket(socket.AF_UNIX)
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, message: bytes) -> None:
+        self._connect()
+        self._limit()
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused unread: the answer, or its absence, says why
+            self._socket.sendall(message)
+
+    def frame(self) -> tuple[bytes, bytes]:
+        kind, size = frames.decode_frame(self._read(frames.FRAME_BYTES))
+        return kind, self._read(size)
+
+    def _connect(self) -> None:
+        """A socket with a deadline does not wait for a place in the queue of connections: try until there is one."""
+        while True:
+            self._limit()
+            try:
+                self._socket.connect(self._path)
+                return
+            except BlockingIOError:
+                time.sleep(RETRY_S)
+
+    def _read(self, size: int) -> bytes:
+        parts = []
+        while size:
+            self._limit()
+            part = self._socket.recv(min(size, CHUNK_BYTES))
+            if not part:
+                raise EOFError("it closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _limit(self) -> None:
+        if self._until is None:
+            return
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+
 
 def start_scheduler(where: Places) -> None:
-    """Starts this user's scheduler in the background, and returns once it listens."""
+    """Start this user's scheduler in the background, and return once it listens."""
+    import subprocess
+    import sys
+    import threading
+
     where.make()
     log = os.open(where.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     env = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "0"}

@@ -1,16 +1,24 @@
-"""The way to the scheduler of a cluster, over TCP. Nothing is started there by itself."""
+"""The way to the scheduler of a cluster: gRPC over TCP. Nothing is started there by itself."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
+import grpc
+
+from weft.client.transport import foreign, hanging
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, answers, channel, find
 from weft.endpoints.tls import connected
 from weft.errors import Unreachable, WeftError
+from weft.wire.failures import decode_error
+from weft.wire.service import call, service_of
 
 PROBE_S: Final = 5.0
 RETURN_S: Final = 60.0
@@ -22,23 +30,37 @@ SETTINGS: Final = 4
 ALERT: Final = 0x15
 
 
-class RemoteRoute:
+class RemoteTransport:
     def __init__(self, where: Address, shown: Credentials | None = None) -> None:
         self.where, self._shown = where, shown
-
-    def open(self) -> Any:
-        self._shown = self._shown or find(self.where)
-        return channel(self.where, self._shown)
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        return self._shown.metadata() if self._shown else ()
+        self._channel: Any = None
+        self._methods: dict[str, Any] = {}
 
     @property
     def advice(self) -> str:
         return f"see server.log in the folder of the scheduler at {self.where}"
 
-    def gone(self, details: str) -> WeftError:
-        return diagnosed(self.where, self._shown.ca if self._shown else None, details)
+    def open(self) -> None:
+        self.close()
+        self._shown = self._shown or find(self.where)
+        self._channel = channel(self.where, self._shown)
+
+    def close(self) -> None:
+        self._methods.clear()
+        if self._channel is not None:
+            self._channel.close()
+
+    def call(self, name: str, request: Any, timeout_s: float) -> Any:
+        with self._explained(timeout_s):
+            return self._method(name)(request, timeout=timeout_s)
+
+    def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+        with self._explained(timeout_s):
+            yield from self._method(name)(request, timeout=timeout_s)
+
+    def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:
+        with self._explained(timeout_s):
+            return self._method(name)(requests, timeout=timeout_s)
 
     def is_hopeless(self, *, spoke: bool) -> bool:
         return not spoke
@@ -52,6 +74,32 @@ class RemoteRoute:
                     "  jobs go on; ask again once it is back"
                 )
             time.sleep(LOOK_S)
+
+    def _method(self, name: str) -> Any:
+        if name not in self._methods:
+            metadata = self._shown.metadata() if self._shown else ()
+            self._methods[name] = partial(call(self._channel, name, service_of(name)), metadata=metadata)
+        return self._methods[name]
+
+    @contextmanager
+    def _explained(self, timeout_s: float | None) -> Iterator[None]:
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise self._told(error, timeout_s) from None
+
+    def _told(self, error: Any, timeout_s: float | None) -> WeftError:
+        """Return the error as the scheduler raised it, or why there is no answer."""
+        code, details = error.code(), error.details() or ""
+        if code == grpc.StatusCode.UNAVAILABLE:
+            return diagnosed(self.where, self._shown.ca if self._shown else None, details)
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            return hanging(timeout_s, self.advice)
+        if code == grpc.StatusCode.UNIMPLEMENTED:
+            return foreign(details, self.advice)
+        return decode_error(details) or WeftError(
+            f"the scheduler failed: {code.name}: {details[:500]}\n  {self.advice}"
+        )
 
 
 def diagnosed(where: Address, ca: bytes | None, details: str) -> WeftError:

@@ -1,66 +1,48 @@
-"""How one comes to a scheduler, and what it means when it does not answer."""
+"""The seam between the client and the wire: a transport carries calls to one scheduler."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-import grpc
-
-from weft import errors
-from weft.errors import InputError, NotFound, NotPermitted, Refused, Unreachable, WeftError
-
-KINDS: Final = {
-    "NotFound": NotFound, "NotPermitted": NotPermitted, "Refused": Refused, "JournalError": errors.JournalError,
-}  # fmt: skip
+from weft.errors import Unreachable
 
 
-class Route(Protocol):
-    def open(self) -> Any:
-        """A channel. Raises what to do where nobody can answer at all."""
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What is shown with each call."""
-
-    def gone(self, details: str) -> WeftError:
-        """Why nobody answers."""
+class Transport(Protocol):
+    """Carries calls to one scheduler. Errors of the scheduler arrive as they were raised there; where no answer comes,
+    Unreachable says why."""
 
     @property
     def advice(self) -> str:
         """Where to look when the scheduler itself fails."""
 
+    def open(self) -> None:
+        """Connect, or connect again. Raise what to do where no scheduler can answer at all."""
+
+    def close(self) -> None:
+        """Drop connections; `open` makes new ones."""
+
+    def call(self, name: str, request: Any, timeout_s: float) -> Any:
+        """Send one message and return the one that answers it."""
+
+    def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+        """Send one message and yield those that answer it."""
+
+    def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:
+        """Send a stream of messages and return the one that answers it."""
+
     def is_hopeless(self, *, spoke: bool) -> bool:
-        """Whether nobody will answer a second time either; `spoke`: somebody has answered before."""
+        """Return whether a second attempt would find no scheduler either; `spoke`: one has answered before."""
 
     def outlive(self) -> None:
-        """Returns when the next call may find a scheduler again. Raises if it was told to end, or stays away."""
+        """Return when the next call may find a scheduler again. Raise if it was told to end, or stays away."""
 
 
-@contextmanager
-def explained(route: Route, patience_s: float) -> Iterator[None]:
-    try:
-        yield
-    except grpc.RpcError as error:
-        raise _told(error, route, patience_s) from None
+def hanging(timeout_s: float | None, advice: str) -> Unreachable:
+    return Unreachable(
+        f"the scheduler has not answered for {timeout_s or 0:.0f} s: it hangs, or has very much to do\n  {advice}"
+    )
 
 
-def _told(error: Any, route: Route, patience_s: float) -> WeftError:
-    """The error as the scheduler raised it."""
-    code, details = error.code(), error.details() or ""
-    if code == grpc.StatusCode.UNAVAILABLE:
-        return route.gone(details)
-    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Unreachable(
-            f"the scheduler has not answered for {patience_s:.0f} s: it hangs, or has very much to do\n  {route.advice}"
-        )
-    if code == grpc.StatusCode.UNIMPLEMENTED:
-        return Unreachable(f"what listens there is an older Weft, or none: {details[:200]}\n  {route.advice}")
-    try:
-        body = json.loads(details)
-        kind, what, hint = body["kind"], body["what"], body["hint"]
-        place = {name: body[name] for name in ("where", "key", "index") if name in body}
-    except (ValueError, KeyError, TypeError):
-        return WeftError(f"the scheduler failed: {code.name}: {details[:500]}\n  {route.advice}")
-    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint, **place)
+def foreign(details: str, advice: str) -> Unreachable:
+    return Unreachable(f"what listens there is an older Weft, or none: {details[:200]}\n  {advice}")

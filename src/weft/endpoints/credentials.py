@@ -43,7 +43,8 @@ class Credentials:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What goes with each call."""
-        return (("authorization", f"Bearer {self.token}"), *versions())
+        shown = (("authorization", f"Bearer {self.token}"),) if self.token else ()
+        return (*shown, *versions())
 
 
 @cache

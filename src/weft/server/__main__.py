@@ -15,21 +15,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import grpc.aio
-
 from weft.endpoints.paths import Places, places
 from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
 from weft.journal.backup import backup_of
 from weft.server.api.service import Service
-from weft.server.auth.identity import OwnDoor
+from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.controller import Running
 from weft.server.embedded import Embedded
 from weft.server.settings import load
-from weft.wire.service import SERVER
 
 LOG_BYTES: Final = 1 << 20
 LOCK_S: Final = 10.0
+GRACE_S: Final = 1.0
 log = logging.getLogger("weft.server")
 
 
@@ -80,9 +78,8 @@ async def _serve(here: Places) -> bytes:
     settings = load(here.state)
     fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
     running = Running(here, settings, fleet)
-    server = grpc.aio.server(options=SERVER, interceptors=(OwnDoor(),))
     service = Service(running)
-    server.add_generic_rpc_handlers((service.handler(),))
+    server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):
         here.socket.unlink()
 
@@ -94,13 +91,12 @@ async def _serve(here: Places) -> bytes:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     await running.open()
-    server.add_insecure_port(f"unix:{here.socket}")
-    await server.start()
+    await server.open(here.socket)
     log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
     await running.until_done(lambda: service.asked_at)
     with suppress(FileNotFoundError):
         here.socket.unlink()
-    await server.stop(grace=1.0)
+    await server.close(GRACE_S)
     await running.close()
     log.info("done")
     return b"" if running.is_idle() else b"stopped"

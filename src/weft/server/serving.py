@@ -18,6 +18,7 @@ from grpc.aio import ServerInterceptor
 from weft.endpoints.paths import Places
 from weft.errors import Refused
 from weft.server.api.blobs import PRUNE_S, Blobs
+from weft.server.api.rpc import scheduler_handler
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import Doors
 from weft.server.cluster import Cluster
@@ -108,7 +109,7 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     web, interceptors = _web(running, cluster) if plan.metrics_port is not None else (None, ())
     server = doors.server(*interceptors)
     service, blobs = Service(running), Blobs(here.state / "blobs")
-    server.add_generic_rpc_handlers((service.handler(), Agents(cluster).handler(), blobs.handler()))
+    server.add_generic_rpc_handlers((scheduler_handler(service.methods), Agents(cluster).handler(), blobs.handler()))
     try:
         port = doors.listen(server, plan.host, plan.port)
         metrics_port = await web.open(plan.metrics_port) if web and plan.metrics_port is not None else None

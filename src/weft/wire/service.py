@@ -70,6 +70,15 @@ PREFIX: Final = "weft.v1."
 _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}
 
 
+def service_of(name: str) -> str:
+    """Return the service that has this method; no two have methods of one name."""
+    return next(service for service, methods in SERVICES.items() if name in methods)
+
+
+def method_of(name: str) -> Method:
+    return SERVICES[service_of(name)][name]
+
+
 def call(channel: Any, name: str, service: str = "Scheduler") -> Callable[..., Any]:
     """A method as a client calls it, on a channel of grpc or of grpc.aio."""
     method = SERVICES[service][name]

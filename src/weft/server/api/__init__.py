@@ -1,1 +1,1 @@
-"""The methods that clients call: requests, queries, logs and blobs, over gRPC."""
+"""The methods that clients call: requests, queries, logs and blobs; and one module for each transport."""

@@ -1,41 +1,19 @@
-"""The methods of a service, as gRPC takes them up. Bytes that are no message are refused here, before anybody has to do
-with them: gRPC would call that an error of the scheduler's own."""
+"""The methods of a service, as gRPC takes them up. Undecodable requests are refused with INVALID_ARGUMENT; gRPC would
+report INTERNAL."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
 
 import grpc
-from google.protobuf.message import DecodeError
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
+from weft.server.api.requests import Garbled, reader
 from weft.server.api.rpc_errors import abort
-from weft.wire.service import PREFIX, SERVICES, Kind
+from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
 
 Method = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Garbled:
-    """What came instead of a message of this type."""
-
-    expected: str
-    size: int = 0
-    """Bytes, where there are too many of them to decode."""
-    limit: int = 0
-
-    def refuse(self) -> NoReturn:
-        if self.size > self.limit:
-            raise InputError(
-                f"a {self.expected} of {self.size / 1e6:.1f} MB, and the scheduler accepts {self.limit / 1e6:.1f} MB",
-                hint="send less at a time, and put large values into files",
-            )
-        raise InputError(
-            f"what came is not a {self.expected}, but bytes that cannot be read",
-            hint="bring both ends to the same version of Weft",
-        )
 
 
 def handler(of: Callable[[str], Method], service: str = "Scheduler") -> grpc.GenericRpcHandler:
@@ -43,22 +21,38 @@ def handler(of: Callable[[str], Method], service: str = "Scheduler") -> grpc.Gen
     made = {}
     for name, method in SERVICES[service].items():
         wrap, take_up = _KINDS[method.kind]
-        made[name] = take_up(
-            wrap(of(name)), _reader(method.request, method.max_request_bytes), method.reply.SerializeToString
-        )
+        made[name] = take_up(wrap(of(name)), reader(method), method.reply.SerializeToString)
     return grpc.method_handlers_generic_handler(PREFIX + service, made)
 
 
-def _reader(kind: Any, limit: int) -> Callable[[bytes], Any]:
-    def read(text: bytes) -> Any:
-        if len(text) > limit:  # before anything decodes or walks it
-            return Garbled(kind.DESCRIPTOR.name, len(text), limit)
-        try:
-            return kind.FromString(text)
-        except DecodeError:
-            return Garbled(kind.DESCRIPTOR.name)
+def scheduler_handler(methods: Mapping[str, Callable[[Any], Any]]) -> grpc.GenericRpcHandler:
+    """What a server takes up for methods that know nothing of gRPC: their WeftErrors become statuses."""
+    plain = {name: _WITHOUT_CONTEXT[SCHEDULER[name].kind](method) for name, method in methods.items()}
+    return handler(plain.__getitem__)
 
-    return read
+
+def _plain_unary(method: Callable[[Any], Any]) -> Method:
+    async def answer(request: Any, context: Any) -> Any:
+        try:
+            return await method(request)
+        except WeftError as error:
+            await abort(context, error)
+
+    return answer
+
+
+def _plain_stream(method: Callable[[Any], Any]) -> Method:
+    async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for reply in method(request):
+                yield reply
+        except WeftError as error:
+            await abort(context, error)
+
+    return answer
+
+
+_WITHOUT_CONTEXT: Final = {"unary": _plain_unary, "stream": _plain_stream}
 
 
 async def _check(request: Any, context: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NoReturn
 
 import grpc
 
 from weft.errors import InputError, JournalError, NotFound, NotPermitted, Refused, WeftError
+from weft.wire.failures import encode_error
 
 CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -21,13 +21,5 @@ CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
 async def abort(context: Any, error: WeftError, code: grpc.StatusCode | None = None) -> NoReturn:
     """Send the error with all its parts, so that the client can raise it again."""
     usual = next((code for kind, code in CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    await context.abort(code or usual, json.dumps(parts_of(error)))
+    await context.abort(code or usual, encode_error(error))
     raise AssertionError("abort raises")
-
-
-def parts_of(error: WeftError) -> dict[str, Any]:
-    kind = type(error).__name__
-    if not isinstance(error, InputError):
-        return {"kind": kind, "what": str(error), "hint": ""}
-    parts = {"kind": kind, "what": error.what, "hint": error.hint, "where": error.where, "key": error.key}
-    return parts if error.index is None else {**parts, "index": error.index}

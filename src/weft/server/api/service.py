@@ -7,21 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import grpc
-import grpc.aio
-
-from weft.errors import JournalError, NotPermitted, WeftError
+from weft.errors import JournalError, NotPermitted
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
-from weft.server.api.rpc import handler
-from weft.server.api.rpc_errors import abort
 from weft.server.auth.identity import Caller, caller
 from weft.server.controller import Running
 from weft.wire import messages as m
 
-Context = grpc.aio.ServicerContext[Any, Any]
 FOR_ALL: Final = ("doctor",)
 """Operations that change nothing."""
 AT_A_TIME: Final = 32
@@ -33,25 +27,21 @@ class Service:
         self._running = running
         self.asked_at = 0.0
         """When somebody last asked anything."""
-        self._methods: dict[str, Callable[..., Any]] = {
-            "Submit": self._submit, "Change": self._change, "Query": self._query, "Explain": self._explain,
-            "Operate": self._operate,
+        self.methods: dict[str, Callable[[Any], Any]] = {
+            "Submit": self._asked(self._submit), "Change": self._asked(self._change),
+            "Query": self._asked(self._query), "Explain": self._asked(self._explain),
+            "Operate": self._asked(self._operate), "Logs": self._logs, "Watch": self._watch,
         }  # fmt: skip
+        """By name, for every transport: a message in; a message, or a stream of them, out. They raise WeftErrors."""
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        methods: dict[str, Callable[..., Any]] = {"Logs": self._logs, "Watch": self._watch}
-        methods |= {name: self._answering(method) for name, method in self._methods.items()}
-        return handler(methods.__getitem__)
+    def _asked(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Note the time of each call: a scheduler that is in use does not end by itself."""
 
-    def _answering(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
-        async def answer(request: Any, context: Context) -> Any:
+        def ask(request: Any) -> Awaitable[Any]:
             self.asked_at = self._running.loop.clock.now()
-            try:
-                return await method(request)
-            except WeftError as error:
-                await abort(context, error)
+            return method(request)
 
-        return answer
+        return ask
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         running = self._running
@@ -80,19 +70,11 @@ class Service:
         options = {each.name: each.value for each in request.options}
         return _json(await self._running.operate(request.verb, options, who))
 
-    async def _logs(self, request: m.LogsRequest, context: Context) -> AsyncIterator[m.LogChunk]:
-        try:
-            async for chunk in read_log(self._running, request, caller()):
-                yield chunk
-        except WeftError as error:
-            await abort(context, error)
+    def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
+        return read_log(self._running, request, caller())
 
-    async def _watch(self, request: m.WatchRequest, context: Context) -> AsyncIterator[m.FactLine]:
-        try:
-            async for line in self._facts(request.after, caller()):
-                yield line
-        except WeftError as error:
-            await abort(context, error)
+    def _watch(self, request: m.WatchRequest) -> AsyncIterator[m.FactLine]:
+        return self._facts(request.after, caller())
 
     async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
         """From a position on; from 0, those that no snapshot stands for.

@@ -6,9 +6,7 @@ import getpass
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
-
-import grpc.aio
+from typing import Final, Literal
 
 from weft.errors import NotPermitted
 from weft.model import Job
@@ -54,11 +52,3 @@ def let_in(who: Caller) -> None:
 def owner() -> Caller:
     """The user whose scheduler it is."""
     return Caller(getpass.getuser(), "admin")
-
-
-class OwnDoor(grpc.aio.ServerInterceptor):
-    """Of a unix socket: its folder is the lock, and whoever came in is the owner."""
-
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        let_in(owner())
-        return await continuation(details)

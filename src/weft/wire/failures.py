@@ -1,0 +1,35 @@
+"""Errors on the wire, as JSON: their kind, message, hint and place, so that a client raises what the server raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from weft.errors import InputError, JournalError, NotFound, NotPermitted, Refused, WeftError
+
+KINDS: Final[dict[str, type[WeftError]]] = {
+    kind.__name__: kind for kind in (NotFound, NotPermitted, Refused, JournalError)
+}
+
+
+def encode_error(error: WeftError) -> str:
+    return json.dumps(_parts_of(error))
+
+
+def _parts_of(error: WeftError) -> dict[str, Any]:
+    kind = type(error).__name__
+    if not isinstance(error, InputError):
+        return {"kind": kind, "what": str(error), "hint": ""}
+    parts = {"kind": kind, "what": error.what, "hint": error.hint, "where": error.where, "key": error.key}
+    return parts if error.index is None else {**parts, "index": error.index}
+
+
+def decode_error(text: str) -> WeftError | None:
+    """Return the error; None where the text describes none."""
+    try:
+        body = json.loads(text)
+        kind, what, hint = body["kind"], body["what"], body["hint"]
+        place = {name: body[name] for name in ("where", "key", "index") if name in body}
+    except (ValueError, KeyError, TypeError):
+        return None
+    return KINDS[kind](what) if kind in KINDS else InputError(what, hint=hint, **place)
