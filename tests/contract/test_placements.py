@@ -29,9 +29,13 @@ def index(sizes: list[int], counts: list[int], switches: list[str]) -> Free:
     for place, (size, count, switch) in enumerate(zip(sizes, counts, switches, strict=True)):
         resources.join(Node(f"n{place}", (Gpu(),) * size, switch=switch))
         if count < size:
-            slots: Slots = ((f"n{place}", tuple(range(count, size))),)
-            resources.hold(TentativeRun(plain_shape(size - count), slots), slots)
+            hold(resources, f"n{place}", tuple(range(count, size)))
     return resources.idle
+
+
+def hold(resources: ClusterResources, node: str, gpus: tuple[int, ...]) -> None:
+    slots: Slots = ((node, gpus),)
+    resources.hold(TentativeRun(plain_shape(len(gpus)), slots), slots)
 
 
 @st.composite
@@ -69,8 +73,7 @@ def test_gives_exactly_what_was_asked_and_no_more_than_there_is(name: str, wish:
 def test_finds_a_node_that_can_hold_it(name: str, wish: tuple[Free, int]) -> None:
     free, gpus = wish
     parts = place(name, gpus, free)
-    idle_only = name == "simple"
-    if any(count >= gpus and (not idle_only or count == free.size[at]) for at, count in enumerate(free.count)):
+    if any(count >= gpus for count in free.count):
         assert parts is not None
         assert name in SPLITS_ANYHOW or len(parts) == 1
 
@@ -123,7 +126,7 @@ NODES_OF_EIGHT: dict[str, tuple[tuple[int, int], ...]] = {
     "packed": ((2, 3),),  # best fit
     "spread": ((3, 3),),  # worst fit
     "count": ((0, 2), (1, 1)),  # whatever comes first
-    "simple": ((3, 3),),  # the only idle one
+    "simple": ((2, 3),),  # the tightest: all GPUs have the same memory
     "balanced": ((3, 3),),  # (1 - 2)/8, (1 - 5)/8, (1 - 3)/8, (0 - 8)/8
     "memory-fit": ((1, 3),),  # all GPUs have the same memory: the first
     "fgd": ((2, 3),),  # no demand yet: the tightest
@@ -154,6 +157,21 @@ def test_simple_wastes_least() -> None:
         resources.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
     shape = shape_of(Job("j", 2, memory_mb=8 * 1024))
     assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((0, 2),)
+
+
+def test_simple_counts_what_is_free_on_a_node_in_use() -> None:
+    """For 1 GPU of 8 GB: n0 has 1 of 4 GPUs of 80 GB free, 0.3*72 = 21.6; n1 is idle, 0.7*3 + 0.3*(4*16-8) = 18.9."""
+    resources = ClusterResources()
+    resources.join(Node("n0", (Gpu("", 80 * 1024),) * 4))
+    resources.join(Node("n1", (Gpu("", 16 * 1024),) * 4))
+    hold(resources, "n0", (1, 2, 3))
+    shape = shape_of(Job("j", 1, memory_mb=8 * 1024))
+    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
+    hold(resources, "n1", (2, 3))
+    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
+    assert (
+        registry.placement("simple:idle_only=on").place(shape, resources.free_for(shape, after_release=False)) is None
+    )
 
 
 def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:

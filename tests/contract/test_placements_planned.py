@@ -79,23 +79,25 @@ def test_nobody_waits_for_ever(policy: str, placement: str, classic: str) -> Non
     assert {job.status for job in done.state.jobs.values()} == {"done"}
 
 
-def test_simple_leaves_a_node_alone_where_a_run_without_gpus_is() -> None:
-    rig = Rig("simple", [Node("n0", (Gpu(),) * 2, cpus=4), Node("n1", (Gpu(),) * 2, cpus=4)], placement="simple")
+def test_simple_idle_only_leaves_a_node_alone_where_a_run_without_gpus_is() -> None:
+    rig = Rig(
+        "simple", [Node("n0", (Gpu(),) * 2, cpus=4), Node("n1", (Gpu(),) * 2, cpus=4)], placement="simple:idle_only=on"
+    )
     assert starts(rig.submit(Job("cpu", 0, cpus=1))) == {"cpu": (("n0", ()),)}
     assert starts(rig.submit(Job("a"), Job("b"))) == {"a": (("n1", (0,)),)}
     rig.exit("cpu")
     assert rig.job("b").slots == (("n0", (0,)),)
 
 
-def test_simple_uses_a_node_with_a_blocked_gpu() -> None:
-    rig = Rig("simple", grid(1, 2), placement="simple")
+def test_simple_idle_only_uses_a_node_with_a_blocked_gpu() -> None:
+    rig = Rig("simple", grid(1, 2), placement="simple:idle_only=on")
     rig.tell(Blocked(0.0, "n0", 0, "Drained"))
     assert starts(rig.submit(Job("a"))) == {"a": (("n0", (1,)),)}
 
 
-def test_simple_stops_all_on_the_node_it_empties() -> None:
+def test_simple_idle_only_stops_all_on_the_node_it_empties() -> None:
     """To seat one more, a node must be idle: who else is there goes, and nobody elsewhere."""
-    rig = Rig("priority:preempts=on", grid(2, 2), placement="simple")
+    rig = Rig("priority:preempts=on", grid(2, 2), placement="simple:idle_only=on")
     rig.submit(Job("a", priority=2), Job("b", priority=1))
     rig.settle()
     assert stops(rig.submit(Job("c", priority=3))) == {"b": "preempted"}

@@ -23,7 +23,8 @@ def idle(free: Free, node: int) -> bool:
 
 
 def wasted(free: Free, node: int, gpus: int) -> float:
-    return 0.7 * (free.count[node] - gpus) + 0.3 * sum(gpu.memory_mb for gpu in free.nodes[node].node.gpus) / 1024
+    memory_gb = sum(gpu.memory_mb for gpu in free.nodes[node].node.gpus) / 1024
+    return 0.7 * (free.count[node] - gpus) + 0.3 * memory_gb * free.count[node] / free.size[node]
 
 
 def load(free: Free, node: int) -> float:
@@ -41,7 +42,9 @@ def first_of(nodes: list[int], gpus: int, free: Free) -> Parts:
 
 
 def by_definition(name: str, gpus: int, free: Free) -> Parts:
-    able = [node for node, count in enumerate(free.count) if count and (name == "balanced" or idle(free, node))]
+    able = [
+        node for node, count in enumerate(free.count) if count and (name != "simple:idle_only=on" or idle(free, node))
+    ]
     splits = gpus > free.largest()
     able = able if splits else [node for node in able if free.count[node] >= gpus]
     if name == "balanced":
@@ -58,7 +61,7 @@ def cluster_of(draws: random.Random) -> ClusterResources:
     return resources
 
 
-@pytest.mark.parametrize("name", ["simple", "balanced"])
+@pytest.mark.parametrize("name", ["simple", "simple:idle_only=on", "balanced"])
 @pytest.mark.parametrize("seed", range(30))
 def test_where_a_job_goes_while_runs_come_and_go(name: str, seed: int) -> None:
     draws, placement = random.Random(seed), registry.placement(name)

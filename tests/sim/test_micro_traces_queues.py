@@ -51,10 +51,19 @@ def test_priority_preempts_where_asked_to() -> None:
     assert record(grid(1, 1), jobs, "priority:preempts=on", model="muri").ends() == {"b": 15, "a": 20}
 
 
-def test_simple_starts_on_idle_nodes_only() -> None:
+def test_simple_fills_up_a_node_before_it_takes_an_idle_one() -> None:
+    """Two nodes of 4 equal GPUs: a on n0; b and c there too, where fewer GPUs are left over; the gang d on n1."""
+    jobs = [traced(name, at, 100, gpus=4 if name == "d" else 1) for at, name in enumerate("abcd")]
+    done = record(grid(2, 4), jobs, "simple")
+    nodes = {f.job: f.slots[0][0] for f in done.facts if isinstance(f, Start)}
+    assert nodes == {"a": "n0", "b": "n0", "c": "n0", "d": "n1"}
+    assert done.first_starts() == {"a": 0, "b": 1, "c": 2, "d": 3}
+
+
+def test_simple_idle_only_starts_on_idle_nodes_only() -> None:
     """Two nodes of 4: a on n0, b on n1 though n0 has room; c waits until a node is idle, at 10."""
     jobs = [traced(name, at, 10 + at, gpus=1) for at, name in enumerate("abc")]
-    done = record(grid(2, 4), jobs, "simple")
+    done = record(grid(2, 4), jobs, "simple:idle_only=on")
     assert done.first_starts() == {"a": 0, "b": 1, "c": 10}
 
 

@@ -10,12 +10,19 @@ from weft.model import Seconds
 
 @dataclass(frozen=True)
 class Simple(Policy):
-    """First come, first served, least waste; only on idle nodes."""
+    """First come, first served, least waste."""
 
     backfill: bool = False
     """Let those pass who do not delay the first that does not fit."""
 
+    idle_only: bool = False
+    """Use only nodes on which nothing runs."""
+
     placement = "simple"
+
+    def __post_init__(self) -> None:
+        if self.idle_only:
+            object.__setattr__(self, "placement", "simple:idle_only=on")
 
     def key(self, job: JobView, now: Seconds) -> float:
         return job.submitted_at
