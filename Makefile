@@ -52,7 +52,7 @@ server: setup ## a scheduler of a cluster: weft server
 	@$(WEFT) server
 
 worker: setup ## a worker with two declared GPUs for it
-	@$(WEFT) worker --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
+	@$(WEFT) worker --id worker-1 --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
 
 submit: setup ## a training job for it: examples/sample_task.json
 	@$(WEFT) submit --config examples/sample_task.json

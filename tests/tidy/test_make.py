@@ -25,7 +25,7 @@ def recipe(*words: str) -> list[str]:
     ("target", "command"),
     [
         ("server", "weft server"),
-        ("worker", "weft worker --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576"),
+        ("worker", "weft worker --id worker-1 --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576"),
         ("submit", "weft submit --config examples/sample_task.json"),
         ("monitor", "weft monitor"),
     ],

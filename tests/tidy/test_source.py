@@ -124,8 +124,8 @@ def test_modules_say_what_they_are_for(source: Path) -> None:
         assert ast.get_docstring(module), f"{name_of(source)} has no docstring"
 
 
-def test_only_the_ui_prints(source: Path) -> None:
-    if room_of(source) == "cli":
+def test_only_commands_and_workloads_print(source: Path) -> None:
+    if room_of(source) == "cli" or name_of(source) == "src/weft/train/demo.py":
         return
     for node in ast.walk(tree(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

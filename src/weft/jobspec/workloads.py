@@ -15,6 +15,15 @@ GROUP: Final = "weft.workloads"
 HINT: Final = "add a command, or install a package that brings the workload"
 
 
+DEMO_S: Final = 30.0
+"""How long the demo takes where the job declares no duration."""
+
+
+def demo(duration_s: float = DEMO_S) -> list[str]:
+    """Return the command of the built-in workload: `weft.train.demo`, with the Python that runs Weft on the node."""
+    return ["sh", "-c", 'exec "${WEFT_PYTHON:-python3}" -m weft.train.demo --duration "$0"', f"{duration_s:g}"]
+
+
 def complete(spec: JobSpec) -> None:
     """Gives a job without a command that of its workload."""
     if not spec.command:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from weft.engines.process.environment import environment, param_variable
@@ -17,6 +19,7 @@ def test_what_every_run_is_told() -> None:
         "HOME": "/h",
         "WEFT_JOB_ID": "7",
         "WEFT_JOB_NAME": "train it",
+        "WEFT_PYTHON": sys.executable,
         "WEFT_RUN": "2",
         "WEFT_RUN_TOKEN": "abc",
         "WEFT_RESTART_COUNT": "1",

@@ -19,7 +19,7 @@ from weft.jobspec.environment import captured
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, script_of
-from weft.jobspec.workloads import complete
+from weft.jobspec.workloads import DEMO_S, complete, demo
 from weft.wire.messages import JobSpec, SubmitRequest
 
 if TYPE_CHECKING:
@@ -93,8 +93,11 @@ def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address 
 
 def _of_flags(args: argparse.Namespace) -> JobSpec:
     flags = given_by(args)
-    if not args.command and "params" not in flags:
-        raise InputError("no command to run", hint="it comes last: weft submit [flags] -- CMD ARGS...")
+    if not args.command and not flags:
+        raise InputError(
+            "no command to run",
+            hint="it comes last: weft submit [flags] -- CMD ARGS...; with flags alone, such as --gpus 1, a demo runs",
+        )
     script = script_of(args.command)
     if script is not None and not args.quiet:
         _say_of(script, flags)
@@ -102,12 +105,23 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
     command = script.command if script is not None else args.command
     try:
         spec = spec_of({**given, "command": command} if command else given)
+        if not command and "params" not in flags:
+            _run_demo(spec, quiet=args.quiet)
         complete(spec)
         return spec
     except InputError as error:
         where = script.where.get(error.key, "") if script is not None and error.key not in flags else ""
         named = flag(error.key) if error.key in given else error.key
         raise InputError(error.what, where=error.where or where, hint=error.hint, key=named) from None
+
+
+def _run_demo(spec: JobSpec, *, quiet: bool) -> None:
+    """Give a job without a command the built-in demo, and tell the user."""
+    duration_s = spec.declared_s if spec.HasField("declared_s") else DEMO_S
+    spec.command.extend(demo(duration_s))
+    spec.name = spec.name or "demo"
+    if not quiet:
+        render.say(f"no command given: the job runs the built-in demo for {duration_s:g} s")
 
 
 def _say_of(script: Script, flags: Mapping[str, Given]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -29,6 +30,7 @@ def environment(
     env.update(
         WEFT_JOB_ID=order.job,
         WEFT_JOB_NAME=order.name,
+        WEFT_PYTHON=sys.executable,
         WEFT_RUN=str(order.run),
         WEFT_RUN_TOKEN=token,
         WEFT_RESTART_COUNT=str(order.restarts),
