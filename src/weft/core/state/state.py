@@ -19,7 +19,8 @@ from weft.core.resources.node import Closure, Occupant
 from weft.core.resources.shapes import Shape
 from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
 from weft.core.state.eligibility import Eligibility
-from weft.core.state.job import ACTIVE, ENDED, JobState, Status
+from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
     Alarm,
@@ -177,15 +178,16 @@ class State:
 
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
-        job.status = "held" if job.held else "waiting"
         self.touched[job.id] = job
         if not job.held:
+            change_status(job, "eligible")
             self.waiting[job.id] = job
             return
+        change_status(job, "Held")
         for follower in self.eligibility.step_aside(job):
             self.open(follower)
 
-    def put_back(self, job: JobState, how: str, at: Seconds) -> None:
+    def put_back(self, job: JobState, how: Cause, at: Seconds) -> None:
         """The run is over and the job waits for its next."""
         if how in ("stopped", "requeued") and job.releasing and job.stop_why == "preempted":
             job.preemptions += 1
@@ -193,30 +195,32 @@ class State:
             job.moves += 1
         if job.tie_breaker < RUNNING_TIES // 2 and not job.releasing:
             job.tie_breaker = self.next_front_tie()
-        self._off(job, at)
         if job.cancelling:
-            self.end(job, "cancelled", at)
+            self.end(job, "cancelling", at)
             return
+        self._off(job, at)
+        change_status(job, how)
         job.waiting_since = at
         if job.begin_at is None:
             self.open(job)
         else:
-            job.status = "blocked"
+            change_status(job, "ineligible")
             self.touched[job.id] = job
             self.eligibility.delay(job)
 
-    def end(self, job: JobState, status: Status, at: Seconds, why: str = "") -> None:
-        """It ends, and with it those who come after it if it is not done."""
-        ending = [(job, status, why)]
+    def end(self, job: JobState, cause: Cause, at: Seconds, why: str = "") -> None:
+        """The job ends, and with it the jobs that depend on it if it is not done."""
+        ending = [(job, cause, why)]
         while ending:
-            job, status, why = ending.pop()
+            job, cause, why = ending.pop()
             if job.status in ENDED:  # doomed by a job and by its batch
                 continue
             if job.status in ACTIVE:
                 self._off(job, at)
             else:
                 self.waiting.pop(job.id, None)
-            job.status, job.ended_at, job.why = status, at, why
+            change_status(job, cause)
+            job.ended_at, job.why = at, why
             self.ended[job.id] = self.touched[job.id] = job
             if not (
                 job.job.batch or job.unmet_dependencies or self.eligibility.limits or self.eligibility.matters(job.id)
@@ -226,11 +230,11 @@ class State:
                 if self.eligibility.doomed(follower) is None:
                     self.open(follower)
                 else:
-                    ending.append((follower, "cancelled", "dependency"))
+                    ending.append((follower, "doomed", "dependency"))
 
     def _off(self, job: JobState, at: Seconds) -> None:
         """The run holds nothing any more."""
         job.attained_s += at - job.started_at
-        job.status, job.rate, job.releasing, job.lost, job.weave = "waiting", 0.0, False, False, ()
+        job.rate, job.releasing, job.lost, job.weave = 0.0, False, False, ()
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -1,28 +1,52 @@
-"""Where a job goes from where it is, by what happens.
+"""The status of a job, and every way it changes.
 
-A job is *blocked* while it comes after others or its batch has enough going; then it *waits*, unless it is *held*.
-A `Start` decision gives its next run GPUs. The run is *starting* until `Started`, then *running*. A `Stop` makes it
-*stopping*, and its GPUs stay its own until `Exited`: stopping is two-phase. A run that ends by itself is *done* or
-*failed*; one that was stopped, was lost with its node, or asked to be run again waits again. Whatever the table does
-not have, and any news of an old run, is dropped.
+A job that was submitted is *waiting*, or *blocked* while it comes after others, its batch or its user has enough going,
+or its next run must not begin yet. A *held* job waits for its user. A `Start` decision gives the next run GPUs: the run
+is *starting* until `Started`, then *running*. A `Stop` makes it *stopping*, and it keeps its GPUs until `Exited`:
+stopping is two-phase. A run that ends by itself is *done* or *failed*; a job whose run was stopped, was lost with its
+node, or asked to run again waits again. Facts that the table does not have, and facts about an old run, are dropped.
+
+Some facts change the status in two rows, one after the other: a job that waits again and is held, or must not begin
+yet, goes on from *waiting* with `Held` or `ineligible`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
-from weft.core.state.job import Status
+from weft.core.state.job import JobState, Status
 
-TRANSITIONS: Final[dict[str, dict[Status, Status]]] = {
+Cause = Literal[
+    "Start", "Started", "Stop", "Held", "Released", "Cancelled", "Edited",
+    "eligible", "ineligible", "doomed",
+    "done", "failed", "retried", "stopped", "lost", "requeued", "cancelling",
+]  # fmt: skip
+"""A fact; what `eligibility` found; or how a run ended."""
+
+TRANSITIONS: Final[dict[Cause, dict[Status, Status]]] = {
     "Start": {"waiting": "starting"},
     "Started": {"starting": "running"},
     "Stop": {"starting": "stopping", "running": "stopping"},
     "Held": {"waiting": "held", "blocked": "held"},
     "Released": {"held": "waiting"},
     "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},
+    "Edited": {"blocked": "waiting", "waiting": "waiting", "held": "waiting"},
+    # A dependency is done, a place in the batch or the quota is free, the time has come; or not any more.
+    "eligible": {"blocked": "waiting", "waiting": "waiting"},
+    "ineligible": {"waiting": "blocked"},
+    # A dependency ended otherwise than done.
+    "doomed": {"blocked": "cancelled", "held": "cancelled"},
     "done": {"starting": "done", "running": "done", "stopping": "done"},
     "failed": {"starting": "failed", "running": "failed", "stopping": "waiting"},
+    "retried": {"starting": "waiting", "running": "waiting"},
     "stopped": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "lost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "requeued": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    # The run of a job that is being cancelled ended in any way but done.
+    "cancelling": {"starting": "cancelled", "running": "cancelled", "stopping": "cancelled"},
 }
+
+
+def change_status(job: JobState, cause: Cause) -> None:
+    """Move the job to its next status: nothing else assigns it, apart from restoring a snapshot."""
+    job.status = TRANSITIONS[cause][job.status]

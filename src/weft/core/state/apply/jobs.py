@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.transitions import change_status
 from weft.model import Cancelled, Edited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
 
 if TYPE_CHECKING:
@@ -21,18 +22,18 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.news = True
     state.eligibility.meet(job)
     if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
-        _through_gates(state, job, fact.at)
+        _check_eligibility(state, job, fact.at)
     else:
         state.waiting[job.id] = job
     return True
 
 
-def _through_gates(state: State, job: JobState, at: float) -> None:
-    job.status = "blocked"
+def _check_eligibility(state: State, job: JobState, at: float) -> None:
+    change_status(job, "ineligible")
     if state.eligibility.enter(job):
         state.open(job)
     elif state.eligibility.doomed(job) is not None:
-        state.end(job, "cancelled", at, "dependency")
+        state.end(job, "doomed", at, "dependency")
 
 
 def edited(state: State, fact: Edited) -> bool:
@@ -46,8 +47,9 @@ def edited(state: State, fact: Edited) -> bool:
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
+    change_status(job, "Edited")
     if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
-        _through_gates(state, job, fact.at)
+        _check_eligibility(state, job, fact.at)
     else:
         state.open(job)
     return True
@@ -62,7 +64,7 @@ def cancelled(state: State, fact: Cancelled) -> bool:
         if job.status != "stopping":
             state.orphans[job.id] = job
         return True
-    state.end(job, "cancelled", fact.at)
+    state.end(job, "Cancelled", fact.at)
     state.news = True
     return True
 
@@ -77,7 +79,7 @@ def held(state: State, fact: Held) -> bool:
         state.open(job)
         state.news = True
     elif job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None:
-        job.status = "held"
+        change_status(job, "Held")
         state.touched[job.id] = job
         for follower in state.eligibility.step_aside(job):
             state.open(follower)
@@ -91,11 +93,13 @@ def released(state: State, fact: Released) -> bool:
         return False
     job.held = False
     if job.status == "held":
-        job.status = "blocked"
+        change_status(job, "Released")
         state.touched[job.id] = job
         if state.eligibility.join_batch(job):
             state.open(job)
             state.news = True
+        else:
+            change_status(job, "ineligible")
     return True
 
 
@@ -123,7 +127,7 @@ def limited(state: State, fact: Limited) -> bool:
     opened, shut = state.eligibility.limit(fact.user, fact.gpus)
     for job in shut:
         del state.waiting[job.id]
-        job.status = "blocked"
+        change_status(job, "ineligible")
         state.touched[job.id] = job
     for job in opened:
         state.open(job)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, memory_needed, shape_of_weave, with_memory
 from weft.core.state.job import JobState
-from weft.core.state.transitions import TRANSITIONS
+from weft.core.state.transitions import TRANSITIONS, Cause, change_status
 from weft.model import Exited, Measured, Progressed, Start, Started, Stop
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ MORE_MEMORY: Final = 1.5
 
 def start(state: State, fact: Start) -> bool:
     job = state.jobs.get(fact.job)
-    status = _STARTS.get(job.status) if job is not None else None
-    if job is None or status is None or fact.run != job.run + 1:
+    if job is None or job.status not in _STARTS or fact.run != job.run + 1:
         return False
-    job.status, job.run, job.share, job.weave = status, fact.run, fact.share, fact.weave
+    change_status(job, "Start")
+    job.run, job.share, job.weave = fact.run, fact.share, fact.weave
     job.slots = job.placed = fact.slots
     job.reserved = ()
     if fact.share is not job.wanted_share:
@@ -45,10 +45,10 @@ def start(state: State, fact: Start) -> bool:
 
 def started(state: State, fact: Started) -> bool:
     job = state.running(fact.job, fact.run)
-    status = _STARTED.get(job.status) if job is not None else None
-    if job is None or status is None:
+    if job is None or job.status not in _STARTED:
         return False
-    job.status, job.rate, job.rate_since = status, fact.rate, fact.at
+    change_status(job, "Started")
+    job.rate, job.rate_since = fact.rate, fact.at
     state.touched[job.id] = job
     return True
 
@@ -71,10 +71,10 @@ def progressed(state: State, fact: Progressed) -> bool:
 
 def stop(state: State, fact: Stop) -> bool:
     job = state.running(fact.job, fact.run)
-    status = _STOPS.get(job.status) if job is not None else None
-    if job is None or status is None:
+    if job is None or job.status not in _STOPS:
         return False
-    job.status, job.stop_why, job.releasing = status, fact.why, True
+    change_status(job, "Stop")
+    job.stop_why, job.releasing = fact.why, True
     state.orphans.pop(job.id, None)
     if job.key_changed_at != fact.at and fact.why != "moved":
         job.tie_breaker = state.next_front_tie()
@@ -98,27 +98,32 @@ def exited(state: State, fact: Exited) -> bool:
     elif job.remaining_s is not None:
         job.remaining_s = job.remaining(fact.at)
     job.code, job.why = fact.code, fact.why
-    how = "lost" if job.lost and fact.how == "failed" else fact.how
-    status = TRANSITIONS[how][job.status]
-    if job.cancelling and status != "done":
-        status = "cancelled"
-    elif status == "failed" and _gets_another(state, job):
-        status = "waiting"
-        job.tie_breaker = state.next_tail_tie()
-    elif how == "requeued" and not job.releasing:
-        job.requeues += 1
-        job.tie_breaker = state.next_tail_tie()
+    cause = _cause(state, job, fact)
     job.delays = job.delays + 1 if fact.delay_s else 0
-    if status == "waiting":
+    if TRANSITIONS[cause][job.status] == "waiting":
         job.begin_at = fact.at + fact.delay_s if fact.delay_s else None
-        state.put_back(job, fact.how, fact.at)
+        state.put_back(job, cause, fact.at)
     else:
-        state.end(job, status, fact.at, fact.why)
+        state.end(job, cause, fact.at, fact.why)
     return True
 
 
+def _cause(state: State, job: JobState, fact: Exited) -> Cause:
+    """How the run ended, as the table of transitions has it; a job that runs again goes to the tail."""
+    how: Cause = "lost" if job.lost and fact.how == "failed" else fact.how
+    if job.cancelling and how != "done":
+        return "cancelling"
+    if how == "failed" and not job.releasing and _gets_another(state, job):
+        job.tie_breaker = state.next_tail_tie()
+        return "retried"
+    if how == "requeued" and not job.releasing:
+        job.requeues += 1
+        job.tie_breaker = state.next_tail_tie()
+    return how
+
+
 def _gets_another(state: State, job: JobState) -> bool:
-    """Whether a failed job runs again. One that ran out of memory beside others does, once, alone."""
+    """Whether a failed job runs again. One that ran out of memory next to others does, once, on GPUs of its own."""
     if job.why == "oom":
         beside_others = not job.exclusive and job.allocation.family.share.request < 1
         job.exclusive = True

@@ -1,0 +1,211 @@
+"""Every pair of a status and a fact: what the fact makes of a job in that status, and that the table says so."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import weft.core
+from builders import grid
+from checks import check
+from weft.core.state.job import Status
+from weft.core.state.state import State
+from weft.core.state.transitions import TRANSITIONS, Cause
+from weft.model import (
+    FACTS,
+    AdminAction,
+    Alarm,
+    Blocked,
+    Cancelled,
+    Cordoned,
+    Edited,
+    Exited,
+    Fact,
+    Gpu,
+    Held,
+    Job,
+    JobSnapshot,
+    KeyChanged,
+    Limited,
+    Measured,
+    Node,
+    NodeJoined,
+    NodeLost,
+    Paused,
+    Planned,
+    Progressed,
+    Purged,
+    Released,
+    Reserve,
+    Resumed,
+    Start,
+    Started,
+    StateSnapshot,
+    Stop,
+    Submitted,
+    Unblocked,
+    Uncordoned,
+    Wake,
+)
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+ON = (("n0", (0,)),)
+FIRST = Submitted(0, Job("first"))
+START, STARTED = Start(1, "a", 1, ON), Started(2, "a", 1)
+STOP = Stop(3, "a", 1, "preempted")
+
+TO: dict[str, tuple[Fact, ...]] = {
+    "blocked": (FIRST, Submitted(0, Job("a", after=("first",)))),
+    "waiting": (FIRST, Submitted(0, Job("a"))),
+    "held": (FIRST, Submitted(0, Job("a")), Held(1, "a")),
+    "starting": (FIRST, Submitted(0, Job("a")), START),
+    "running": (FIRST, Submitted(0, Job("a")), START, STARTED),
+    "stopping": (FIRST, Submitted(0, Job("a")), START, STARTED, STOP),
+    "done": (FIRST, Submitted(0, Job("a")), START, Exited(3, "a", 1, "done")),
+    "failed": (FIRST, Submitted(0, Job("a")), START, Exited(3, "a", 1, "failed")),
+    "cancelled": (FIRST, Submitted(0, Job("a")), Cancelled(1, "a")),
+}
+"""How a job comes to each status."""
+
+BY: dict[str, Callable[[State], Fact]] = {
+    "NodeJoined": lambda _: NodeJoined(9, Node("n9", (Gpu(),))),
+    "NodeLost": lambda _: NodeLost(9, "n0"),
+    "Blocked": lambda _: Blocked(9, "n0", 1, "ForeignProcess"),
+    "Unblocked": lambda _: Unblocked(9, "n0", 1, "ForeignProcess"),
+    "Cordoned": lambda _: Cordoned(9, "n0", "Drained"),
+    "Uncordoned": lambda _: Uncordoned(9, "n0", "Drained"),
+    "Limited": lambda _: Limited(9, "", 0),
+    "Submitted": lambda _: Submitted(9, Job("a")),
+    "Edited": lambda _: Edited(9, Job("a")),
+    "Edited, comes after another": lambda _: Edited(9, Job("a", after=("first",))),
+    "Cancelled": lambda _: Cancelled(9, "a"),
+    "Cancelled, the one before it": lambda _: Cancelled(9, "first"),
+    "Held": lambda _: Held(9, "a"),
+    "Released": lambda _: Released(9, "a"),
+    "Purged": lambda _: Purged(9, ()),
+    "Paused": lambda _: Paused(9),
+    "Resumed": lambda _: Resumed(9),
+    "Started": lambda _: Started(9, "a", 1),
+    "Progressed": lambda _: Progressed(9, "a", 1, 5.0),
+    "Measured": lambda _: Measured(9, "a", 1, 100),
+    "done": lambda _: Exited(9, "a", 1, "done"),
+    "failed": lambda _: Exited(9, "a", 1, "failed"),
+    "stopped": lambda _: Exited(9, "a", 1, "stopped"),
+    "lost": lambda _: Exited(9, "a", 1, "lost"),
+    "requeued": lambda _: Exited(9, "a", 1, "requeued"),
+    "requeued for later": lambda _: Exited(9, "a", 1, "requeued", delay_s=60.0),
+    "AdminAction": lambda _: AdminAction(9, "ann", "pause"),
+    "Wake": lambda _: Wake(9),
+    "Start": lambda state: Start(9, "a", state.jobs["a"].run + 1, ON),
+    "Stop": lambda _: Stop(9, "a", 1, "preempted"),
+    "Reserve": lambda _: Reserve(9, "a", ON),
+    "KeyChanged": lambda _: KeyChanged(9, "a", 1.0),
+    "Planned": lambda _: Planned(9),
+    "Alarm": lambda _: Alarm(9, None),
+}
+"""A fact of each class, and of each way a run ends."""
+
+BECOMES: dict[str, dict[str, Status]] = {
+    "NodeLost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    "Limited": {"waiting": "blocked"},
+    "Edited": {"blocked": "waiting"},
+    "Edited, comes after another": {"waiting": "blocked", "held": "blocked"},
+    "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},
+    "Cancelled, the one before it": {"blocked": "cancelled"},
+    "Held": {"waiting": "held"},
+    "Released": {"held": "waiting"},
+    "Started": {"starting": "running"},
+    "Start": {"waiting": "starting"},
+    "Stop": {"starting": "stopping", "running": "stopping"},
+    "done": {"starting": "done", "running": "done", "stopping": "done"},
+    "failed": {"starting": "failed", "running": "failed", "stopping": "waiting"},
+    "stopped": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    "lost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    "requeued": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
+    "requeued for later": {"starting": "blocked", "running": "blocked", "stopping": "blocked"},
+}
+"""The status after the fact; every other pair leaves the status as it is."""
+
+
+def state_after(*facts: Fact) -> State:
+    state = State()
+    for fact in (*(NodeJoined(0, each) for each in grid(2, 2)), *facts):
+        assert state.apply(fact)
+    check(state)
+    return state
+
+
+def test_the_facts_below_are_all_facts_and_the_statuses_all_statuses() -> None:
+    made = {type(make(state_after(*TO["waiting"]))) for make in BY.values()}
+    assert made | {JobSnapshot, StateSnapshot} == set(FACTS)
+    assert tuple(TO) == STATUSES
+
+
+@pytest.mark.parametrize("status", TO)
+@pytest.mark.parametrize("news", BY)
+def test_every_pair_of_status_and_fact(status: str, news: str) -> None:
+    state = state_after(*TO[status])
+    assert state.jobs["a"].status == status
+    state.apply(BY[news](state))
+    assert state.jobs["a"].status == BECOMES.get(news, {}).get(status, status)
+    check(state)
+
+
+LATER: dict[str, tuple[tuple[Fact, ...], Status]] = {
+    "a run that ends while its job is cancelled": (
+        (Cancelled(4, "a"), Exited(5, "a", 1, "stopped")),
+        "cancelled",
+    ),
+    "one that is done nevertheless": ((Cancelled(4, "a"), Exited(5, "a", 1, "done")), "done"),
+    "a lost node while its job is being cancelled": ((Cancelled(4, "a"), NodeLost(5, "n0")), "cancelled"),
+    "a run that ends while its job is held": ((Held(4, "a"), Exited(5, "a", 1, "stopped")), "held"),
+    "a held job that must not begin yet": (
+        (Held(4, "a"), Exited(5, "a", 1, "requeued", delay_s=9.0), Wake(20)),
+        "held",
+    ),
+    "a delay that is over": ((Exited(5, "a", 1, "requeued", delay_s=9.0), Wake(20)), "waiting"),
+    "a user's limit that is lifted": (
+        (Exited(4, "a", 1, "stopped"), Limited(5, "", 0), Limited(6, "", None)),
+        "waiting",
+    ),
+}
+
+
+@pytest.mark.parametrize(("facts", "status"), LATER.values(), ids=LATER)
+def test_what_several_facts_make_of_a_running_job(facts: tuple[Fact, ...], status: Status) -> None:
+    state = state_after(*TO["running"], *facts)
+    assert state.jobs["a"].status == status
+
+
+def test_a_failed_job_with_a_retry_left_waits_again() -> None:
+    state = state_after(FIRST, Submitted(0, Job("a", retries=1)), START, Exited(3, "a", 1, "failed"))
+    assert state.jobs["a"].status == "waiting"
+
+
+def test_a_blocked_job_is_eligible_once_the_one_before_it_is_done() -> None:
+    done = (Start(1, "first", 1, ON), Exited(3, "first", 1, "done"))
+    assert state_after(*TO["blocked"], *done).jobs["a"].status == "waiting"
+    assert state_after(*TO["blocked"], Held(1, "a"), *done).jobs["a"].status == "held"
+
+
+def test_the_table_knows_only_statuses_and_ended_jobs_stay_as_they_are() -> None:
+    assert set(TRANSITIONS) == set(get_args(Cause))
+    for row in TRANSITIONS.values():
+        assert row
+        assert {*row, *row.values()} <= set(STATUSES)
+        assert not {"done", "failed", "cancelled"} & set(row)
+
+
+def test_no_other_code_assigns_the_status_of_a_job() -> None:
+    root = Path(weft.core.__path__[0])
+    found = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "status" and isinstance(node.ctx, ast.Store)
+    }
+    assert found == {"state/transitions.py", "state/job.py", "metrics/collector.py"}
