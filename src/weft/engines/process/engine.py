@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from weft.engines.background import TaskSet
 from weft.engines.process import free_ports, node_stop, recovery
 from weft.engines.process.environment import environment, gang_of
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
@@ -68,7 +69,7 @@ class LocalEngine:
         self._bell: Any = None
         self._link: StarterLink | None = None
         self._vigil = Vigil(self._shim_gone)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._look: asyncio.TimerHandle | None = None
         self._booted_at = 0.0
         self._leaving = False
@@ -111,9 +112,7 @@ class LocalEngine:
         """Leaves the runs alone: whoever opens next may adopt them."""
         if self._look is not None:
             self._look.cancel()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         self._vigil.close()
         if self._link is not None:
             self._link.close()
@@ -138,7 +137,7 @@ class LocalEngine:
                 return
         except OSError:
             pass  # it was too long to be sent, and could not be written
-        self._spawn(self._settle(run))
+        self._tasks.spawn(self._settle(run))
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
         """Tell a run to end; False: it has ended. `preempted` and `moved` let it save its work first.
@@ -228,8 +227,8 @@ class LocalEngine:
         self._link = None
         for run in self._runs.values():
             if run.shim is None:
-                self._spawn(self._settle(run))
-        self._spawn(self._reopen())
+                self._tasks.spawn(self._settle(run))
+        self._tasks.spawn(self._reopen())
 
     async def _reopen(self) -> None:
         while self._link is None:
@@ -240,7 +239,7 @@ class LocalEngine:
     def _shim_gone(self, name: str) -> None:
         run = self._runs.get(name)
         if run is not None:
-            self._spawn(self._settle(run))
+            self._tasks.spawn(self._settle(run))
 
     def _look_around(self) -> None:
         """Watch the shims of runs that have lasted; ask after runs of which nothing was heard."""
@@ -261,7 +260,7 @@ class LocalEngine:
         """A run that should have begun: its bell may have gone unheard, or its order may still wait its turn."""
         evidence = self._examine(run)
         if evidence.exited is not None or evidence.claimed or time.monotonic() - run.since > UNCLAIMED_S:
-            self._spawn(self._settle(run))
+            self._tasks.spawn(self._settle(run))
 
     def _examine(self, run: _Run) -> recovery.Evidence:
         return recovery.look(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
@@ -331,11 +330,6 @@ class LocalEngine:
 
     def _lose(self, run: _Run, why: str, detail: str) -> None:
         self._finish(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _encode(self, order: RunOrder, token: str) -> bytes:
         gang = order.gang or gang_of(order, self.node, free_ports.find_free() if order.per_gpu else 0)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.engines.background import TaskSet
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign, GpuWatch, Misplaced, RunKey, RunOnGpus, WatchOptions
@@ -39,7 +40,7 @@ class Sentry:
         self._machine, self._nvml, self._engine, self._foreign = machine, nvml, engine, foreign
         self._readings: Mapping[int, Reading] = {}
         self._watch: GpuWatch | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = TaskSet()
         self.holdings: Callable[[], Mapping[RunKey, Holding]] = dict
         """Who is meant to be where; asked at every look."""
 
@@ -47,7 +48,7 @@ class Sentry:
         """Looks once at once, so that nothing is started on what has not been looked at. `start_over` goes first."""
         if self._watch is not None:
             await self._look_and_tell(tell)
-            self._task = asyncio.get_running_loop().create_task(self._look_again_and_again(tell))
+            self._tasks.every(LOOK_S, lambda: self._look_and_tell(tell), "looking at the GPUs")
 
     def start_over(self, known: Iterable[tuple[int, str]]) -> None:
         """Believes that these GPUs are known to be blocked, each for a reason."""
@@ -56,9 +57,7 @@ class Sentry:
             self._watch = GpuWatch(self._machine.node.id, self._machine.devices, options, known)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.close()
         if not isinstance(self._nvml, NoDriver):
             self._nvml.close()
 
@@ -100,11 +99,6 @@ class Sentry:
             for key, held in self.holdings().items()
             if key != ended
         }
-
-    async def _look_again_and_again(self, tell: Callable[[Finding], None]) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            await self._look_and_tell(tell)
 
     async def _look_and_tell(self, tell: Callable[[Finding], None]) -> None:
         try:

@@ -1,0 +1,66 @@
+"""Background tasks: every component that starts some owns one `TaskSet`, and closes it when it closes itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from weft.errors import WeftError
+
+Work = Callable[[], Awaitable[None] | None]
+log: Final = logging.getLogger(__name__)
+
+
+class TaskSet:
+    """Keeps tasks alive until they are done. A task that fails is logged, never lost."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run this now, without waiting for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def every(self, seconds: float, work: Work, what: str) -> asyncio.Task[None]:
+        """Repeat `work` this long after it last ended. A failure is logged as `what` and does not end the series."""
+        return self.spawn(repeat(seconds, lambda: _attempt(work, what)))
+
+    async def close(self) -> None:
+        """Cancel what is left, and wait until it has ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background task failed", exc_info=error)
+
+
+async def repeat(seconds: float, work: Work) -> None:
+    """Repeat `work` this long after it last ended, until it fails."""
+    while True:
+        await asyncio.sleep(seconds)
+        waiting = work()
+        if waiting is not None:
+            await waiting
+
+
+async def _attempt(work: Work, what: str) -> None:
+    try:
+        waiting = work()
+        if waiting is not None:
+            await waiting
+    except WeftError as error:
+        log.warning("%s: %s", what, error)
+    except Exception:
+        log.exception("%s failed; it is tried again", what)
