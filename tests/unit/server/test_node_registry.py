@@ -5,18 +5,23 @@ from __future__ import annotations
 import pytest
 
 from agents import BEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
+from builders import Rig
 from weft.model import (
     Blocked,
     Cancelled,
     Cordoned,
     Exited,
+    Job,
     Measured,
     NodeJoined,
     NodeLost,
     Started,
+    Submitted,
     Unblocked,
     Uncordoned,
 )
+from weft.server.nodes.outbox import Send
+from weft.server.nodes.registry import Roster
 from weft.wire.messages import AgentMessage, Beat, GpuBlock, GpuMemory, GpuNews, GpuReading, Variable
 
 
@@ -392,3 +397,22 @@ def test_a_node_that_has_run_out_of_disk_is_left_alone_for_a_minute() -> None:
         assert room.later(BEAT_S) == []
         room.beat(2)
     assert room.later(BEAT_S) == ["2: start 1/2 on [0]"]
+
+
+def test_the_order_of_a_later_run_brings_the_checkpoint_of_an_earlier_one() -> None:
+    rig = Rig("fifo")
+    registry = Roster(
+        rig.state, 100.0, lease_s=LEASE_S, beat_s=BEAT_S, margin_s=MARGIN_S, checkpoint=lambda job: f"of {job}"
+    )
+    rig.tell(Submitted(100.0, Job("1", retries=1)))
+    orders: list[str] = []
+    for conn, message in ((1, hello()), (1, news("1/1 started")), (1, news("1/1 ended 3"))):
+        events, _ = registry.take(conn, message, 100.0)
+        decisions = rig.tell(*events) if events else []
+        replies = [reply for decision in decisions for reply in registry.carry_out(decision)]
+        orders += [
+            reply.message.start.checkpoint
+            for reply in replies
+            if isinstance(reply, Send) and reply.message.HasField("start")
+        ]
+    assert orders == ["", "of 1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from weft.core.state.job import ACTIVE, JobState
@@ -27,9 +27,11 @@ OVERTAKEN: Final = 2
 
 
 class Parts:
-    def __init__(self, state: State, members: Mapping[NodeId, Member], out: Outbox) -> None:
+    def __init__(
+        self, state: State, members: Mapping[NodeId, Member], out: Outbox, checkpoint: Callable[[JobId], str]
+    ) -> None:
         self.state = state
-        self._members, self._out = members, out
+        self._members, self._out, self._checkpoint = members, out, checkpoint
         self._gangs = Gangs()
 
     # ---- what agents say
@@ -127,7 +129,8 @@ class Parts:
         elif job.status == "running" or member.id in gang.started:
             message = stop_run(job.id, job.run, member, ASKED)
         else:
-            message = start_run(job, member, self._members)
+            checkpoint = self._checkpoint(job.id) if job.run > 1 else ""
+            message = start_run(job, member, self._members, checkpoint)
         if message is not None:
             self._out.send(member, message)
 

@@ -8,7 +8,7 @@ Several messages may be taken before the events of the first have reached the st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from weft.core.state.state import State
@@ -57,6 +57,7 @@ class Roster:
     """Connections are numbers that whoever holds the streams gives out, none twice.
 
     `started_at`: the lease of every node that the state knows counts from there. `cluster` names the journal.
+    `checkpoint` looks up what earlier runs of a job recorded to go on from.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Roster:
         margin_s: float,
         cluster: str = "",
         version: str = "",
+        checkpoint: Callable[[JobId], str] = lambda _: "",
     ) -> None:
         self._lease_s, self._beat_s, self._margin_s = lease_s, beat_s, margin_s
         self._cluster, self._version = cluster, version
@@ -78,7 +80,7 @@ class Roster:
         """Of which it was said that they are silent."""
         self._members: dict[NodeId, Member] = {}
         self._out = Outbox()
-        self._parts = Parts(state, self._members, self._out)
+        self._parts = Parts(state, self._members, self._out, checkpoint)
         for room in state.resources.nodes:
             if room.alive:
                 self._add(room.node, started_at).silent = True

@@ -13,8 +13,12 @@ from weft.wire.convert import put
 from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun
 
 
-def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> SchedulerMessage | None:
-    """Its part on one node; None while it is not known how one of its nodes is reached."""
+def start_run(
+    job: JobState, to: Member, members: Mapping[NodeId, Member], checkpoint: str = ""
+) -> SchedulerMessage | None:
+    """Its part on one node; None while it is not known how one of its nodes is reached.
+
+    `checkpoint`: what an earlier run recorded to go on from."""
     gpus: dict[NodeId, list[int]] = {}
     for node, each in job.placed:
         gpus.setdefault(node, []).extend(each)
@@ -36,6 +40,7 @@ def start_run(job: JobState, to: Member, members: Mapping[NodeId, Member]) -> Sc
         rank=list(gpus).index(to.id),
         array_index=task.array_index,
         array_size=task.array_size,
+        checkpoint=checkpoint,
     )
     for field in CARRIED:
         if field.key != "memory":  # what was measured may differ from what was asked for
