@@ -19,6 +19,7 @@ import grpc.aio
 
 from weft.agent.connection import Way
 from weft.agent.node import spec_of
+from weft.agent.runtime import NodeSetup
 from weft.agent.state_dir import Folder
 from weft.agent.worker import Worker
 from weft.endpoints import credentials
@@ -70,7 +71,7 @@ def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
     folder.make()
     devices = tuple(Device(at, "", "A100", 40960) for at in range(gpus))
     machine = Machine(Node(name, (Gpu("A100", 40960),) * gpus, cpus=64, ram_mb=1 << 19), devices, "declared")
-    return Worker(machine, spec_of(machine, "localhost", 0), folder, dial, engine=AtOnce)
+    return Worker(machine, spec_of(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=AtOnce))
 
 
 async def serve(port: int, agents: int, gpus: int, home: Path) -> None:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-
+from weft.agent.runtime import with_gpus_in_use
 from weft.agent.state_dir import Folder
-from weft.engines.process.gpu.devices import load_devices, save_devices
 from weft.engines.process.gpu.discovery import Machine
-from weft.model import Gpu
 from weft.wire.messages import GpuSpec, NodeSpec, Variable
-
-log = logging.getLogger(__name__)
 
 
 def settled(machine: Machine, folder: Folder) -> Machine:
     """The machine with the GPUs it had, where those have changed while runs are on them."""
-    before = load_devices(folder.state)
-    if before and before != machine.devices and folder.living(folder.unsettled()):
-        note = "other GPUs than before, but jobs run on those: they change with the first start after these jobs"
-        log.warning("%s", note)
-        gpus = tuple(Gpu(device.model, device.memory_mb) for device in before)
-        return replace(machine, node=replace(machine.node, gpus=gpus), devices=before, note=note, source="before")
-    save_devices(folder.state, machine.devices)
-    return machine
+    return with_gpus_in_use(machine, folder.state, in_use=bool(folder.living(folder.unsettled())))
 
 
 def spec_of(machine: Machine, address: str, port: int, labels: tuple[tuple[str, str], ...] = ()) -> NodeSpec:

@@ -4,41 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from weft.agent.state_machine import Vitals
-from weft.engines.process.gpu.poller import Finding, Sentry
+from weft.engines.process.gpu.poller import Finding
 from weft.model import Blocked, Measured, Unblocked
 from weft.wire.messages import GpuBlock, GpuMemory, GpuReading
-from weft.wire.runs import RunKey
 
 _MEMORY: Final = "/proc/meminfo"
 Seen = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
 
 
-class Watching:
-    """Adds up what a sentry tells into all that there is; `seen` is told that."""
+class NodeStatus:
+    """Adds up what the GPU poller finds; `seen` is told all that blocks GPUs, and what runs were seen to need."""
 
-    def __init__(self, sentry: Sentry | None, seen: Seen) -> None:
-        self._sentry, self._seen = sentry, seen
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
         self._blocks: dict[tuple[int, str], GpuBlock] = {}
 
-    async def open(self) -> None:
-        if self._sentry is not None:
-            self._sentry.start_over(())
-            await self._sentry.open(self._take)
-
-    async def close(self) -> None:
-        if self._sentry is not None:
-            await self._sentry.close()
-
-    async def look_after(self, ended: RunKey) -> None:
-        """A run has left its GPUs: what is still on them is told before its end is."""
-        if self._sentry is not None and self._sentry.awake:
-            self._take(await self._sentry.look(ended))
-
-    def _take(self, finding: Finding) -> None:
+    def gpus_changed(self, finding: Finding) -> None:
         measured = []
         for fact in finding(time.monotonic()):
             match fact:
@@ -52,8 +37,7 @@ class Watching:
                     measured.append(GpuMemory(job=fact.job, run=fact.run, memory_mb=fact.memory_mb))
         self._seen(tuple(self._blocks.values()), tuple(measured))
 
-    def vitals(self) -> Vitals:
-        readings = self._sentry.readings() if self._sentry is not None else {}
+    def vitals(self, readings: Mapping[int, Mapping[str, Any]]) -> Vitals:
         return Vitals(
             os.getloadavg()[0],
             ram_used_mb(),

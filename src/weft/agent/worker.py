@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from weft.agent.connection import Backoff, Cut, Dial, Stream, cut_by
-from weft.agent.hands import Hands
+from weft.agent.executor import Executor
 from weft.agent.logs import Tails, answer
-from weft.agent.node_status import Watching
-from weft.agent.ports import Engine
+from weft.agent.node_status import NodeStatus
 from weft.agent.progress import Reports
+from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import Folder
 from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
-from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import Sentry
-from weft.engines.process.progress_socket import ProgressSocket
+from weft.engines.process.gpu.poller import Finding
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
@@ -53,7 +52,7 @@ class Note:
 
 
 class Worker:
-    """`dial` gives the way to the scheduler, anew for each connection. `engine` is made with where it reports to."""
+    """`dial` opens a channel to the scheduler, once for each connection. `setup`: how the node runs things."""
 
     def __init__(
         self,
@@ -62,8 +61,7 @@ class Worker:
         folder: Folder,
         dial: Dial,
         *,
-        engine: Callable[[Callable[[Report], None]], Engine],
-        sentry: Callable[[Engine], Sentry | None] = lambda _: None,
+        setup: NodeSetup | None = None,
         note: Callable[[Note], None] = lambda _: None,
     ) -> None:
         self._folder, self._dial, self._note = folder, dial, note
@@ -77,40 +75,30 @@ class Worker:
             lease_until=lease.read(folder.lease),
             runs=self._found,
         )
-        self._engine = engine(self._heard)
-        self._hands = Hands(machine, folder, self._engine, self._heard, self._fetch)
-        watcher = sentry(self._engine)
-        if watcher is not None:
-            watcher.holdings = lambda: self._hands.holdings
-        self._watching = Watching(watcher, self._seen)
+        self._runtime = NodeRuntime(machine, folder, self, setup)
+        self._executor = Executor(self._runtime, folder, self._fetch)
+        self._status = NodeStatus(self._seen)
         self._reports = Reports(lambda key: key in self.agent.known)
-        self._progress = ProgressSocket(folder.progress, self._reports.take)
         self._tails = Tails(folder)
         self._stream: Stream | None = None
         self._was_registered = False
+        self._tails_at = 0.0
         self._stopping = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def open(self) -> None:
         """Finds its runs and looks at its GPUs before the scheduler hears of it."""
-        await self._engine.open()
-        self._progress.open()
-        await self._hands.adopt(self._found)
-        await self._watching.open()
+        await self._runtime.open(self._executor.held(self._found))
 
     async def close(self) -> None:
         """Its runs go on: for as long as their lease says, the next agent finds them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._hands.close()
-        self._progress.close()
-        await self._watching.close()
-        await self._engine.close()
+        await self._tasks.close()
+        await self._executor.close()
+        await self._runtime.close()
 
     def stop(self) -> None:
         if not self._stopping.is_set():
-            self._engine.leave()
+            self._runtime.leave()
         self._stopping.set()
 
     # ---- the connection
@@ -152,7 +140,8 @@ class Worker:
         try:
             self._stream = Stream(self._dial())
             self._do(self.agent.connected(lease.now()))
-            await self._stream.run(self._take, self._tick(), self._send_now_and_then())
+            sending = repeat(TICK_S / 4, self._send_now_and_then)
+            await self._stream.run(self._take, self._tick(), sending)
         except Cut as cut:
             return cut, self._was_registered
         except WeftError as error:
@@ -167,25 +156,22 @@ class Worker:
         while True:
             due, now = self.agent.next_at(), lease.now()
             if due is not None and now >= due:
-                self.agent.vitals = self._watching.vitals()
+                self.agent.vitals = self._status.vitals(self._runtime.readings())
                 self._do(self.agent.tick(now))
                 due = self.agent.next_at()
             await asyncio.sleep(TICK_S if due is None else min(max(due - lease.now(), 0.01), TICK_S))
 
-    async def _send_now_and_then(self) -> None:
+    def _send_now_and_then(self) -> None:
         """What is not urgent: only while nothing else waits."""
-        tails_at = 0.0
-        while True:
-            await asyncio.sleep(TICK_S / 4)
-            now = lease.now()
-            if self._stream is None or not self.agent.registered or not self._stream.is_free:
-                continue
-            for message in self._reports.due(now):
-                self._stream.send(message)
-            if now >= tails_at:
-                tails_at = now + TAIL_S
-                for key in self.agent.known:
-                    self._send_tail(key)
+        now = lease.now()
+        if self._stream is None or not self.agent.registered or not self._stream.is_free:
+            return
+        for message in self._reports.due(now):
+            self._stream.send(message)
+        if now >= self._tails_at:
+            self._tails_at = now + TAIL_S
+            for key in self.agent.known:
+                self._send_tail(key)
 
     def _send_tail(self, key: RunKey) -> None:
         if self._stream is not None and self.agent.registered and (tail := self._tails.of(key)):
@@ -196,17 +182,17 @@ class Worker:
     def _take(self, message: SchedulerMessage) -> None:
         match message.WhichOneof("is"):
             case "read":
-                self._spawn(self._answer(message.read))
+                self._tasks.spawn(self._answer(message.read))
             case "forget":
                 known = {job for job, _ in self.agent.known}
                 jobs = [job for job in message.forget.jobs if job not in known]
-                self._spawn(asyncio.to_thread(self._folder.forget, jobs))
+                self._tasks.spawn(asyncio.to_thread(self._folder.forget, jobs))
             case _:
                 self._do(self.agent.take(message, lease.now()))
                 if self.agent.registered and not self._was_registered:
                     self._was_registered = True
                     self._note(Note("connected", runs=len(self.agent.known)))
-                    self._spawn(self._say_what_is_kept())
+                    self._tasks.spawn(self._say_what_is_kept())
 
     async def _say_what_is_kept(self) -> None:
         """Some of it may have been forgotten while the agent was away."""
@@ -220,25 +206,21 @@ class Worker:
         if self._stream is not None:
             self._stream.send(message)
 
-    def _heard(self, report: Report) -> None:
-        """From the engine. The GPUs that a run has left are looked at before its end is told."""
+    def run_changed(self, report: Report) -> None:
+        """The last part of its log and its last progress go before the end of a run."""
         if isinstance(report, RunExited):
-            self._spawn(self._end(report))
-        else:
-            self._do(self.agent.report(report, lease.now()))
-
-    async def _end(self, report: RunExited) -> None:
-        key = report.job, report.run
-        try:
-            await self._watching.look_after(key)
-        except Exception:
-            log.exception("could not look at the GPUs of job %s", report.job)
-        self._hands.ended(key)
-        self._send_tail(key)
-        last = self._reports.last(key, lease.now())
-        if last is not None and self._stream is not None and self.agent.registered:
-            self._stream.send(last)
+            key = report.job, report.run
+            self._send_tail(key)
+            last = self._reports.last(key, lease.now())
+            if last is not None and self._stream is not None and self.agent.registered:
+                self._stream.send(last)
         self._do(self.agent.report(report, lease.now()))
+
+    def gpus_changed(self, finding: Finding) -> None:
+        self._status.gpus_changed(finding)
+
+    def progress_reported(self, body: dict[str, Any]) -> None:
+        self._reports.take(body)
 
     def _seen(self, blocks: Sequence[GpuBlock], measured: Sequence[GpuMemory]) -> None:
         self._do(self.agent.seen(blocks, measured))
@@ -252,13 +234,13 @@ class Worker:
                     if self._stream is not None:
                         self._stream.send(action.message)
                 case Start():
-                    self._hands.start(action.order)
+                    self._executor.start(action.order)
                     if action.order.run > RUNS_KEPT:
-                        self._spawn(asyncio.to_thread(self._folder.trim, action.order.job, action.order.run))
+                        self._tasks.spawn(asyncio.to_thread(self._folder.trim, action.order.job, action.order.run))
                 case Stop():
-                    self._hands.stop(action)
+                    self._executor.stop(action)
                 case Settle():
-                    self._hands.settle(action)
+                    self._executor.settle(action)
                 case Lease():
                     self._lend(action.until)
                 case Told():
@@ -287,11 +269,6 @@ class Worker:
         finally:
             await way.channel.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def worker_on(
     machine: Machine,
@@ -304,16 +281,4 @@ def worker_on(
     note: Callable[[Note], None] = lambda _: None,
 ) -> Worker:
     """One with real processes and this machine's GPUs."""
-
-    def watch(engine: Engine) -> Sentry | None:
-        return Sentry(machine, nvml, engine, foreign=foreign) if isinstance(engine, LocalEngine) else None
-
-    return Worker(
-        machine,
-        spec,
-        folder,
-        dial,
-        engine=lambda report: LocalEngine(machine.node.id, folder.jobs, folder.runtime, report),
-        sentry=watch,
-        note=note,
-    )
+    return Worker(machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), note=note)

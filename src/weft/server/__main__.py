@@ -21,8 +21,8 @@ from weft.errors import JournalError, WeftError
 from weft.journal.backup import backup_of
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
+from weft.server.backends.local import local_backend
 from weft.server.controller import Running
-from weft.server.embedded import Embedded
 from weft.server.settings import load
 
 LOG_BYTES: Final = 1 << 20
@@ -76,20 +76,15 @@ def _locked(lock: int, here: Places) -> bool:
 async def _serve(here: Places) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
-    fleet = Embedded(*this_machine(settings.gpus, settings.models, settings.memories))
-    running = Running(here, settings, fleet)
+    machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
+    running = Running(here, settings, local_backend(machine, nvml))
     service = Service(running)
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):
         here.socket.unlink()
-
-    def stop() -> None:
-        fleet.leave()
-        running.stopping.set()
-
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, running.stop)
     await running.open()
     await server.open(here.socket)
     log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())

@@ -15,11 +15,12 @@ from weft.core.state.job import JobState
 from weft.endpoints.paths import Places
 from weft.errors import InputError, JournalError, Refused
 from weft.journal.sqlite import SqliteJournal
+from weft.model import Decision
 from weft.plugins import registry
 from weft.server.admin.operations import operate
 from weft.server.auth.identity import Caller
+from weft.server.backends.base import BuildBackend, Host
 from weft.server.clock import Clock
-from weft.server.fleet import Fleet
 from weft.server.jobs.commands import Desk
 from weft.server.jobs.progress import Progress
 from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
@@ -42,18 +43,21 @@ def take_up(scheduler: Scheduler, journal: SqliteJournal) -> None:
 
 
 class Running:
-    def __init__(self, places: Places, settings: Settings, fleet: Fleet) -> None:
-        self.places, self.settings, self.policy, self.fleet = places, settings, settings.policy, fleet
+    def __init__(self, places: Places, settings: Settings, build: BuildBackend) -> None:
+        self.places, self.settings, self.policy = places, settings, settings.policy
         self.journal = SqliteJournal(places.database)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
         """What the policy raised, while a plain one keeps the books in its place."""
         self.scheduler = self._replayed()
-        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), fleet.carry_out)
+        self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
         self.progress = Progress(self)
-        fleet.settle(self)
-        self.desk = Desk(self.scheduler, fleet.site(), fleet.limits)
+        ports = self.ports = build(
+            Host(self.loop, lambda: self.scheduler.state, places, settings, self.progress.take, self.journal.name)
+        )
+        self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
+        self.desk = self._new_desk()
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
         self.busy_at = self.loop.clock.now()
@@ -87,21 +91,33 @@ class Running:
             if self.policy_failed:
                 raise Refused(f"the policy still fails: {self.policy_failed}")
 
+    def _new_desk(self) -> Desk:
+        admission = self.ports.admission
+        return Desk(self.scheduler, admission.site(self.scheduler), admission.limits)
+
+    def _execute(self, decision: Decision) -> None:
+        self.backend.execute(decision)
+
     # ---- opening and closing
 
     async def open(self) -> None:
         """Finds its runs and looks at its GPUs before anything new is decided."""
         self.loop.broken = self._broken
-        await self.fleet.open()
+        await self.backend.open(dict(self.scheduler.state.active))
         self.upkeep.open()
         self.loop.set_alarm_again()
         self.loop.wake()
         self.loop.open()
 
+    def stop(self) -> None:
+        """It was told to end: `until_done` returns."""
+        self.ports.leave()
+        self.stopping.set()
+
     async def close(self) -> None:
         self.loop.close()
         await self.upkeep.close()
-        await self.fleet.close()
+        await self.backend.close()
         self.journal.close()
 
     # ---- when the disk fails
@@ -114,15 +130,16 @@ class Running:
 
     def _rebuild(self, *, same: bool = False) -> None:
         gc.unfreeze()  # what was is garbage now
-        self._install(self._replayed(), same=same)
+        self._install(self._replayed())
+        if not same:
+            self.ports.reset()
 
-    def _install(self, scheduler: Scheduler, *, same: bool) -> None:
+    def _install(self, scheduler: Scheduler) -> None:
         self.scheduler = self.loop.scheduler = scheduler
-        self.desk = Desk(self.scheduler, self.fleet.site(), self.fleet.limits)
-        self.fleet.start_over(same=same)
+        self.desk = self._new_desk()
 
     def _find_again(self) -> None:
-        task = asyncio.get_running_loop().create_task(self.fleet.find_again())
+        task = asyncio.get_running_loop().create_task(self.backend.open(dict(self.scheduler.state.active)))
         task.add_done_callback(lambda _: self.loop.wake())
 
     def check_space(self) -> None:
@@ -139,7 +156,7 @@ class Running:
 
     def change(self, settings: Settings) -> None:
         """Works with these from now on; raises, and changes nothing, where it cannot."""
-        self.fleet.check(settings)
+        self.ports.admission.check_settings(settings)
         old, self.settings = self.settings, settings
         try:
             scheduler = self._with(settings.policy)
@@ -151,7 +168,7 @@ class Running:
             raise Refused(f"the policy fails: {blame(error)}") from None
         save(self.places.state, settings)
         self.policy, self.policy_failed = settings.policy, ""
-        self._install(scheduler, same=True)
+        self._install(scheduler)
         self.loop.set_alarm_again()
         self.loop.wake()
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from weft.engines.background import TaskSet
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
 from weft.journal.backup import backup_of
 from weft.model import Event, Paused, Purged, Resumed
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 class Upkeep:
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = TaskSet()
         self._doomed: set[str] = set()
         self._opened_at = time.monotonic()
         self.compactions = 0
@@ -60,26 +61,19 @@ class Upkeep:
     def open(self) -> None:
         known = self._running.scheduler.state.jobs
         self._doomed.update(entry.name for entry in os.scandir(self._running.places.jobs) if entry.name not in known)
-        self._task = asyncio.get_running_loop().create_task(self._turn_after_turn())
+        self._tasks.every(TURN_S, self._turn, "upkeep")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.close()
 
-    async def _turn_after_turn(self) -> None:
-        while True:
-            await asyncio.sleep(TURN_S)
-            try:
-                self._mind_the_disk()
-                self._forget_old()
-                self._running.progress.prune(self._running.scheduler.state.jobs)
-                await self._remove_folders()
-                await self._remove_old_runs()
-                await self._shorten()
-                await self._back_up()
-            except Exception:
-                log.exception("upkeep failed; it is tried again")
+    async def _turn(self) -> None:
+        self._mind_the_disk()
+        self._forget_old()
+        self._running.progress.prune(self._running.scheduler.state.jobs)
+        await self._remove_folders()
+        await self._remove_old_runs()
+        await self._shorten()
+        await self._back_up()
 
     # ---- the disk
 
@@ -123,7 +117,7 @@ class Upkeep:
         gone = [job for job in self._doomed if job not in known]
         if gone:
             self._running.desk.prune()
-            self._running.fleet.forget(gone)
+            self._running.run_logs.forget(gone)
         self._doomed.difference_update(gone)
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)

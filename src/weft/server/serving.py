@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final
 from grpc.aio import ServerInterceptor
 
 from weft.endpoints.paths import Places
+from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.server.api.blobs import PRUNE_S, Blobs
 from weft.server.api.rpc import scheduler_handler
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import Doors
-from weft.server.cluster import Cluster
+from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Running
 from weft.server.log_file import Format, log_to
-from weft.server.nodes.session import Agents
 from weft.server.settings import Settings, load, save
 
 if TYPE_CHECKING:
@@ -70,15 +70,14 @@ def usual(folder: Path) -> Settings:
 
 def run(plan: Plan) -> None:
     """Until it is told to end; jobs go on."""
-    cluster = Cluster(lease_s=plan.settings.lease_s, margin_s=plan.settings.margin_s)
-    cluster.check(plan.settings)
+    check_settings(plan.settings)
     os.umask(0o077)
     here = Places(plan.folder, plan.folder / "run", plan.database)
     here.make()
     with _alone(here.lock, plan), _alone(here.database.with_name(f"{here.database.name}.lock"), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
-        asyncio.run(_serve(here, plan, cluster))
+        asyncio.run(_serve(here, plan))
 
 
 @contextmanager
@@ -103,13 +102,16 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
         os.close(lock)
 
 
-async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
-    running = Running(here, plan.settings, cluster)
+async def _serve(here: Places, plan: Plan) -> None:
+    running = Running(here, plan.settings, agent_backend)
+    endpoint = running.ports.endpoint
     doors = Doors(plan.folder)
-    web, interceptors = _web(running, cluster) if plan.metrics_port is not None else (None, ())
+    web, interceptors = _web(running) if plan.metrics_port is not None else (None, ())
     server = doors.server(*interceptors)
     service, blobs = Service(running), Blobs(here.state / "blobs")
-    server.add_generic_rpc_handlers((scheduler_handler(service.methods), Agents(cluster).handler(), blobs.handler()))
+    server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
+    if endpoint is not None:
+        server.add_generic_rpc_handlers((endpoint.handler(),))
     try:
         port = doors.listen(server, plan.host, plan.port)
         metrics_port = await web.open(plan.metrics_port) if web and plan.metrics_port is not None else None
@@ -121,7 +123,7 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
         raise
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stopping.set)
+        loop.add_signal_handler(number, running.stop)
     doors.open()
     await server.start()
     state = running.scheduler.state
@@ -134,12 +136,14 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     plan.opened(opened)
     if web:
         web.ready = True
-    pruning = loop.create_task(_prune(running, blobs))
+    tasks = TaskSet()
+    tasks.every(PRUNE_S, lambda: _prune(running, blobs), "removing the files of submitters")
     await running.until_done(lambda: service.asked_at)
     if web:
         web.ready = False
-    pruning.cancel()
-    cluster.part()
+    await tasks.close()
+    if endpoint is not None:
+        endpoint.disconnect()
     await server.stop(grace=GRACE_S)
     if web:
         await web.close()
@@ -148,23 +152,18 @@ async def _serve(here: Places, plan: Plan, cluster: Cluster) -> None:
     log.info("done")
 
 
-def _web(running: Running, cluster: Cluster) -> tuple[Web, tuple[ServerInterceptor, ...]]:
+def _web(running: Running) -> tuple[Web, tuple[ServerInterceptor, ...]]:
     """Import what serves HTTP only where a port for it is given: it costs 0.1 s and 10 MB."""
     from weft.server.http.app import Web
     from weft.server.http.prometheus import Metrics
 
-    metrics = Metrics(running, cluster)
+    metrics = Metrics(running)
     running.loop.stepped = metrics.stepped
     return Web(running, metrics), (metrics.interceptor(),)
 
 
 async def _prune(running: Running, blobs: Blobs) -> None:
     """Files that no job needs any more go."""
-    while True:
-        await asyncio.sleep(PRUNE_S)
-        jobs = running.scheduler.state.jobs.values()
-        used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
-        try:
-            await asyncio.to_thread(blobs.prune, used)
-        except OSError as error:
-            log.warning("files of submitters could not be removed: %s", error)
+    jobs = running.scheduler.state.jobs.values()
+    used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
+    await asyncio.to_thread(blobs.prune, used)

@@ -36,21 +36,18 @@ def running(policy_failed: str = "") -> Any:
         ("n1", 0): {"utilisation": 30.0, "used_mb": 12_345_678},
         ("n1", 1): {"utilisation": None, "used_mb": 0},
     }
-    fleet = SimpleNamespace(numbers=Numbers(), readings=lambda: readings)
+    nodes = {"n1": {"state": "connected"}, "n2": {"state": "silent"}}
+    inventory = SimpleNamespace(numbers=Numbers(), readings=lambda: readings, nodes=lambda: nodes)
     return SimpleNamespace(
-        scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3), fleet=fleet,
-        policy_failed=policy_failed,
+        scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
+        inventory=inventory, policy_failed=policy_failed,
     )  # fmt: skip
-
-
-def cluster() -> Any:
-    return SimpleNamespace(nodes=lambda: {"n1": {"state": "connected"}, "n2": {"state": "silent"}})
 
 
 def served(test: Callable[[Web, Metrics, int], Awaitable[None]], **changes: str) -> None:
     async def serve() -> None:
         scheduler = running(**changes)
-        metrics = Metrics(scheduler, cluster())
+        metrics = Metrics(scheduler)
         web = Web(scheduler, metrics)
         port = await web.open(0)
         try:
@@ -132,7 +129,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
 
 
 def test_two_servers_of_a_process_do_not_share_metrics() -> None:
-    first, second = Metrics(running(), cluster()), Metrics(running(), cluster())
+    first, second = Metrics(running()), Metrics(running())
     first.called("/weft.v1.Scheduler/Query")
     assert b'weft_rpc_total{method="Scheduler/Query"} 1.0' in first.exposition()
     assert b"weft_rpc_total{" not in second.exposition()
@@ -178,7 +175,7 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
 def test_it_ends_in_time_with_connections_open() -> None:
     async def serve() -> float:
         loop = asyncio.get_running_loop()
-        web = Web(running(), Metrics(running(), cluster()))
+        web = Web(running(), Metrics(running()))
         port = await web.open(0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         began = loop.time()

@@ -27,8 +27,8 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     async def read_log(job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart:
         return read_part(log_path(str(tmp_path), job.id, run), offset, lines=lines)
 
-    fleet = SimpleNamespace(read_log=read_log)
-    running: Any = SimpleNamespace(fleet=fleet, scheduler=SimpleNamespace(state=state))
+    run_logs = SimpleNamespace(read=read_log)
+    running: Any = SimpleNamespace(run_logs=run_logs, scheduler=SimpleNamespace(state=state))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"y\n" * (CHUNK * 3 // 2))
 

@@ -57,7 +57,7 @@ def _target(
     if node not in rooms:
         raise NotFound(f"there is no node {node[:80]!r}\n  weft nodes lists them")
     chosen = [int(number) for number in numbers.split(",") if number and len(number) < 9]
-    return node, tuple(running.fleet.numbers.place(node, number) for number in chosen)
+    return node, tuple(running.inventory.numbers.place(node, number) for number in chosen)
 
 
 def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
@@ -84,7 +84,7 @@ def undrain(running: Running, slots: Slots, now: Seconds) -> list[Event]:
 
 def said(running: Running, slots: Slots) -> list[str]:
     """As a person would."""
-    numbers = running.fleet.numbers
+    numbers = running.inventory.numbers
     return [
         f"{node}[{','.join(str(numbers.number(node, gpu)) for gpu in gpus)}]" if gpus else node for node, gpus in slots
     ]

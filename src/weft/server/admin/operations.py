@@ -17,6 +17,7 @@ from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.api.rows import SCHEMA
 from weft.server.auth.identity import Caller
+from weft.server.backends.base import Kill
 from weft.server.loop import CLOSING, POLICY_FAILED
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ async def _drain(asked: Asked) -> dict[str, Any]:
     await asked.journal(lambda now: drain.undrain(running, slots, now) if undo else drain.drain(slots, now, who))
     first, gpus = slots[0]
     there = gpus or range(len(running.scheduler.state.resources.by_id[first].node.gpus))
-    numbers = [running.fleet.numbers.number(first, gpu) for gpu in there]
+    numbers = [running.inventory.numbers.number(first, gpu) for gpu in there]
     return {"node": first, "gpus": numbers, "places": drain.said(running, slots), "drained": not undo}
 
 
@@ -121,7 +122,7 @@ async def _doctor(asked: Asked) -> dict[str, Any]:
         "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
         "policy": running.policy,
         "paused_for": dict(state.paused),
-        **running.fleet.about(),
+        **running.inventory.about(),
         "state_dir": str(running.places.state),
         "runtime_dir": str(running.places.runtime),
         "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
@@ -141,7 +142,7 @@ async def _shutdown(asked: Asked) -> dict[str, Any]:
     await asked.journal(lambda _: ())
     if "kill" in asked.options or jobs == "stop":
         await _kill(running)
-    running.stopping.set()
+    running.stop()
     return {"pid": os.getpid(), "running": runs}
 
 
@@ -155,7 +156,8 @@ async def _kill(running: Running) -> None:
         ], None
 
     await running.loop.ask(make)
-    running.fleet.kill_all()
+    for job in list(running.scheduler.state.active.values()):
+        running.backend.execute(Kill(job.id, job.run))
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S), running.loop.changed:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)

@@ -57,7 +57,7 @@ def dump(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
     state, now = running.scheduler.state, running.loop.clock.now()
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
     first = first_in_line(running.scheduler)
-    numbers = running.fleet.numbers
+    numbers = running.inventory.numbers
     found: dict[str, Any] = {
         "now": iso(now),
         "position": len(running.journal),
@@ -65,8 +65,8 @@ def dump(running: Running, options: Mapping[str, str]) -> dict[str, Any]:
         "settings": asdict(running.settings),
         "paused_for": dict(state.paused),
         "closed": [{"node": node, "reason": why, "detail": each.detail} for (node, why), each in state.closed.items()],
-        "nodes": node_rows(state, running.fleet.nodes()),
-        "gpus": gpu_rows(state, running.fleet.readings()),
+        "nodes": node_rows(state, running.inventory.nodes()),
+        "gpus": gpu_rows(state, running.inventory.readings()),
         "jobs": [
             {
                 **detail(job, now, brief_reason(running.scheduler, job, first), running.progress_of(job)),

@@ -38,7 +38,7 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
     _check_rank(job, run, request.rank)
     asked = Asked(job, request.rank, request.follow, request.lines)
     if run <= job.run - RUNS_KEPT:
-        part = await running.fleet.read_log(job, run, request.rank, 0, 0)
+        part = await running.run_logs.read(job, run, request.rank, 0, 0)
         if part is not None and part.missing:
             raise NotFound(
                 f"what run {run} of job {job.id} wrote is gone\n  of each job the last {RUNS_KEPT} runs are kept"
@@ -73,7 +73,7 @@ async def _one_run(running: Running, asked: Asked, run: int) -> AsyncIterator[Lo
     while True:
         over = _is_over(running, asked.job.id, run)
         while True:
-            part = await running.fleet.read_log(asked.job, run, asked.rank, at, lines)
+            part = await running.run_logs.read(asked.job, run, asked.rank, at, lines)
             if part is None or part.missing:
                 break
             if end is None and not asked.follow:
@@ -94,7 +94,7 @@ async def _one_run(running: Running, asked: Asked, run: int) -> AsyncIterator[Lo
 
 def _kept(running: Running, asked: Asked, run: int, at: int) -> Iterator[LogChunk]:
     """The node is not there: what the scheduler keeps of it, from where it was read up to."""
-    kept = running.fleet.kept_log(asked.job, run, asked.rank, asked.lines if not at else 0)
+    kept = running.run_logs.kept(asked.job, run, asked.rank, asked.lines if not at else 0)
     text = kept.text[max(at - kept.offset, 0) :]
     missed = max(kept.offset - at, 0)
     if kept.missing:

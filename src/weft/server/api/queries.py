@@ -29,7 +29,7 @@ class Queries:
         self._user = user
         self._running, self._scheduler = running, running.scheduler
         self._state, self._now = running.scheduler.state, running.loop.clock.now()
-        self._numbers = running.fleet.numbers
+        self._numbers = running.inventory.numbers
 
     def answer(self, request: QueryRequest) -> dict[str, Any]:
         what = {
@@ -107,7 +107,7 @@ class Queries:
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
         """GPUs on which it has a process though it was not given them."""
-        found = self._running.fleet.readings().items()
+        found = self._running.inventory.readings().items()
         return [where for where, reading in found if job in reading.get("misplaced", ())]
 
     def _trespasses(self, job: JobState) -> Iterable[str]:
@@ -122,10 +122,10 @@ class Queries:
         return {"jobs": [self._row(job, None) for job in shown], "more": len(recent) - len(shown)}
 
     def _gpus(self, _request: QueryRequest) -> dict[str, Any]:
-        return {"gpus": gpu_rows(self._state, self._running.fleet.readings())}
+        return {"gpus": gpu_rows(self._state, self._running.inventory.readings())}
 
     def _nodes(self, _request: QueryRequest) -> dict[str, Any]:
-        return {"nodes": node_rows(self._state, self._running.fleet.nodes())}
+        return {"nodes": node_rows(self._state, self._running.inventory.nodes())}
 
 
 def _limit(request: QueryRequest) -> int:

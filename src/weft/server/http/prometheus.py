@@ -13,7 +13,6 @@ from prometheus_client.metrics_core import Metric
 from weft.core.state.job import JobState
 
 if TYPE_CHECKING:
-    from weft.server.cluster import Cluster
     from weft.server.controller import Running
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -25,10 +24,10 @@ Sample = tuple[dict[str, str], float]
 class Metrics:
     """The metrics of one server, in a registry that no other server of this process shares."""
 
-    def __init__(self, running: Running, cluster: Cluster) -> None:
+    def __init__(self, running: Running) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the text format has no place for them: each would be a gauge more
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_State(running, cluster))
+        self._registry.register(_State(running))
         self._calls = Counter("weft_rpc", "Calls taken, by method.", ("method",), registry=self._registry)
         self._deciding = Histogram(
             "weft_decision_seconds",
@@ -74,14 +73,14 @@ class _CallCounter(grpc.aio.ServerInterceptor):
 class _State:
     """Reads gauges from the scheduler's state each time they are collected."""
 
-    def __init__(self, running: Running, cluster: Cluster) -> None:
-        self._running, self._cluster = running, cluster
+    def __init__(self, running: Running) -> None:
+        self._running = running
 
     def collect(self) -> Iterator[Metric]:
         running = self._running
         yield from _jobs(running)
         yield from _gpus(running)
-        agents = Count(each["state"] for each in self._cluster.nodes().values())
+        agents = Count(each["state"] for each in running.inventory.nodes().values())
         yield _gauge(
             "weft_agents",
             "Registered nodes, by the state of their agent.",
@@ -113,10 +112,10 @@ def _gpus(running: Running) -> Iterator[Metric]:
     yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in rooms))
     busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in rooms}
     yield _gauge("weft_gpus_busy", "GPUs of each node that jobs hold.", (({"node": n}, busy[n]) for n in busy))
-    numbers = running.fleet.numbers
+    numbers = running.inventory.numbers
     readings = [
         ({"node": node, "gpu": str(numbers.number(node, gpu))}, reading)
-        for (node, gpu), reading in sorted(running.fleet.readings().items())
+        for (node, gpu), reading in sorted(running.inventory.readings().items())
     ]
     yield _gauge(
         "weft_gpu_utilisation",

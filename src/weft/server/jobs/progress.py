@@ -52,7 +52,7 @@ class Progress:
         }
 
     def _of_log(self, job: JobState) -> Mapping[str, Any] | None:
-        bar = last_bar(self._running.fleet.tail(job.id, job.run))
+        bar = last_bar(self._running.run_logs.tail(job.id, job.run))
         if bar is None:
             return None
         return {

@@ -4,10 +4,8 @@ other: an agent that talks faster than the journal is written waits."""
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 
@@ -15,27 +13,37 @@ from weft.errors import InputError, WeftError
 from weft.server.api.rpc import handler
 from weft.server.auth.identity import caller
 from weft.server.nodes.outbox import Close
-from weft.server.nodes.streams import Stream, end
+from weft.server.nodes.streams import Stream, Streams, end
 from weft.wire import messages as m
-
-if TYPE_CHECKING:
-    from weft.server.cluster import Cluster
 
 HELLO_S: Final = 30.0
 """So long a connection may be open before it says who it is."""
-log = logging.getLogger(__name__)
+
+
+class AgentLink(Protocol):
+    """What receives the messages of all agents. Connections are known by their numbers."""
+
+    streams: Streams
+
+    async def receive(self, conn: int, message: m.AgentMessage) -> None:
+        """Return once what comes of it is on disk."""
+
+    def disconnected(self, conn: int) -> None: ...
 
 
 class Agents:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, link: AgentLink) -> None:
+        self._link = link
 
     def handler(self) -> grpc.GenericRpcHandler:
         return handler({"Attach": self.attach}.__getitem__, "Agents")
 
+    def disconnect(self) -> None:
+        self._link.streams.close_all("UNAVAILABLE", "the scheduler ends")
+
     async def attach(self, requests: AsyncIterator[m.AgentMessage], context: Any) -> None:
-        cluster = self._cluster
-        conn, stream = cluster.streams.add(caller())
+        link = self._link
+        conn, stream = link.streams.add(caller())
         reading = asyncio.ensure_future(self._read(conn, stream, requests))
         writing = asyncio.ensure_future(stream.write(context))
         try:
@@ -43,8 +51,8 @@ class Agents:
                 await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 reading.cancel()
-                cluster.streams.remove(conn)
-                cluster.gone(conn)
+                link.streams.remove(conn)
+                link.disconnected(conn)
             await stream.finish(writing)
         finally:
             writing.cancel()
@@ -60,7 +68,7 @@ class Agents:
                         return
                     if message.WhichOneof("is") == "hello":
                         patience.reschedule(None)
-                    await self._take(conn, stream, message)
+                    await self._receive(conn, stream, message)
         except TimeoutError:
             stream.close(Close(conn, "DEADLINE_EXCEEDED", f"it did not say hello within {HELLO_S:.0f} s"))
         except InputError as error:
@@ -70,27 +78,10 @@ class Agents:
         except grpc.RpcError:
             return
 
-    async def _take(self, conn: int, stream: Stream, message: m.AgentMessage) -> None:
-        cluster = self._cluster
-        match message.WhichOneof("is"):
-            case "hello" if stream.who.role == "worker" and stream.who.node != message.hello.node.id:
-                words = f"this token is for the node {stream.who.node!r}, not {message.hello.node.id[:80]!r}"
-                stream.close(Close(conn, "PERMISSION_DENIED", f"{words}: join again for this one, or use --id"))
-            case "progress":
-                self._progress(conn, message.progress)
-            case "log":
-                cluster.pulls.answered(conn, message.log)
-            case "tail":
-                await cluster.keep(conn, message.tail)
-            case "kept":
-                cluster.forget_unknown(conn, message.kept)
-            case _:
-                await cluster.take(conn, message)
-
-    def _progress(self, conn: int, said: m.Progress) -> None:
-        if not self._cluster.roster.speaks_for(conn, said.job, said.run):
-            return
-        try:
-            self._cluster.progress({**json.loads(said.json), "job": said.job, "run": said.run})
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
-            log.debug("job %s reports progress that makes no sense", said.job)
+    async def _receive(self, conn: int, stream: Stream, message: m.AgentMessage) -> None:
+        is_hello, who = message.WhichOneof("is") == "hello", stream.who
+        if is_hello and who.role == "worker" and who.node != message.hello.node.id:
+            words = f"this token is for the node {who.node!r}, not {message.hello.node.id[:80]!r}"
+            stream.close(Close(conn, "PERMISSION_DENIED", f"{words}: join again for this one, or use --id"))
+        else:
+            await self._link.receive(conn, message)

@@ -1,4 +1,4 @@
-"""Does on this node what the agent's state machine wants done, and reports what comes of it."""
+"""Carries out on this node what the agent's state machine decides: starts, stops and settles runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,12 +15,13 @@ import grpc
 import grpc.aio
 
 from weft.agent.orders import run_order
-from weft.agent.ports import Engine
+from weft.agent.runtime import NodeRuntime
 from weft.agent.source_tree import BadSnapshot, unpack
 from weft.agent.state_dir import Folder
 from weft.agent.state_machine import Settle, Stop
+from weft.engines.background import TaskSet
 from weft.engines.process import free_ports
-from weft.engines.process.events import Report, RunExited
+from weft.engines.process.events import RunExited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.poller import Holding
 from weft.engines.process.launch_spec import RunOrder
@@ -36,41 +37,32 @@ Fetch = Callable[[str], AsyncIterator[bytes]]
 log = logging.getLogger(__name__)
 
 
-class Hands:
-    def __init__(
-        self, machine: Machine, folder: Folder, engine: Engine, report: Callable[[Report], None], fetch: Fetch
-    ) -> None:
-        self._machine, self._folder, self._engine, self._report, self._fetch = machine, folder, engine, report, fetch
+class Executor:
+    """What comes of it, the runtime reports. `fetch` gets the source trees of runs."""
+
+    def __init__(self, runtime: NodeRuntime, folder: Folder, fetch: Fetch) -> None:
+        self._runtime, self._folder, self._fetch = runtime, folder, fetch
         self._coming: dict[RunKey, asyncio.Task[None]] = {}
         """Runs whose files are on their way."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.holdings: dict[RunKey, Holding] = {}
-        """Which GPUs each run was given."""
+        self._tasks = TaskSet()
 
     async def close(self) -> None:
-        tasks = [*self._coming.values(), *self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
-    async def adopt(self, runs: list[RunKey]) -> None:
-        """Runs of an agent before this one."""
-        for key in runs:
-            self.holdings[key] = _held(self._folder.run(*key), self._machine)
-        await self._engine.adopt(runs)
-
-    def ended(self, key: RunKey) -> None:
-        self.holdings.pop(key, None)
+    def held(self, runs: Iterable[RunKey]) -> dict[RunKey, Holding]:
+        """What an earlier agent gave these runs, as the order of each says."""
+        machine = self._runtime.machine
+        return {key: _held(self._folder.run(*key), machine) for key in runs}
 
     # ---- starting
 
     def start(self, order: StartRun) -> None:
         key = order.job, order.run
-        self.holdings[key] = Holding(tuple(order.gpus), time.monotonic(), order.memory_mb)
+        self._runtime.hold(key, tuple(order.gpus), order.memory_mb)
         if self._folder.is_claimed(*key):
             self.settle(Settle(*key))
         elif order.snapshot:
-            self._coming[key] = task = asyncio.get_running_loop().create_task(self._start_with_files(order))
+            self._coming[key] = task = self._tasks.spawn(self._start_with_files(order))
             task.add_done_callback(lambda _: self._coming.pop(key, None))
         else:
             self._start(order, "")
@@ -95,7 +87,7 @@ class Hands:
     def _start(self, order: StartRun, tree: str) -> None:
         try:
             wanted = run_order(
-                order, self._machine, env=os.environ, tree=tree, socket=str(self._folder.progress),
+                order, self._runtime.machine, env=os.environ, tree=tree, socket=str(self._folder.progress),
                 lease=self._folder.lease,
             )  # fmt: skip
             wanted.check()
@@ -103,7 +95,7 @@ class Hands:
                 self._refuse(order, "port-taken", f"somebody listens at port {wanted.gang.port if wanted.gang else 0}")
                 return
             self._leave_checkpoint(order)
-            self._engine.start(wanted)
+            self._runtime.start(wanted)
         except InputError as error:
             self._refuse(order, "start-failed", str(error))
 
@@ -136,7 +128,7 @@ class Hands:
         except OSError:
             fenced = True  # nothing can be written, so nothing can be claimed either
         if fenced:
-            self._report(RunExited(time.time(), order.job, order.run, why=why, detail=detail[:500]))
+            self._runtime.report(RunExited(time.time(), order.job, order.run, why=why, detail=detail[:500]))
         else:
             self.settle(Settle(order.job, order.run))
 
@@ -150,7 +142,7 @@ class Hands:
             self.settle(Settle(*key))
             return
         try:
-            known = self._engine.stop(wanted.job, wanted.run, wanted.why, wanted.grace_s)
+            known = self._runtime.stop(wanted.job, wanted.run, wanted.why, wanted.grace_s)
         except OSError:
             log.exception("could not stop job %s", wanted.job)
             asyncio.get_running_loop().call_later(RETRY_S, self.stop, wanted)
@@ -159,10 +151,8 @@ class Hands:
             self.settle(Settle(*key))
 
     def settle(self, wanted: Settle) -> None:
-        """Finds out what became of it; whoever asked hears of it as of any run."""
-        task = asyncio.get_running_loop().create_task(self._engine.adopt([(wanted.job, wanted.run)]))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Find out what became of a run: the answer is reported as for any run."""
+        self._tasks.spawn(self._runtime.adopt(self.held([(wanted.job, wanted.run)])))
 
 
 def _held(folder: str, machine: Machine) -> Holding:

@@ -1,0 +1,100 @@
+"""What runs on the nodes of a cluster wrote: asked of their agents, or the last part that the scheduler keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from weft.core.state.job import JobState
+from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.logs import MISSING, LogPart
+from weft.engines.process.retention import RUNS_KEPT
+from weft.errors import InputError
+from weft.model import JobId, NodeId, Start
+from weft.server.backends.base import Host
+from weft.server.nodes.gangs import nodes_of
+from weft.server.nodes.log_requests import Pulls
+from weft.server.nodes.log_tails import Tails
+from weft.server.nodes.registry import Roster
+from weft.server.nodes.streams import Streams
+from weft.wire import messages as m
+from weft.wire.runs import KEPT_AT_A_TIME
+
+log = logging.getLogger(__name__)
+
+
+class AgentLogs:
+    def __init__(self, host: Host, roster: Callable[[], Roster], streams: Streams) -> None:
+        self._host, self._roster, self._streams = host, roster, streams
+        self._tails, self._pulls = Tails(host.paths.jobs), Pulls()
+        self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
+        """The nodes of runs that are not the last of their job."""
+
+    # ---- what is asked for
+
+    async def read(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
+        node = self._node(job, run, rank)
+        if node is None:
+            return MISSING
+        conn = self._roster().conn_of(node)
+        if conn is None:
+            return None
+        send = self._streams.send
+        return await self._pulls.pull(conn, lambda read: send(conn, read), job.id, run, offset, lines)
+
+    def kept(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
+        node = self._node(job, run, rank)
+        return MISSING if node is None else self._tails.read(node, job.id, run, lines=lines)
+
+    def tail(self, job: JobId, run: int) -> bytes:
+        known = self._host.state().jobs.get(job)
+        node = self._node(known, run, 0) if known is not None else None
+        return self._tails.read(node, job, run).text if node is not None else b""
+
+    def _node(self, job: JobState, run: int, rank: int) -> NodeId | None:
+        """Of a rank of a run; of one that is long over, as far as anything of it is kept."""
+        nodes = nodes_of(job.placed) if run == job.run else self._where.get((job.id, run), ())
+        nodes = nodes or tuple(self._tails.nodes(job.id, run))
+        return nodes[rank] if rank < len(nodes) else None
+
+    def forget(self, jobs: Iterable[JobId]) -> None:
+        gone = set(jobs)
+        self._where = {key: nodes for key, nodes in self._where.items() if key[0] not in gone}
+        named = sorted(gone)
+        for start in range(0, len(named), KEPT_AT_A_TIME):
+            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + KEPT_AT_A_TIME]))
+            for member in self._roster().members():
+                if member.conn is not None:
+                    self._streams.send(member.conn, message)
+
+    # ---- what happens
+
+    def started(self, start: Start) -> None:
+        self._where[start.job, start.run] = nodes_of(start.slots)
+        self._where.pop((start.job, start.run - RUNS_KEPT), None)
+
+    def answered(self, conn: int, part: m.LogPart) -> None:
+        self._pulls.answered(conn, part)
+
+    def disconnected(self, conn: int) -> None:
+        self._pulls.gone(conn)
+
+    async def keep(self, conn: int, tail: m.LogTail) -> None:
+        """Keep the last part of a log that an agent sends, for when its node cannot be reached."""
+        member, jobs = self._roster().member(conn), self._host.state().jobs
+        if member is None or not is_plain(tail.job) or tail.job not in jobs or not 0 < tail.run <= jobs[tail.job].run:
+            return
+        try:
+            await asyncio.to_thread(self._tails.keep, member.id, tail.job, tail.run, tail.offset, tail.text)
+        except OSError as error:
+            log.warning("the end of the log of job %s could not be kept: %s", tail.job, error)
+
+    def forget_unknown(self, conn: int, kept: m.Kept) -> None:
+        """An agent says what it keeps: what was forgotten while it was away goes now."""
+        if len(kept.jobs) > KEPT_AT_A_TIME:
+            raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
+        known = self._host.state().jobs
+        gone = [job for job in kept.jobs if job not in known and is_plain(job)]
+        if gone and self._roster().member(conn) is not None:
+            self._streams.send(conn, m.SchedulerMessage(forget=m.Forget(jobs=gone)))

@@ -1,0 +1,192 @@
+"""Runs on the nodes of a cluster, executed by their agents: the shell around the roster.
+
+The roster decides what is sent to which agent; here are the streams, the clock that ticks, and what agents report.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final
+
+from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
+from weft.engines.background import TaskSet
+from weft.engines.process import lease
+from weft.errors import InputError
+from weft.model import Event, JobId, Resumed, Seconds, Start
+from weft.plugins import registry
+from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.backends.agent_inventory import AgentInventory
+from weft.server.backends.agent_logs import AgentLogs
+from weft.server.backends.base import BackendPorts, Host, Kill, Order
+from weft.server.jobs.admission import ManyNodes
+from weft.server.jobs.checkpoints import Checkpoints
+from weft.server.jobs.quotas import Limits
+from weft.server.loop import CLOSING
+from weft.server.nodes.gangs import nodes_of
+from weft.server.nodes.outbox import Reply
+from weft.server.nodes.registry import Roster
+from weft.server.nodes.run_messages import stop_run
+from weft.server.nodes.session import Agents
+from weft.server.nodes.streams import Streams
+from weft.server.settings import Settings
+from weft.wire import messages as m
+
+TICK_S: Final = 1.0
+BEAT_S: Final = 5.0
+MARGIN_S: Final = 2 * (lease.GRACE_S + lease.LOOK_S) + 10.0
+"""What shims take, after the lease has ended, to see it and to kill; twice, for machines that are busy."""
+log = logging.getLogger(__name__)
+
+
+class AgentBackend:
+    def __init__(self, host: Host, *, beat_s: float = BEAT_S) -> None:
+        self._host = host
+        self._lease_s, self._margin_s = host.settings.lease_s, host.settings.margin_s or MARGIN_S
+        self._beat_s = min(beat_s, self._lease_s / 4)
+        self.streams = Streams()
+        self._checkpoints = Checkpoints(host.paths.jobs)
+        self.limits = Limits(host.settings, host.paths.state)
+        self._roster = self._new_roster()
+        self.inventory = AgentInventory(host, self._present_roster, lease_s=self._lease_s, beat_s=self._beat_s)
+        self.logs = AgentLogs(host, self._present_roster, self.streams)
+        self._tasks = TaskSet()
+        self._is_open = False
+
+    @property
+    def roster(self) -> Roster:
+        """A changed policy adds the same facts up to another state: the roster always works on the present one."""
+        self._roster.state = self._host.state()
+        return self._roster
+
+    def _present_roster(self) -> Roster:
+        return self.roster
+
+    def _new_roster(self) -> Roster:
+        return Roster(
+            self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, beat_s=self._beat_s,
+            margin_s=self._margin_s, cluster=self._host.cluster, version=version("weft"),
+            checkpoint=self._checkpoints.of,
+        )  # fmt: skip
+
+    # ---- opening and closing
+
+    async def open(self, known: Mapping[JobId, JobState]) -> None:  # noqa: ARG002
+        """Agents say which runs they have when they register."""
+        self._host.loop.tell(self._opening)
+        if not self._is_open:
+            self._is_open = True
+            self._tasks.every(TICK_S, self._tick, "looking after the agents")
+
+    def _opening(self, now: Seconds) -> list[Event]:
+        state = self._host.state()
+        return [*self.limits.facts(state, now), *([Resumed(now, CLOSING)] if CLOSING in state.paused else [])]
+
+    async def close(self) -> None:
+        """Agents come back when there is a scheduler again; until then their lease counts."""
+        await self._tasks.close()
+
+    def reset(self) -> None:
+        """What the roster heard and the journal lost would not be said again: so all agents register again."""
+        self.streams.close_all("ABORTED", "the scheduler starts over: connect anew")
+        self._roster = self._new_roster()
+
+    async def _tick(self) -> None:
+        self.streams.carry_out(await self._host.loop.ask(lambda now: self.roster.tick(now)))
+
+    # ---- decisions in
+
+    def execute(self, order: Order) -> None:
+        if isinstance(order, Kill):
+            self._kill(order)
+            return
+        if isinstance(order, Start):
+            self.logs.started(order)
+        self.streams.carry_out(self.roster.carry_out(order))
+
+    def _kill(self, kill: Kill) -> None:
+        """The run has been told to stop, with its grace: tell its agents that none is left."""
+        job, roster = self._host.state().running(kill.job, kill.run), self.roster
+        for node in nodes_of(job.slots) if job is not None else ():
+            if (conn := roster.conn_of(node)) is not None and (member := roster.member(conn)) is not None:
+                self.streams.send(conn, stop_run(kill.job, kill.run, member, "cancelled", 0.0))
+
+    # ---- what agents report
+
+    async def receive(self, conn: int, message: m.AgentMessage) -> None:
+        """Return once what comes of it is on disk, and has been put in line to be sent."""
+        match message.WhichOneof("is"):
+            case "progress":
+                self._progress(conn, message.progress)
+            case "log":
+                self.logs.answered(conn, message.log)
+            case "tail":
+                await self.logs.keep(conn, message.tail)
+            case "kept":
+                self.logs.forget_unknown(conn, message.kept)
+            case kind:
+                replies: list[Reply] = await self._host.loop.ask(lambda now: self.roster.take(conn, message, now))
+                if kind == "hello" and (member := self.roster.member(conn)) is not None:
+                    self.inventory.registered(member)
+                self.streams.carry_out(replies)
+
+    def disconnected(self, conn: int) -> None:
+        member = self.roster.member(conn)
+        if member is not None:
+            log.info("node %s is not connected any more", member.id)
+        self.logs.disconnected(conn)
+        self._host.loop.tell(lambda now: self._parted(conn, now))
+
+    def _parted(self, conn: int, now: Seconds) -> list[Event]:
+        events, replies = self.roster.gone(conn, now)
+        self.streams.carry_out(replies)
+        return events
+
+    def _progress(self, conn: int, said: m.Progress) -> None:
+        if not self.roster.speaks_for(conn, said.job, said.run):
+            return
+        try:
+            body = {**json.loads(said.json), "job": said.job, "run": said.run}
+            self._host.progress(body)
+            if body.get("checkpoint"):
+                self._checkpoints.keep(said.job, body["checkpoint"])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
+            log.debug("job %s reports progress that makes no sense", said.job)
+
+
+class AgentAdmission:
+    """Nodes come and go: a job must only make sense. Users have limits."""
+
+    def __init__(self, limits: Limits, numbers: GpuNumbers) -> None:
+        self.limits: Limits | None = limits
+        self._numbers = numbers
+
+    def check_settings(self, settings: Settings) -> None:
+        check_settings(settings)
+
+    def site(self, scheduler: Scheduler) -> ManyNodes:
+        return ManyNodes(scheduler.state, self._numbers)
+
+
+def check_settings(settings: Settings) -> None:
+    """Policies that weave need jobs that were made for it."""
+    policy = registry.policy(settings.policy)
+    if policy.weaves:
+        others = [name for name in registry.names("weft.policies") if not registry.policy(name).weaves]
+        raise InputError(
+            f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
+            hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
+        )
+    registry.placement(settings.placement or policy.placement)
+
+
+def agent_backend(host: Host) -> BackendPorts:
+    """The backend of a cluster: its agents connect to the server's own port."""
+    backend = AgentBackend(host)
+    admission = AgentAdmission(backend.limits, backend.inventory.numbers)
+    return BackendPorts(
+        backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset
+    )

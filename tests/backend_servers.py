@@ -1,0 +1,171 @@
+"""A server with one backend, in a test's own process: this machine, or an agent over a real port of the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import grpc.aio
+
+from engines import until
+from heads import PORT_OPTIONS
+from weft.agent.connection import Way
+from weft.agent.node import settled, spec_of
+from weft.agent.state_dir import Folder
+from weft.agent.worker import Worker, worker_on
+from weft.core.state.job import JobState
+from weft.endpoints.paths import Places
+from weft.engines.process.gpu.discovery import Machine, discover
+from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
+from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
+from weft.server.auth.identity import let_in, owner
+from weft.server.backends.agents import agent_backend
+from weft.server.backends.local import local_backend
+from weft.server.controller import Running
+from weft.server.settings import Settings
+
+Kind = Literal["local", "agents"]
+KINDS: tuple[Kind, ...] = ("local", "agents")
+NODE, GPUS, USED_MB = "n1", (3, 5), 321
+OVER = ("done", "failed", "cancelled")
+PATH = ("PATH", os.environ.get("PATH", "/usr/bin:/bin"))
+PATIENCE_S = 60.0
+
+
+class AsOwner(grpc.aio.ServerInterceptor):
+    """Lets every call in as the owner of the server."""
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        let_in(owner())
+        return await continuation(details)
+
+
+@dataclass
+class BackendServer:
+    """May be closed and opened again: its runs go on."""
+
+    kind: Kind
+    root: Path
+    running: Running = field(init=False)
+    _worker: tuple[Worker, asyncio.Future[None]] | None = None
+    _server: Any = None
+
+    # ---- opening and closing
+
+    async def open(self) -> None:
+        paths = Places(self.root / "s", self.root / "r")
+        paths.make()
+        settings = Settings(policy="fifo", idle_s=0.0, lease_s=12.0)
+        if self.kind == "local":
+            self.running = Running(paths, settings, local_backend(*self._machine()))
+            await self.running.open()
+        else:
+            self.running = Running(paths, settings, agent_backend)
+            await self.running.open()
+            await self._open_port()
+        await until(lambda: any(room.alive for room in self.running.scheduler.state.resources.nodes))
+        await until(lambda: self.kind == "local" or self.running.inventory.nodes()[NODE]["state"] == "connected")
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            worker, serving = self._worker
+            worker.stop()
+            await asyncio.wait_for(serving, 20)
+            await worker.close()
+        endpoint = self.running.ports.endpoint
+        if endpoint is not None:
+            endpoint.disconnect()
+            await self._server.stop(grace=None)
+        await self.running.close()
+
+    async def restart(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+        await self.close()
+        if meanwhile is not None:
+            await meanwhile()
+        await self.open()
+
+    def _machine(self) -> tuple[Machine, Nvml | NoDriver]:
+        """One with GPUs that a file plays."""
+        played = self.root / "gpus.json"
+        device = {"model": "RTX3090", "memory_mb": 24576, "used_mb": USED_MB}
+        devices = [{"index": index, "uuid": f"GPU-{index}", **device} for index in GPUS]
+        played.write_text(json.dumps({"devices": devices}))
+        nvml = open_nvml({"WEFT_NVML_FAKE": str(played)})
+        return discover(NODE, nvml), nvml
+
+    async def _open_port(self) -> None:
+        endpoint = self.running.ports.endpoint
+        assert endpoint is not None
+        self._server = grpc.aio.server(options=PORT_OPTIONS, interceptors=(AsOwner(),))
+        self._server.add_generic_rpc_handlers((endpoint.handler(),))
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        await self._server.start()
+        folder = Folder(self.root / NODE, self.root / "w")
+        folder.make()
+        found, nvml = self._machine()
+        machine = settled(found, folder)
+
+        def dial() -> Way:
+            return Way(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=PORT_OPTIONS))
+
+        worker = worker_on(machine, nvml, spec_of(machine, "127.0.0.1", 0), folder, dial)
+        await worker.open()
+        self._worker = worker, asyncio.ensure_future(worker.serve())
+
+    # ---- jobs
+
+    async def tell(self, *make: Callable[[float], Event]) -> None:
+        await self.running.loop.ask(lambda now: ([each(now) for each in make], None))
+
+    async def submit(self, script: str, job: JobId = "1", **task: Any) -> None:
+        made = Job(job, command=("/bin/sh", "-c", script), task=Task(env=(PATH,), **task))
+        await self.tell(lambda now: Submitted(now, made))
+
+    async def cancel(self, job: JobId = "1") -> None:
+        await self.tell(lambda now: Cancelled(now, job))
+
+    def job(self, job: JobId = "1") -> JobState:
+        return self.running.scheduler.state.jobs[job]
+
+    async def started(self, job: JobId = "1") -> None:
+        await until(lambda: self.job(job).status == "running", PATIENCE_S)
+
+    async def ended(self, job: JobId = "1") -> Exited:
+        """The end of its last run, once the job is over."""
+        await until(lambda: self.job(job).status in OVER, PATIENCE_S)
+        return self.exits(job)[-1]
+
+    def exits(self, job: JobId = "1") -> list[Exited]:
+        return [fact for fact in self.running.journal.read() if isinstance(fact, Exited) and fact.job == job]
+
+    async def log(self, job: JobId = "1", *, run: int = 1, offset: int = 0, lines: int = 0) -> bytes:
+        part = await self.running.run_logs.read(self.job(job), run, 0, offset, lines)
+        return part.text if part is not None else b""
+
+    async def says(self, text: bytes, job: JobId = "1") -> bytes:
+        """Until a run has written this."""
+        async with asyncio.timeout(PATIENCE_S):
+            while text not in (found := await self.log(job)):
+                await asyncio.sleep(0.02)
+        return found
+
+
+@asynccontextmanager
+async def backend_server(kind: Kind, root: Path) -> AsyncIterator[BackendServer]:
+    """At the end, whatever still runs is killed."""
+    made = BackendServer(kind, root)
+    await made.open()
+    try:
+        yield made
+    finally:
+        state = made.running.scheduler.state
+        for job in list(state.active):
+            await made.cancel(job)
+        await until(lambda: not made.running.scheduler.state.active, PATIENCE_S)
+        await made.close()

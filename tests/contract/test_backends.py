@@ -1,0 +1,205 @@
+"""What every backend must do, tried on each of them with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, backend_server
+from engines import until
+from weft.errors import JournalError
+from weft.model import Started
+from weft.server.backends.base import Kill
+
+WAITING = "echo up $$; while [ ! -e {go} ]; do sleep 0.02; done; echo on; exit 3"
+"""It ends with 3 once a file is there."""
+
+pytestmark = pytest.mark.parametrize("kind", KINDS)
+Scene = Callable[[BackendServer], Awaitable[None]]
+
+
+@pytest.fixture
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("b")  # short: sockets are in it
+
+
+def play(kind: Kind, root: Path, scene: Scene) -> None:
+    async def whole() -> None:
+        async with backend_server(kind, root) as server:
+            await scene(server)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(("script", "status", "code"), [("exit 0", "done", 0), ("exit 7", "failed", 7)])
+def test_it_starts_runs_and_reports_their_exit_code(
+    kind: Kind, root: Path, script: str, status: str, code: int
+) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit(script)
+        ended = await server.ended()
+        assert (server.job().status, ended.code, ended.run) == (status, code, 1)
+        facts = list(server.running.journal.read())
+        assert [type(fact) for fact in facts if getattr(fact, "job", "") == "1"][-2:] == [Started, type(ended)]
+
+    play(kind, root, scene)
+
+
+def test_a_run_has_the_gpus_that_it_was_given(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("echo gpu $WEFT_GPU_IDS")
+        await server.ended()
+        assert (await server.log()).decode() == f"gpu {GPUS[0]}\n"
+
+    play(kind, root, scene)
+
+
+def test_a_run_that_cannot_start_has_failed(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("exit 0", chdir="/nowhere/at/all")
+        ended = await server.ended()
+        assert (ended.how, ended.code, ended.why) == ("failed", 126, "bad-directory")
+
+    play(kind, root, scene)
+
+
+def test_a_stop_leaves_a_run_its_grace(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; sleep 60 & wait", grace_s=30.0)
+        await server.says(b"up")
+        await server.cancel()
+        ended = await server.ended()
+        assert (server.job().status, ended.code) == ("cancelled", 0)
+        assert b"saved" in await server.log()
+
+    play(kind, root, scene)
+
+
+def test_a_run_that_does_not_stop_is_killed(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("trap '' TERM; echo up; while :; do sleep 0.05; done", grace_s=0.2)
+        await server.says(b"up")
+        await server.cancel()
+        ended = await server.ended()
+        assert (ended.how, ended.code, ended.why) == ("stopped", 137, "cancelled")
+
+    play(kind, root, scene)
+
+
+def test_a_kill_does_not_wait_for_the_grace(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("trap '' TERM; echo up; while :; do sleep 0.05; done", grace_s=600.0)
+        await server.says(b"up")
+        await server.cancel()
+        asked = time.monotonic()
+        server.running.backend.execute(Kill("1", 1))
+        assert (await server.ended()).code == 137
+        assert time.monotonic() - asked < 30
+
+    play(kind, root, scene)
+
+
+def test_runs_are_found_again_after_a_restart(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit(WAITING.format(go=root / "go"))
+        before = await server.says(b"up")
+        await server.started()
+        await server.restart()
+        assert (server.job().status, server.job().run) == ("running", 1)
+        (root / "go").touch()
+        ended = await server.ended()
+        assert (ended.code, ended.run, len(server.exits())) == (3, 1, 1)
+        assert await server.log() == before + b"on\n"
+
+    play(kind, root, scene)
+
+
+def test_an_exit_that_nobody_saw_is_reported_after_a_restart(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit(WAITING.format(go=root / "go"))
+        await server.says(b"up")
+        await server.started()
+
+        async def meanwhile() -> None:
+            (root / "go").touch()
+            await until(lambda: bool(list(root.glob("*/jobs/1/1/exit.json"))))
+
+        await server.restart(meanwhile)
+        ended = await server.ended()
+        assert (ended.code, ended.run, len(server.exits())) == (3, 1, 1)
+
+    play(kind, root, scene)
+
+
+def test_runs_go_on_when_the_state_goes_back_to_the_journal(kind: Kind, root: Path) -> None:
+    """As after a full disk: what was concluded from lost events is forgotten, and everything is found again."""
+
+    async def scene(server: BackendServer) -> None:
+        await server.submit(WAITING.format(go=root / "go"))
+        await server.says(b"up")
+        await server.started()
+        server.running.loop.broken(JournalError("no space left"))
+        assert server.job().status == "running"
+        (root / "go").touch()
+        ended = await server.ended()
+        assert (ended.code, ended.run, len(server.exits())) == (3, 1, 1)
+
+    play(kind, root, scene)
+
+
+def test_logs_are_read_in_parts(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        logs = server.running.run_logs
+        await server.submit("printf 'one\\ntwo\\nthree\\n'")
+        await server.ended()
+        assert await server.log() == b"one\ntwo\nthree\n"
+        assert await server.log(offset=4) == b"two\nthree\n"
+        assert await server.log(lines=1) == b"three\n"
+        part = await logs.read(server.job(), 1, 0, 4, 0)
+        assert part is not None
+        assert (part.offset, part.size, part.missing) == (4, 14, False)
+        await until(lambda: logs.tail("1", 1).endswith(b"three\n"))
+        missing = await logs.read(server.job(), 9, 0, 0, 0)
+        assert missing is not None
+        assert missing.missing
+        logs.forget(["1"])
+
+    play(kind, root, scene)
+
+
+def test_nodes_and_gpus_are_known(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        inventory = server.running.inventory
+        (room,) = server.running.scheduler.state.resources.nodes
+        assert (room.node.id, [gpu.model for gpu in room.node.gpus]) == (NODE, ["RTX3090"] * 2)
+        assert [inventory.numbers.number(NODE, gpu) for gpu in (0, 1)] == list(GPUS)
+        await until(lambda: len(inventory.readings()) == 2)
+        assert {reading["used_mb"] for reading in inventory.readings().values()} == {USED_MB}
+        assert set(inventory.readings()) == {(NODE, 0), (NODE, 1)}
+        assert set(inventory.nodes()) <= {NODE}
+        about = inventory.about()
+        assert about["gpus"] == [{"model": "RTX3090", "memory_mb": 24576}] * 2
+        assert {"node", "gpus_from", "driver", "cpus", "ram_mb"} <= set(about)
+
+    play(kind, root, scene)
+
+
+def test_what_it_is_told_of_progress_reaches_the_scheduler(kind: Kind, root: Path) -> None:
+    report = (
+        "import json, os, socket; "
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); "
+        "s.sendto(json.dumps({'job': '1', 'run': 1, 'step': 5, 'total': 9}).encode(), os.environ['WEFT_SOCKET'])"
+    )
+
+    async def scene(server: BackendServer) -> None:
+        await server.submit(f'python3 -c "{report}"; sleep 60')
+        await until(lambda: bool(server.running.progress_of(server.job())), 30)
+        found = server.running.progress_of(server.job())
+        assert found is not None
+        assert (found["step"], found["total"]) == (5, 9)
+
+    play(kind, root, scene)

@@ -1,0 +1,58 @@
+"""A backend needs three methods: for the ports that it does not offer there are stand-ins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from weft.core.state.job import JobState
+from weft.endpoints.paths import Places
+from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
+from weft.server.backends.base import BackendPorts, Host, Order
+from weft.server.controller import Running
+from weft.server.settings import Settings
+
+
+class AtOnce:
+    """Runs are over as soon as they have been started."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def open(self, known: Mapping[JobId, JobState]) -> None:
+        assert not known
+        self._host.loop.tell(lambda now: [NodeJoined(now, Node("n1", (Gpu(),)))])
+
+    def execute(self, order: Order) -> None:
+        if isinstance(order, Start):
+            job, run = order.job, order.run
+            self._host.loop.tell(lambda now: [Started(now, job, run), Exited(now, job, run, "done", code=0)])
+
+    async def close(self) -> None: ...
+
+
+def test_three_methods_are_enough(tmp_path: Path) -> None:
+    async def scene() -> None:
+        paths = Places(tmp_path / "s", tmp_path / "r")
+        paths.make()
+        running = Running(paths, Settings(policy="fifo"), lambda host: BackendPorts(AtOnce(host)))
+        await running.open()
+        await running.loop.ask(lambda now: ([Submitted(now, Job("1"))], None))
+        while not running.is_idle():
+            await asyncio.sleep(0.001)
+        job = running.scheduler.state.jobs["1"]
+        assert job.status == "done"
+        assert (running.inventory.nodes(), running.inventory.readings(), running.inventory.about()) == ({}, {}, {})
+        assert running.run_logs.tail("1", 1) == b""
+        assert running.run_logs.kept(job, 1, 0, 0).missing
+        part = await running.run_logs.read(job, 1, 0, 0, 0)
+        assert part is not None
+        assert part.missing
+        running.change(Settings(policy="sjf"))
+        assert running.policy == "sjf"
+        running.stop()
+        await running.until_done(lambda: 0.0)
+        await running.close()
+
+    asyncio.run(scene())
