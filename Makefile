@@ -15,7 +15,7 @@ SCHEDULER ?= balanced
 WORKER_PORT ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup all proto rpc run test check bench clean server worker submit monitor master run1 run2 run3
+.PHONY: help setup all proto rpc run test soak check bench clean server worker submit monitor master run1 run2 run3
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: th
 
 test: setup ## the whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+soak: setup ## longer storms and more simulated clusters, up to an hour: before an issue is closed
+	@$(BIN)/python -m pytest -n 2 --dist load -m soak
 
 check: setup ## format, lint, types, imports, then the quick tests
 	@$(BIN)/ruff format --check

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
+import pytest
+
 from live import until
 from live_cluster import OVER, Cluster, cluster
 from storm.book import Book
@@ -24,13 +26,24 @@ from weft.model import Exited, NodeLost, Submitted
 
 SEED = int(os.environ.get("WEFT_STORM_SEED", "4"))
 ROUNDS = int(os.environ.get("WEFT_STORM_ROUNDS", "20"))
+SOAK_ROUNDS = 80
 NODES = ("n1", "n2", "n3")
 PATIENCE_S = 300.0
 """After everything works again, on a machine that has other things to do."""
 
 
 def test_a_storm() -> None:
-    print(f"WEFT_STORM_SEED={SEED} plays this again")
+    play(SEED, ROUNDS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(101, 104))
+def test_a_long_storm(seed: int) -> None:
+    play(seed, SOAK_ROUNDS)
+
+
+def play(seed: int, rounds: int) -> None:
+    print(f"WEFT_STORM_SEED={seed} plays this again")
     began = time.monotonic()
 
     def note(text: str) -> None:
@@ -40,13 +53,13 @@ def test_a_storm() -> None:
     with cluster(options=options, settings={"margin_s": MARGIN_S}) as here:
         book = Book(here.root / "book")
         book.path.touch()
-        chance = Random(SEED)
+        chance = Random(seed)
         storm, feeder = Storm(here, book, chance, note), Feeder(here, book)
         try:
             with _told_of(here, book):
                 storm.open(*NODES)
                 until(lambda: here.connected() == set(NODES))
-                _blow(storm, feeder, chance)
+                _blow(storm, feeder, chance, rounds)
                 _settle(here, storm, feeder, note)
                 judge(here, book, feeder.jobs, feeder.rows())
         finally:
@@ -57,10 +70,10 @@ def test_a_storm() -> None:
         note("nobody is left")
 
 
-def _blow(storm: Storm, feeder: Feeder, chance: Random) -> None:
+def _blow(storm: Storm, feeder: Feeder, chance: Random, rounds: int) -> None:
     feeder.invent(chance, 8)
     until(storm.book.begins)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         storm.blow()
         feeder.invent(chance, chance.randint(1, 2))
         pause(chance)

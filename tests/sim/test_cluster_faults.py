@@ -34,6 +34,7 @@ from clusters.mutants import MUTANTS, Break, catching
 from clusters.world import play
 
 WORLDS = 2000
+SOAK_WORLDS = 20000
 SHARD = 50
 ENOUGH = 800
 """By then a world must have noticed that a rule is broken; one in fifty notices the hardest."""
@@ -47,6 +48,12 @@ def test_nothing_is_lost_and_nothing_runs_twice(first: int) -> None:
         except Exception as error:
             error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed}")
             raise
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(WORLDS + 1, SOAK_WORLDS + 1, SHARD))
+def test_nothing_is_lost_in_more_worlds(first: int) -> None:
+    test_nothing_is_lost_and_nothing_runs_twice(first)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
