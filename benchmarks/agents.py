@@ -55,10 +55,10 @@ def _steady(client: Client, server: int) -> Iterator[Figure]:
     cpu, wall, oldest = cpu_s(server), time.perf_counter(), 0.0
     while time.perf_counter() - wall < STEADY_S:
         time.sleep(2.0)
-        oldest = max(oldest, *(node["beat_s"] for node in client.query("nodes")["nodes"]))
+        oldest = max(oldest, *(node["heartbeat_s"] for node in client.query("nodes")["nodes"]))
     share = (cpu_s(server) - cpu) / (time.perf_counter() - wall)
     yield Figure("  the scheduler while nothing happens, of a core", 100 * share, "%", 20.0)
-    yield Figure("  the oldest beat, of the lease", oldest / LEASE_S, "", 0.5)
+    yield Figure("  the oldest heartbeat, of the lease", oldest / LEASE_S, "", 0.5)
 
 
 def _burst(where: Address, server: int) -> Iterator[Figure]:

@@ -8,10 +8,10 @@ from builders import Rig
 from weft.model import Event, Fact, Job, Submitted
 from weft.server.nodes.outbox import Close, Reply
 from weft.server.nodes.registry import Roster
-from weft.wire.messages import AgentMessage, Beat, GpuSpec, Hello, NodeSpec, RunEnd, RunNews
+from weft.wire.messages import AgentMessage, GpuSpec, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
 from weft.wire.protocol import PROTOCOL
 
-LEASE_S, BEAT_S, MARGIN_S = 60.0, 5.0, 10.0
+LEASE_S, HEARTBEAT_S, MARGIN_S = 60.0, 5.0, 10.0
 
 
 def spec(node: str = "n0", gpus: int = 2, **rest: object) -> NodeSpec:
@@ -34,9 +34,9 @@ def run(line: str) -> RunNews:
     return RunNews(job=job, run=int(number), phase=phase.upper(), end=end if ended else None)
 
 
-def hello(node: NodeSpec | None = None, *runs: str, instance: str = "i", home: str = "h", at: float = 1.0,
+def hello(node: NodeSpec | None = None, *runs: str, instance: str = "i", disk_id: str = "h", at: float = 1.0,
           protocol: int = PROTOCOL, cluster: str = "") -> AgentMessage:  # fmt: skip
-    said = Hello(protocol=protocol, node=node or spec(), instance=instance, home=home, at=at, cluster=cluster,
+    said = Hello(protocol=protocol, node=node or spec(), instance=instance, disk_id=disk_id, at=at, cluster=cluster,
                  runs=map(run, runs))  # fmt: skip
     return AgentMessage(hello=said)
 
@@ -66,14 +66,14 @@ class Room:
 
     def __init__(self, policy: str = "fifo", cluster: str = "") -> None:
         self.rig, self._cluster = Rig(policy), cluster
-        self.now, self.beats = 100.0, 1.0
+        self.now, self.heartbeats = 100.0, 1.0
         self.roster = self._roster()
         self.words: list[str] = []
         """Of those that were refused."""
 
     def _roster(self) -> Roster:
         return Roster(
-            self.rig.state, self.now, lease_s=LEASE_S, beat_s=BEAT_S, margin_s=MARGIN_S, cluster=self._cluster
+            self.rig.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster=self._cluster
         )
 
     def restart(self) -> None:
@@ -91,13 +91,13 @@ class Room:
             replies += self._done(events, back)
         return replies
 
-    def beat(self, conn: int, *runs: str, epoch: int | None = None, **rest: object) -> list[str]:
-        self.beats += 1
+    def heartbeat(self, conn: int, *runs: str, epoch: int | None = None, **rest: object) -> list[str]:
+        self.heartbeats += 1
         member = self.roster.member(conn)
         known = member.epoch if member is not None else 1
-        beat = Beat(epoch=known if epoch is None else epoch, at=self.beats, runs=map(run, runs))
-        beat.MergeFrom(Beat(**rest))  # type: ignore[arg-type]
-        return self.say(conn, AgentMessage(beat=beat))
+        heartbeat = Heartbeat(epoch=known if epoch is None else epoch, at=self.heartbeats, runs=map(run, runs))
+        heartbeat.MergeFrom(Heartbeat(**rest))  # type: ignore[arg-type]
+        return self.say(conn, AgentMessage(heartbeat=heartbeat))
 
     def gone(self, conn: int) -> list[str]:
         return self._done(*self.roster.gone(conn, self.now))

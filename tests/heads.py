@@ -25,10 +25,10 @@ from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.api.rpc import handler
 from weft.wire.messages import (
     AgentMessage,
-    BeatReply,
     BlobName,
     BlobPart,
     Confirm,
+    HeartbeatReply,
     Hello,
     RunNews,
     SchedulerMessage,
@@ -37,6 +37,7 @@ from weft.wire.messages import (
     Variable,
     Welcome,
 )
+from weft.wire.protocol import PROTOCOL
 from weft.wire.service import OPTIONS
 
 PATH = Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))
@@ -45,10 +46,10 @@ PORT_OPTIONS = [*OPTIONS]
 
 @dataclass
 class Head:
-    """Welcomes whoever comes and answers beats; confirms ends where `confirms`."""
+    """Welcomes whoever comes and answers heartbeats; confirms ends where `confirms`."""
 
     lease_s: float = 60.0
-    beat_s: float = 0.2
+    heartbeat_s: float = 0.2
     confirms: bool = True
     answers: bool = True
     cluster: str = "c"
@@ -132,11 +133,13 @@ class Head:
             if message.HasField("hello"):
                 self.epoch += 1
                 out.put_nowait(SchedulerMessage(welcome=Welcome(
-                    protocol=1, epoch=self.epoch, lease_s=self.lease_s, beat_s=self.beat_s, at=message.hello.at,
-                    cluster=self.cluster,
+                    protocol=PROTOCOL, epoch=self.epoch, lease_s=self.lease_s, heartbeat_s=self.heartbeat_s,
+                    at=message.hello.at, cluster=self.cluster,
                 )))  # fmt: skip
-            elif message.HasField("beat") and self.answers:
-                out.put_nowait(SchedulerMessage(beat=BeatReply(epoch=message.beat.epoch, at=message.beat.at)))
+            elif message.HasField("heartbeat") and self.answers:
+                out.put_nowait(
+                    SchedulerMessage(heartbeat=HeartbeatReply(epoch=message.heartbeat.epoch, at=message.heartbeat.at))
+                )
             elif message.HasField("news") and message.news.phase == RunNews.ENDED and self.confirms:
                 out.put_nowait(SchedulerMessage(confirm=Confirm(job=message.news.job, run=message.news.run)))
         out.put_nowait(None)

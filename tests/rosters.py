@@ -30,7 +30,7 @@ OVER = ("done", "failed", "cancelled")
 @dataclass
 class Scheduling:
     lease_s: float = 60.0
-    beat_s: float = 0.2
+    heartbeat_s: float = 0.2
     margin_s: float = 10.0
     policy: str = "fifo"
     port: int = 0
@@ -45,7 +45,12 @@ class Scheduling:
 
     def _rise(self) -> None:
         self.roster = Roster(
-            self.rig.state, self.now(), lease_s=self.lease_s, beat_s=self.beat_s, margin_s=self.margin_s, cluster="c"
+            self.rig.state,
+            self.now(),
+            lease_s=self.lease_s,
+            heartbeat_s=self.heartbeat_s,
+            margin_s=self.margin_s,
+            cluster="c",
         )
 
     def now(self) -> float:
@@ -143,7 +148,7 @@ class Scheduling:
         self, conn: int, requests: AsyncIterator[AgentMessage], out: asyncio.Queue[SchedulerMessage | Close]
     ) -> None:
         async for message in requests:
-            if message.WhichOneof("is") in ("hello", "beat", "news", "gpus"):
+            if message.WhichOneof("is") in ("hello", "heartbeat", "news", "gpus"):
                 self._through(lambda now, message=message: self.roster.take(conn, message, now))  # type: ignore[misc]
         out.put_nowait(Close(conn, "UNAVAILABLE", "the agent has gone"))
 

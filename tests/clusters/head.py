@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from clusters.mayhem import BEAT_S, LEASE_S, MARGIN_S, Mayhem
+from clusters.mayhem import HEARTBEAT_S, LEASE_S, MARGIN_S, Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
 from weft.core.scheduler import Scheduler
@@ -49,7 +49,7 @@ class Head:
         self.scheduler = self.fresh()
         self.scheduler.replay(self.disk)
         self.roster = Roster(
-            self.scheduler.state, self.now, lease_s=LEASE_S, beat_s=BEAT_S, margin_s=MARGIN_S, cluster="c"
+            self.scheduler.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster="c"
         )
         self._set_alarm(self.scheduler.alarm)
         self.ask(lambda now: ([Wake(now)], []))

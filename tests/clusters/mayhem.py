@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 LEASE_S: Final = 16.0
-BEAT_S: Final = 3.0
+HEARTBEAT_S: Final = 3.0
 MARGIN_S: Final = 4.0
 CHAOS_S: Final = 200.0
 """So long things go wrong; then everything works again."""

@@ -17,7 +17,7 @@ from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import Parts
 from weft.server.nodes.registry import Roster
-from weft.wire.messages import BeatReply, StartRun
+from weft.wire.messages import HeartbeatReply, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -29,13 +29,13 @@ def no_margin(patch: pytest.MonkeyPatch) -> None:
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:
     """A node is given up when it is silent."""
-    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + 3 * self._beat_s)
+    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + 3 * self._heartbeat_s)
 
 
 def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
-    """The lease counts from when the answer came, not from when the beat was sent."""
+    """The lease counts from when the answer came, not from when the heartbeat was sent."""
 
-    def answered(self: Agent, reply: BeatReply, now: float) -> list[Action]:
+    def answered(self: Agent, reply: HeartbeatReply, now: float) -> list[Action]:
         if reply.epoch != self._epoch or reply.at < self._answered_at:
             return []
         self._answered_at = reply.at

@@ -86,14 +86,14 @@ class Network:
             self._carry(arrive)
 
     def _spite(self, line: Line, message: SchedulerMessage) -> float:
-        """By how much an order, or an answer to a beat, is late, beside a cut that begins just then: what comes late
+        """By how much an order, or an answer to a heartbeat, is late with a cut that begins just then: what comes late
         is worst where it is the last that was heard for long. 0: it is not."""
         chance, kind = self.time.chance, message.WhichOneof("is")
         if kind == "start" and chance.random() < self.mayhem.late_orders:
             if chance.random() < 0.3:
                 self.cut(line.caller.name, (self.deaf, self.mute))
             return chance.uniform(1, 4 * LEASE_S)
-        if kind == "beat" and chance.random() < self.mayhem.late_orders / 10:
+        if kind == "heartbeat" and chance.random() < self.mayhem.late_orders / 10:
             self.cut(line.caller.name, (self.mute,))
             return chance.uniform(4, 10)
         return 0.0

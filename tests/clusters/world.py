@@ -7,7 +7,7 @@ from collections.abc import Callable
 from checks import check, snapshot
 from clusters.head import Head
 from clusters.machine import Machine
-from clusters.mayhem import BEAT_S, CHAOS_S, LEASE_S, MARGIN_S, draw
+from clusters.mayhem import CHAOS_S, HEARTBEAT_S, LEASE_S, MARGIN_S, draw
 from clusters.network import Network
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
@@ -142,7 +142,7 @@ class World:
             left = {job.id: job.status for job in self.head.scheduler.state.jobs.values() if job.status not in ENDED}
             raise Stuck(f"not ended {PATIENCE_S:.0f} s after everything works: {left}, acknowledged {self.acked}")
         # until the last message from before has arrived, and was answered
-        self.time.run(max(self.time.now, CHAOS_S + 4 * LEASE_S) + LEASE_S + MARGIN_S + 3 * BEAT_S)
+        self.time.run(max(self.time.now, CHAOS_S + 4 * LEASE_S) + LEASE_S + MARGIN_S + 3 * HEARTBEAT_S)
         self._check()
 
     def _heal(self) -> None:

@@ -38,7 +38,7 @@ VERBS = (
 KEYS = ("name", "priority", "gpus", "memory", "time", "after", "gpu_ids", "verb", "id", "what", "user", "role", "ids")
 VALUES = ("-1", "1e309", "nan", "0-9%4", "9-0", "#0", "waiting", "running", "fifo", "srtf", "muri-l", "yes", "4G", "1h")
 WORDS = texts(*REFS, *VERBS, *KEYS, *VALUES)
-CLIENTS = [*SERVICES["Scheduler"], *SERVICES["Blobs"], *SERVICES["Doors"]]
+CLIENTS = [*SERVICES["Scheduler"], *SERVICES["Blobs"], *SERVICES["Auth"]]
 REQUESTS = {name: method.request for methods in SERVICES.values() for name, method in methods.items()}
 KINDS = {name: method.kind for methods in SERVICES.values() for name, method in methods.items()}
 
@@ -147,8 +147,8 @@ NODES = texts("f0", "f1", "n1", "", "../x", "a b", "x" * 64)
 def greetings() -> st.SearchStrategy[m.AgentMessage]:
     """Some that are taken, and some that are nearly right."""
     return st.builds(
-        lambda node, gpus, home, instance, at, protocol: hello(
-            spec(node, gpus), home=home, instance=instance, at=at, protocol=protocol
+        lambda node, gpus, disk_id, instance, at, protocol: hello(
+            spec(node, gpus), disk_id=disk_id, instance=instance, at=at, protocol=protocol
         ),
         NODES, st.sampled_from([0, 1, 2, 4, 1025]), texts("h", "h1", ""), texts("i", "j"), st.floats(0, 9),
         st.sampled_from([1, 1, 1, 0, 2, 2**32 - 1]),
@@ -158,7 +158,7 @@ def greetings() -> st.SearchStrategy[m.AgentMessage]:
 def talk() -> st.SearchStrategy[m.AgentMessage]:
     run = m.RunNews(job="1", run=1, phase=m.RunNews.ENDED, end=m.RunEnd(code=0, started_at=1.0, ran_s=1.0))
     right = (
-        m.AgentMessage(beat=m.Beat(at=10.0, runs=[run], load=1.0, readings=[m.GpuReading(gpu=0, used_mb=1)])),
+        m.AgentMessage(heartbeat=m.Heartbeat(at=10.0, runs=[run], load=1.0, readings=[m.GpuReading(gpu=0, used_mb=1)])),
         m.AgentMessage(news=run),
         m.AgentMessage(gpus=m.GpuNews(blocks=[m.GpuBlock(gpu=0, why="DirtyGpu")])),
         m.AgentMessage(progress=m.Progress(job="1", run=1, json='{"step": 1}')),

@@ -101,7 +101,7 @@ def state(here: Cluster, node: str) -> str:
         (hello(spec("x"), at=-1e300), Status.INVALID_ARGUMENT, "clock"),
         (hello(spec("x"), instance="x" * 201), Status.INVALID_ARGUMENT, "characters"),
         (hello(spec("x"), "1/1 started", cluster="another"), Status.FAILED_PRECONDITION, "another scheduler"),
-        (m.AgentMessage(beat=m.Beat(epoch=1)), Status.ABORTED, "hello"),
+        (m.AgentMessage(heartbeat=m.Heartbeat(epoch=1)), Status.ABORTED, "hello"),
         (m.AgentMessage(), Status.INVALID_ARGUMENT, "same version"),
     ],
     ids=str,
@@ -168,7 +168,7 @@ def test_what_is_too_large_ends_the_stream_and_nothing_else(here: Cluster) -> No
     runs = [m.RunNews(job="1", run=1)] * 20_001
     with agent(here, hello(spec("large"))) as large:
         epoch = large.hear("welcome").epoch
-        large.say(m.AgentMessage(beat=m.Beat(epoch=epoch, at=2.0, runs=runs)))
+        large.say(m.AgentMessage(heartbeat=m.Heartbeat(epoch=epoch, at=2.0, runs=runs)))
         code, words = large.is_told()
         assert (code, "20,000 runs" in words) == (Status.INVALID_ARGUMENT, True)
     with agent(here, hello(spec("large"), at=2.0)) as large:
@@ -182,7 +182,7 @@ def test_whoever_leaves_is_let_go_at_once(here: Cluster) -> None:
     """Also while it is being spoken to: again and again, because it is a matter of moments."""
     for at in range(100):
         with agent(here, hello(spec("brief"), at=float(at))) as brief:
-            brief.say(m.AgentMessage(beat=m.Beat(at=1.0)))
+            brief.say(m.AgentMessage(heartbeat=m.Heartbeat(at=1.0)))
             brief.leave()
             assert brief.is_let_go() == Status.OK
     until(lambda: state(here, "brief") == "silent")

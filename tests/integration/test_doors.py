@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from weft.server.auth import certificates
 from weft.server.auth.identity import Role
 from weft.server.auth.tokens import Tokens
 from weft.wire import messages as m
-from weft.wire.service import MAX_MESSAGE_BYTES, call
+from weft.wire.service import MAX_MESSAGE_BYTES, PREFIX, call
 
 Status = grpc.StatusCode
 WAIT_S = 60.0
@@ -83,9 +84,9 @@ def test_a_wrong_expired_or_revoked_token_is_said_to_be_that(door: Gate) -> None
         ("user", "Scheduler", "Query", m.QueryRequest(what="queue"), True),
         ("worker", "Scheduler", "Query", m.QueryRequest(what="queue"), False),
         ("worker", "Scheduler", "Submit", m.SubmitRequest(), False),
-        ("user", "Doors", "Manage", m.OperateRequest(verb="list"), False),
-        ("worker", "Doors", "Manage", m.OperateRequest(verb="list"), False),
-        ("admin", "Doors", "Manage", m.OperateRequest(verb="list"), True),
+        ("user", "Auth", "Manage", m.OperateRequest(verb="list"), False),
+        ("worker", "Auth", "Manage", m.OperateRequest(verb="list"), False),
+        ("admin", "Auth", "Manage", m.OperateRequest(verb="list"), True),
         ("user", "Agents", "Attach", iter(()), False),
         ("user", "Blobs", "Get", m.BlobName(), False),
         ("worker", "Blobs", "Put", iter(()), False),
@@ -137,10 +138,10 @@ def facts_of(gate: Gate, who: Credentials, job: str) -> str:
 
 def test_joining_gives_a_token_of_ones_own_once(door: Gate) -> None:
     request, nobody = m.JoinRequest(token=door.invited(user="bob")), Credentials("", door.ca())
-    reply = asked(door, nobody, "Join", request, "Doors", versions())
+    reply = asked(door, nobody, "Join", request, "Auth", versions())
     assert (reply.role, reply.user) == ("user", "bob")
     assert asked(door, Credentials(reply.token, nobody.ca)) is not None
-    code, words = refused(door, nobody, "Join", request, "Doors", metadata=versions())
+    code, words = refused(door, nobody, "Join", request, "Auth", metadata=versions())
     assert code == Status.PERMISSION_DENIED
     assert "used already" in words
 
@@ -151,7 +152,7 @@ def test_many_with_one_join_token_and_one_comes_in(door: Gate) -> None:
 
     def join() -> None:
         with contextlib.suppress(grpc.RpcError):
-            came.append(asked(door, nobody, "Join", request, "Doors", versions()).token)
+            came.append(asked(door, nobody, "Join", request, "Auth", versions()).token)
 
     threads = [threading.Thread(target=join) for _ in range(8)]
     for thread in threads:
@@ -180,6 +181,17 @@ def test_who_says_no_protocol_is_refused(door: Gate) -> None:
     code, words = refused(door, door.owner(), metadata=door.owner().metadata()[:1])
     assert code == Status.FAILED_PRECONDITION
     assert "no protocol" in words
+
+
+@pytest.mark.parametrize("method", ["Doors/Join", "Agents/Attach", "Scheduler/Query"])
+def test_a_peer_of_protocol_1_is_refused_by_its_own_names_for_methods(door: Gate, method: str) -> None:
+    metadata = (*door.owner().metadata()[:1], ("weft-protocol", "1"), ("weft-version", "0.1.0"))
+    with channel(door.where, door.owner()) as line, pytest.raises(grpc.RpcError) as caught:
+        line.unary_unary(f"/{PREFIX}{method}")(b"", timeout=WAIT_S, metadata=metadata)
+    error: Any = caught.value
+    assert error.code() == Status.FAILED_PRECONDITION
+    assert f"Weft 0.1.0 speaks protocol 1, the scheduler (Weft {version('weft')}) protocol 2" in error.details()
+    assert "update what calls" in error.details()
 
 
 # ---- bytes
@@ -288,7 +300,7 @@ def test_whose_token_is_revoked_is_shown_out(door: Gate) -> None:
         facts = call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=who.metadata())
         assert next(facts)  # it is inside
         request = m.OperateRequest(verb="revoke", options=[m.Variable(name="ids", value=who.token.split(".")[1])])
-        asked(door, door.owner(), "Manage", request, "Doors")
+        asked(door, door.owner(), "Manage", request, "Auth")
         with pytest.raises(grpc.RpcError):
             for _ in facts:
                 pass
@@ -319,7 +331,7 @@ def test_too_many_wrong_tokens_are_not_looked_at() -> None:
         assert "try again in" in refused(own, wrong)[1]
         nobody = Credentials("", own.ca())
         invitation = m.JoinRequest(token=own.invited())
-        assert refused(own, nobody, "Join", invitation, "Doors", metadata=versions())[0] == Status.RESOURCE_EXHAUSTED
+        assert refused(own, nobody, "Join", invitation, "Auth", metadata=versions())[0] == Status.RESOURCE_EXHAUSTED
         assert asked(own, own.owner()) is not None
 
 

@@ -29,7 +29,7 @@ def likely() -> st.SearchStrategy[AgentMessage]:
         st.sampled_from(["1", "2", "3"]), st.integers(1, 3), phases, st.integers(0, 2),
     )  # fmt: skip
     greeting = st.builds(
-        lambda node, gpus, home, instance, at: hello(spec(node, gpus), home=home, instance=instance, at=at),
+        lambda node, gpus, disk_id, instance, at: hello(spec(node, gpus), disk_id=disk_id, instance=instance, at=at),
         st.sampled_from(["n0", "n1"]), st.integers(0, 4), st.sampled_from(["h", "h1"]), st.sampled_from(["i", "j"]),
         st.floats(0, 9),
     )  # fmt: skip
@@ -50,7 +50,7 @@ def test_the_roster_takes_anything(data: st.DataObject) -> None:
             case 1:
                 room.gone(data.draw(st.integers(0, 4)))
             case 2:
-                room.beat(data.draw(st.integers(0, 4)), *data.draw(st.lists(st.sampled_from(
+                room.heartbeat(data.draw(st.integers(0, 4)), *data.draw(st.lists(st.sampled_from(
                     ["1/1 started", "2/1 ended 1", "3/1 ordered", "1/2 ended 0", "2/1 ended never-started"]
                 ), max_size=3)))  # fmt: skip
             case 3:
@@ -73,7 +73,7 @@ def test_an_agent_takes_anything(data: st.DataObject) -> None:
     agent = Agent(spec(), "i", "h", runs=[("1", 1)])
     now, ended = 100.0, set[tuple[str, int]]()
     agent.connected(now)
-    agent.take(SchedulerMessage(welcome=Welcome(epoch=3, at=now, lease_s=60, beat_s=5)), now)
+    agent.take(SchedulerMessage(welcome=Welcome(epoch=3, at=now, lease_s=60, heartbeat_s=5)), now)
     for _ in range(data.draw(st.integers(1, 15))):
         now += data.draw(st.sampled_from([0.0, 0.5, 5.0, 61.0]))
         before = set(agent.known)

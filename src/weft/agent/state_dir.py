@@ -85,7 +85,7 @@ class Folder:
 
     # ---- who it is
 
-    def home(self) -> str:
+    def disk_id(self) -> str:
         """Names this disk on this machine: made once."""
         path = self.state / "home"
         token = _read(path)

@@ -16,13 +16,13 @@ from weft.engines.process.launch_spec import is_plain
 from weft.model import JobId
 from weft.wire.messages import (
     AgentMessage,
-    Beat,
-    BeatReply,
     Confirm,
     GpuBlock,
     GpuMemory,
     GpuNews,
     GpuReading,
+    Heartbeat,
+    HeartbeatReply,
     Hello,
     NodeSpec,
     RunEnd,
@@ -36,9 +36,9 @@ from weft.wire.protocol import PROTOCOL
 from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news, to_end
 
 PATIENCE_S: Final = 10.0
-"""So long it waits for an answer to Hello, and at least so long for one to a beat, before it connects anew."""
-BEATS: Final = 3
-"""With so many beats unanswered, the connection counts as dead."""
+"""So long it waits for an answer to Hello, and at least so long for one to a heartbeat, before it connects anew."""
+MISSED_HEARTBEATS: Final = 3
+"""With so many heartbeats unanswered, the connection counts as dead."""
 STEPS: Final = 20
 """The lease is written down anew when a twentieth of it has gone by."""
 MOST_LEASE_S: Final = 30 * 86400.0
@@ -111,7 +111,7 @@ Action = Send | Start | Stop | Settle | Lease | Told | Joined | Leave
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """How the node is, as last seen: goes out with every beat."""
+    """How the node is, as last seen: goes out with every heartbeat."""
 
     load: float = 0.0
     ram_used_mb: int = 0
@@ -126,13 +126,13 @@ class _Run:
 
 @dataclass(slots=True)
 class Agent:
-    """`home`, `cluster` and `lease_until` are what the node's disk says; `home` names disk and machine, and is made
-    with the disk; `instance` is made anew with each process. A lease of an earlier boot is 0. `runs` are those found
+    """`disk_id`, `cluster` and `lease_until` come from the node's disk; `disk_id` names disk and machine, and is made
+    with the disk; `instance` is new with each process. A lease of an earlier boot is 0. `runs` are those found
     claimed on the disk and not marked as told: the engine is asked about them, and reports."""
 
     node: NodeSpec
     instance: str
-    home: str
+    disk_id: str
     version: str = ""
     cluster: str = ""
     lease_until: float = 0.0
@@ -146,10 +146,10 @@ class Agent:
     _epoch: int = 0
     """0: not registered."""
     _lease_s: float = 0.0
-    _beat_s: float = PATIENCE_S
-    _beat_at: float = 0.0
+    _heartbeat_s: float = PATIENCE_S
+    _heartbeat_at: float = 0.0
     _answered_at: float = 0.0
-    """When the last beat that was answered had been sent."""
+    """When the last heartbeat that was answered had been sent."""
     _written: float = 0.0
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class Agent:
         """When `tick` has something to do; None: nothing while there is no connection."""
         if self._hello_at is None:
             return None
-        return self._beat_at + self._beat_s if self._epoch else self._hello_at + PATIENCE_S
+        return self._heartbeat_at + self._heartbeat_s if self._epoch else self._hello_at + PATIENCE_S
 
     # ---- the connection
 
@@ -180,7 +180,7 @@ class Agent:
             version=self.version,
             node=self.node,
             instance=self.instance,
-            home=self.home,
+            disk_id=self.disk_id,
             cluster=self.cluster,
             at=now,
             runs=self._news(),
@@ -199,17 +199,17 @@ class Agent:
             return []
         if not self._epoch:
             return self._leave("the scheduler did not answer") if now >= self._hello_at + PATIENCE_S else []
-        if now - self._answered_at > max(BEATS * self._beat_s, PATIENCE_S):
+        if now - self._answered_at > max(MISSED_HEARTBEATS * self._heartbeat_s, PATIENCE_S):
             return self._leave("the scheduler no longer answers")
-        return self._beat(now) if now >= self._beat_at + self._beat_s else []
+        return self._heartbeat(now) if now >= self._heartbeat_at + self._heartbeat_s else []
 
     def _leave(self, words: str) -> list[Action]:
         self._epoch, self._hello_at = 0, None
         return [Leave(words)]
 
-    def _beat(self, now: float) -> list[Action]:
-        self._beat_at = now
-        beat = Beat(
+    def _heartbeat(self, now: float) -> list[Action]:
+        self._heartbeat_at = now
+        heartbeat = Heartbeat(
             epoch=self._epoch,
             at=now,
             runs=self._news(),
@@ -218,7 +218,7 @@ class Agent:
             readings=self.vitals.readings,
             blocks=self._blocks,
         )
-        return [Send(AgentMessage(beat=beat))]
+        return [Send(AgentMessage(heartbeat=heartbeat))]
 
     def _news(self) -> list[RunNews]:
         return [news(key, run.phase, run.end) for key, run in self._known.items()]
@@ -256,8 +256,8 @@ class Agent:
         match message.WhichOneof("is"):
             case "welcome":
                 return self._welcomed(message.welcome, now)
-            case "beat":
-                return self._answered(message.beat, now)
+            case "heartbeat":
+                return self._answered(message.heartbeat, now)
             case "start":
                 return self._ordered(message.start, now)
             case "stop":
@@ -269,16 +269,18 @@ class Agent:
     def _welcomed(self, welcome: Welcome, now: float) -> list[Action]:
         if self._epoch or self._hello_at is None or welcome.at != self._hello_at or not welcome.epoch:
             return []
-        if not (0 < welcome.beat_s <= welcome.lease_s <= MOST_LEASE_S):
-            return self._leave(f"the scheduler gives a lease of {welcome.lease_s} s with beats of {welcome.beat_s} s")
-        self._epoch, self._lease_s, self._beat_s = welcome.epoch, welcome.lease_s, welcome.beat_s
+        if not (0 < welcome.heartbeat_s <= welcome.lease_s <= MOST_LEASE_S):
+            return self._leave(
+                f"the scheduler gives a lease of {welcome.lease_s} s with heartbeats of {welcome.heartbeat_s} s"
+            )
+        self._epoch, self._lease_s, self._heartbeat_s = welcome.epoch, welcome.lease_s, welcome.heartbeat_s
         self._answered_at = welcome.at
         joined: list[Action] = [Joined(welcome.cluster)] if welcome.cluster != self.cluster else []
         self.cluster = welcome.cluster
         lapsed = self._lapsed() if now >= self.lease_until else []
-        return [*joined, *lapsed, *self._prolong(welcome.at), *self._beat(now)]
+        return [*joined, *lapsed, *self._prolong(welcome.at), *self._heartbeat(now)]
 
-    def _answered(self, reply: BeatReply, now: float) -> list[Action]:
+    def _answered(self, reply: HeartbeatReply, now: float) -> list[Action]:
         if reply.epoch != self._epoch or not self._epoch or not self._answered_at <= reply.at <= now:
             return []
         self._answered_at = reply.at

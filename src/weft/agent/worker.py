@@ -69,7 +69,7 @@ class Worker:
         self.agent = Agent(
             node=spec,
             instance=secrets.token_hex(8),
-            home=folder.home(),
+            disk_id=folder.disk_id(),
             version=version("weft"),
             cluster=folder.cluster(),
             lease_until=lease.read(folder.lease),
@@ -261,7 +261,7 @@ class Worker:
             log.error("the lease cannot be written, runs will end: %s", error)
 
     async def _fetch(self, name: str) -> AsyncIterator[bytes]:
-        """By a connection of its own: a large file does not keep beats waiting."""
+        """By a connection of its own: a large file does not keep heartbeats waiting."""
         way = self._dial()
         try:
             async for part in call(way.channel, "Get", "Blobs")(BlobName(sha256=name), metadata=tuple(way.metadata)):

@@ -64,8 +64,8 @@ SCHEDULER: Final = {
 }
 AGENTS: Final = {"Attach": Method(m.AgentMessage, m.SchedulerMessage, "both")}
 BLOBS: Final = {"Put": Method(m.BlobPart, m.BlobName, "upload"), "Get": Method(m.BlobName, m.BlobPart, "stream")}
-DOORS: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
-SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Doors": DOORS}
+AUTH: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
+SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Auth": AUTH}
 PREFIX: Final = "weft.v1."
 _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}
 

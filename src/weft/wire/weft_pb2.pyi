@@ -190,9 +190,9 @@ class OperateRequest(_message.Message):
     def __init__(self, verb: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "beat", "news", "gpus", "progress", "log", "tail", "kept")
+    __slots__ = ("hello", "heartbeat", "news", "gpus", "progress", "log", "tail", "kept")
     HELLO_FIELD_NUMBER: _ClassVar[int]
-    BEAT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -200,32 +200,32 @@ class AgentMessage(_message.Message):
     TAIL_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
-    beat: Beat
+    heartbeat: Heartbeat
     news: RunNews
     gpus: GpuNews
     progress: Progress
     log: LogPart
     tail: LogTail
     kept: Kept
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "confirm", "beat", "read", "forget")
+    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
-    BEAT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     READ_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartRun
     stop: StopRun
     confirm: Confirm
-    beat: BeatReply
+    heartbeat: HeartbeatReply
     read: ReadLog
     forget: Forget
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., beat: _Optional[_Union[BeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ...) -> None: ...
 
 class GpuSpec(_message.Message):
     __slots__ = ("index", "uuid", "model", "memory_mb")
@@ -260,7 +260,7 @@ class NodeSpec(_message.Message):
     def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "home", "cluster")
+    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "disk_id", "cluster")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -268,7 +268,7 @@ class Hello(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
-    HOME_FIELD_NUMBER: _ClassVar[int]
+    DISK_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
@@ -277,29 +277,29 @@ class Hello(_message.Message):
     runs: _containers.RepeatedCompositeFieldContainer[RunNews]
     blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
     at: float
-    home: str
+    disk_id: str
     cluster: str
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., home: _Optional[str] = ..., cluster: _Optional[str] = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., disk_id: _Optional[str] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "version", "epoch", "lease_s", "beat_s", "at", "cluster")
+    __slots__ = ("protocol", "version", "epoch", "lease_s", "heartbeat_s", "at", "cluster")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
-    BEAT_S_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_S_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
     epoch: int
     lease_s: float
-    beat_s: float
+    heartbeat_s: float
     at: float
     cluster: str
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., beat_s: _Optional[float] = ..., at: _Optional[float] = ..., cluster: _Optional[str] = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., heartbeat_s: _Optional[float] = ..., at: _Optional[float] = ..., cluster: _Optional[str] = ...) -> None: ...
 
-class Beat(_message.Message):
+class Heartbeat(_message.Message):
     __slots__ = ("epoch", "at", "runs", "load", "ram_used_mb", "readings", "blocks")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
@@ -317,7 +317,7 @@ class Beat(_message.Message):
     blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
     def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
 
-class BeatReply(_message.Message):
+class HeartbeatReply(_message.Message):
     __slots__ = ("epoch", "at")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]

@@ -11,10 +11,10 @@ from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, 
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import (
-    BeatReply,
     Confirm,
     GpuBlock,
     GpuMemory,
+    HeartbeatReply,
     RunNews,
     SchedulerMessage,
     StartRun,
@@ -23,15 +23,15 @@ from weft.wire.messages import (
 )
 
 NOBODY = Identity("boot", 1, 1)
-LEASE_S, BEAT_S = 60.0, 5.0
+LEASE_S, HEARTBEAT_S = 60.0, 5.0
 
 
-def welcome(at: float, epoch: int = 7, lease_s: float = LEASE_S, beat_s: float = BEAT_S) -> SchedulerMessage:
-    return SchedulerMessage(welcome=Welcome(epoch=epoch, at=at, lease_s=lease_s, beat_s=beat_s, cluster="c"))
+def welcome(at: float, epoch: int = 7, lease_s: float = LEASE_S, heartbeat_s: float = HEARTBEAT_S) -> SchedulerMessage:
+    return SchedulerMessage(welcome=Welcome(epoch=epoch, at=at, lease_s=lease_s, heartbeat_s=heartbeat_s, cluster="c"))
 
 
 def answer(at: float, epoch: int = 7) -> SchedulerMessage:
-    return SchedulerMessage(beat=BeatReply(epoch=epoch, at=at))
+    return SchedulerMessage(heartbeat=HeartbeatReply(epoch=epoch, at=at))
 
 
 def order(job: str = "1", run: int = 1, epoch: int = 7) -> SchedulerMessage:
@@ -57,7 +57,7 @@ def said(actions: list[Action]) -> list[str]:
             continue
         message = action.message
         kind = message.WhichOneof("is")
-        runs = [message.news] if kind == "news" else [*message.hello.runs, *message.beat.runs]
+        runs = [message.news] if kind == "news" else [*message.hello.runs, *message.heartbeat.runs]
         words.append(" ".join([str(kind), *(f"{r.job}/{r.run}:{RunNews.Phase.Name(r.phase).lower()}" for r in runs)]))
     return words
 
@@ -78,7 +78,7 @@ def joined(agent: Agent) -> Agent:
 def test_it_says_hello_and_once_welcome_beats_at_once_with_a_lease_from_its_hello(agent: Agent) -> None:
     assert said(agent.connected(100)) == ["hello"]
     actions = agent.take(welcome(100), 102)
-    assert said(actions) == ["Joined", "Lease", "beat"]
+    assert said(actions) == ["Joined", "Lease", "heartbeat"]
     assert actions[:2] == [Joined("c"), Lease(160)]
     assert agent.registered
 
@@ -94,19 +94,19 @@ def test_a_welcome_that_is_not_meant_is_dropped(agent: Agent, message: Scheduler
     assert not agent.registered
 
 
-@pytest.mark.parametrize(("lease_s", "beat_s"), [(0, 0), (-1, 5), (nan, 5), (inf, 5), (5, 60), (60, nan)])
-def test_a_scheduler_that_gives_a_lease_without_sense_is_left(agent: Agent, lease_s: float, beat_s: float) -> None:
+@pytest.mark.parametrize(("lease_s", "heartbeat_s"), [(0, 0), (-1, 5), (nan, 5), (inf, 5), (5, 60), (60, nan)])
+def test_a_scheduler_that_gives_a_lease_without_sense_is_left(agent: Agent, lease_s: float, heartbeat_s: float) -> None:
     agent.connected(100)
-    assert said(agent.take(welcome(100, lease_s=lease_s, beat_s=beat_s), 101)) == ["Leave"]
+    assert said(agent.take(welcome(100, lease_s=lease_s, heartbeat_s=heartbeat_s), 101)) == ["Leave"]
 
 
 def test_it_beats_while_it_is_answered_and_leaves_when_it_is_not(joined: Agent) -> None:
     assert joined.next_at() == 106
     assert joined.tick(105.9) == []
-    assert said(joined.tick(106)) == ["beat"]
+    assert said(joined.tick(106)) == ["heartbeat"]
     assert joined.take(answer(106), 107) == [Lease(166)]
     for now in (111, 116, 121):
-        assert said(joined.tick(now)) == ["beat"]
+        assert said(joined.tick(now)) == ["heartbeat"]
     assert joined.tick(122) == [Leave("the scheduler no longer answers")]
     assert joined.tick(130) == []
     assert joined.next_at() is None
@@ -182,11 +182,11 @@ def test_an_end_is_said_with_every_beat_until_it_is_confirmed(joined: Agent) -> 
     assert joined.take(confirm(), 102) == []
     assert said(joined.report(RunExited(0, "1", 1, code=3), 103)) == ["news 1/1:ended"]
     assert said(joined.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 103)) == ["news 1/1:ended"]
-    assert said(joined.tick(106)) == ["beat 1/1:ended"]
+    assert said(joined.tick(106)) == ["heartbeat 1/1:ended"]
     assert said(joined.take(stop(), 107)) == ["news 1/1:ended"]
     assert joined.take(confirm(), 108) == [Told("1", 1)]
     assert joined.take(confirm(), 108) == []
-    assert said(joined.tick(112)) == ["beat"]
+    assert said(joined.tick(112)) == ["heartbeat"]
 
 
 def test_what_happens_while_it_is_cut_off_is_said_when_it_is_back(joined: Agent) -> None:
@@ -195,7 +195,7 @@ def test_what_happens_while_it_is_cut_off_is_said_when_it_is_back(joined: Agent)
     assert joined.report(RunExited(0, "1", 1, code=0), 104) == []
     assert said(joined.connected(110)) == ["hello 1/1:ended"]
     assert joined.take(order("2"), 111) == []
-    assert said(joined.take(welcome(110, epoch=8), 112)) == ["Lease", "beat 1/1:ended"]
+    assert said(joined.take(welcome(110, epoch=8), 112)) == ["Lease", "heartbeat 1/1:ended"]
 
 
 def test_runs_that_outlived_their_lease_are_killed_before_it_is_renewed(joined: Agent) -> None:
@@ -211,7 +211,7 @@ def test_runs_that_outlived_their_lease_are_killed_before_it_is_renewed(joined: 
 def test_an_agent_started_anew_knows_its_runs_and_its_lease() -> None:
     agent = Agent(spec(), "i2", "h", cluster="c", lease_until=150, runs=[("1", 1)])
     assert said(agent.connected(100)) == ["hello 1/1:ordered"]
-    assert said(agent.take(welcome(100), 101)) == ["Lease", "beat 1/1:ordered"]
+    assert said(agent.take(welcome(100), 101)) == ["Lease", "heartbeat 1/1:ordered"]
     assert said(agent.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 102)) == ["news 1/1:started"]
 
 
@@ -221,9 +221,9 @@ def test_blocked_gpus_are_said_when_that_changes_and_with_every_beat(joined: Age
     assert joined.seen([block]) == []
     assert said(joined.seen([block], [GpuMemory(job="1", run=1, memory_mb=3)])) == ["gpus"]
     joined.vitals = Vitals(load=2.0)
-    (beat,) = joined.tick(106)
-    assert isinstance(beat, Send)
-    assert list(beat.message.beat.blocks) == [block]
-    assert beat.message.beat.load == 2.0
+    (heartbeat,) = joined.tick(106)
+    assert isinstance(heartbeat, Send)
+    assert list(heartbeat.message.heartbeat.blocks) == [block]
+    assert heartbeat.message.heartbeat.load == 2.0
     joined.disconnected(107)
     assert joined.seen([]) == []

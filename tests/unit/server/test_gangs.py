@@ -13,7 +13,7 @@ def gang(*, command: tuple[str, ...] = ("train",), retries: int = 0, nodes: int 
     """One job on all GPUs of two nodes."""
     room = Room()
     for at in range(nodes):
-        room.say(at + 1, hello(spec(f"n{at}"), home=f"h{at}", at=1))
+        room.say(at + 1, hello(spec(f"n{at}"), disk_id=f"h{at}", at=1))
     started = [f"{at + 1}: start 1/1 on [0, 1]" for at in range(1 if command[0] == "mpirun" else nodes)]
     assert room.submit(gpus=2 * nodes, command=command, retries=retries) == started
     return room
@@ -39,7 +39,7 @@ def test_it_has_started_when_all_parts_have() -> None:
 def test_an_order_names_all_nodes_and_which_of_them_it_is() -> None:
     room = Room()
     for at, address in enumerate(("a", "b")):
-        room.say(at + 1, hello(spec(f"n{at}", address=address, port=at), home=f"h{at}"))
+        room.say(at + 1, hello(spec(f"n{at}", address=address, port=at), disk_id=f"h{at}"))
     room.submit(gpus=4, command=("train",))
     (start,) = room.facts(Start)
     assert isinstance(start, Start)
@@ -56,7 +56,7 @@ def test_one_that_ends_with_0_waits_for_the_others() -> None:
     room = running()
     assert room.say(1, news("1/1 ended 0")) == []
     assert room.status() == "running 1"
-    assert room.beat(1, "1/1 ended 0") == ["1: beat"]
+    assert room.heartbeat(1, "1/1 ended 0") == ["1: heartbeat"]
     assert room.say(2, news("1/1 ended 0")) == ["1: confirm 1/1", "2: confirm 1/1"]
     assert room.status() == "done 1"
 
@@ -90,9 +90,9 @@ def test_it_ends_as_the_first_part_that_failed(first: str, second: str, how: str
 def test_those_that_are_to_go_are_told_again_with_every_beat() -> None:
     room = running()
     room.say(1, news("1/1 ended 3"))
-    assert room.beat(2, "1/1 started") == ["2: beat", "2: stop 1/1 gang"]
-    assert room.beat(2) == ["2: beat", "2: stop 1/1 gang"]
-    assert room.beat(1, "1/1 ended 3") == ["1: beat", "2: stop 1/1 gang"]
+    assert room.heartbeat(2, "1/1 started") == ["2: heartbeat", "2: stop 1/1 gang"]
+    assert room.heartbeat(2) == ["2: heartbeat", "2: stop 1/1 gang"]
+    assert room.heartbeat(1, "1/1 ended 3") == ["1: heartbeat", "2: stop 1/1 gang"]
 
 
 def test_a_part_that_never_started_takes_the_others_with_it_and_costs_no_retry() -> None:
@@ -135,8 +135,8 @@ def test_a_restarted_scheduler_hears_of_the_parts_again() -> None:
     room = running()
     room.say(1, news("1/1 ended 0"))
     room.restart()
-    assert room.say(3, hello(spec("n0"), "1/1 ended 0", home="h0", at=2)) == ["3: welcome"]
-    assert room.say(4, hello(spec("n1"), "1/1 ended 0", home="h1", at=2)) == [
+    assert room.say(3, hello(spec("n0"), "1/1 ended 0", disk_id="h0", at=2)) == ["3: welcome"]
+    assert room.say(4, hello(spec("n1"), "1/1 ended 0", disk_id="h1", at=2)) == [
         "4: welcome",
         "3: confirm 1/1",
         "4: confirm 1/1",
@@ -147,16 +147,16 @@ def test_a_restarted_scheduler_hears_of_the_parts_again() -> None:
 def test_an_order_waits_until_it_is_known_how_all_are_reached() -> None:
     room = gang()
     room.restart()
-    assert room.say(3, hello(spec("n0"), home="h0", at=2)) == ["3: welcome"]
-    assert room.say(4, hello(spec("n1"), home="h1", at=2)) == ["4: welcome", "4: start 1/1 on [0, 1]"]
-    assert room.beat(3) == ["3: beat", "3: start 1/1 on [0, 1]"]
+    assert room.say(3, hello(spec("n0"), disk_id="h0", at=2)) == ["3: welcome"]
+    assert room.say(4, hello(spec("n1"), disk_id="h1", at=2)) == ["4: welcome", "4: start 1/1 on [0, 1]"]
+    assert room.heartbeat(3) == ["3: heartbeat", "3: start 1/1 on [0, 1]"]
 
 
 def test_a_lost_node_takes_its_part_with_it_and_the_job_waits_for_the_others() -> None:
     room = running()
     room.gone(1)
     room.now += LEASE_S + MARGIN_S - 1
-    room.beat(2, "1/1 started")
+    room.heartbeat(2, "1/1 started")
     assert room.later(1) == ["2: stop 1/1 node-lost"]
     assert room.status() == "stopping 1"
     assert room.say(2, news("1/1 ended node-lost 143")) == ["2: confirm 1/1"]
@@ -170,7 +170,7 @@ def test_where_only_the_lost_node_was_waited_for_the_job_waits_at_once(code: str
     room.gone(1)
     room.say(2, news(f"1/1 ended {code}"))
     room.now += LEASE_S + MARGIN_S - 1
-    room.beat(2, f"1/1 ended {code}")
+    room.heartbeat(2, f"1/1 ended {code}")
     assert room.later(1) == ["2: confirm 1/1"]
     assert room.status() == "waiting 1"
     assert room.rig.job("1").failures == 0
@@ -180,8 +180,8 @@ def test_with_mpirun_only_the_first_node_has_a_part() -> None:
     room = gang(command=("mpirun", "train"))
     assert room.say(1, news("1/1 started")) == []
     assert room.status() == "running 1"
-    assert room.beat(2) == ["2: beat"]
-    assert room.beat(2, "1/1 started") == ["2: beat", "2: stop 1/1 fenced 0"]
+    assert room.heartbeat(2) == ["2: heartbeat"]
+    assert room.heartbeat(2, "1/1 started") == ["2: heartbeat", "2: stop 1/1 fenced 0"]
     assert room.say(1, news("1/1 ended 0")) == ["1: confirm 1/1"]
     assert room.status() == "done 1"
 
@@ -192,7 +192,7 @@ def test_with_mpirun_the_loss_of_either_node_ends_it(lost: int) -> None:
     room.say(1, news("1/1 started"))
     room.gone(lost)
     room.now += LEASE_S + MARGIN_S - 1
-    room.beat(3 - lost, *(["1/1 started"] if lost == 2 else []))
+    room.heartbeat(3 - lost, *(["1/1 started"] if lost == 2 else []))
     assert room.later(1) == (["1: stop 1/1 node-lost"] if lost == 2 else [])
     if lost == 2:
         assert room.say(1, news("1/1 ended node-lost 143")) == ["1: confirm 1/1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents import BEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
+from agents import HEARTBEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
 from builders import Rig
 from weft.model import (
     Blocked,
@@ -22,7 +22,7 @@ from weft.model import (
 )
 from weft.server.nodes.outbox import Send
 from weft.server.nodes.registry import Roster
-from weft.wire.messages import AgentMessage, Beat, GpuBlock, GpuMemory, GpuNews, GpuReading, Variable
+from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, GpuNews, GpuReading, Heartbeat, Variable
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_run_is_ordered_once_its_node_has_joined_and_confirmed_once_its_end_is
 def test_a_start_and_an_end_are_said_once_however_often_they_are_heard() -> None:
     room = busy()
     assert room.say(1, news("1/1 started")) == []
-    assert room.beat(1, "1/1 started") == ["1: beat"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
     assert room.say(1, news("1/1 ended 3"), news("1/1 ended 3")) == ["1: confirm 1/1", "1: confirm 1/1"]
     assert len(room.facts(Started)) == len(room.facts(Exited)) == 1
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_starting(room: Room, said: str, answer: str | None) -> No
     room.say(1, hello())
     room.submit()
     also = ["1: start 1/1 on [0]"] if said.startswith(("2/", "1/2")) else []
-    assert room.beat(1, *([said] if said else [])) == ["1: beat", *([answer] if answer else []), *also]
+    assert room.heartbeat(1, *([said] if said else [])) == ["1: heartbeat", *([answer] if answer else []), *also]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_a_run_that_runs_when_its_agent_connects_anew(said: str, answer: str | N
 
 def test_a_beat_that_was_overtaken_by_the_news_of_a_start_does_no_harm() -> None:
     room = busy()
-    assert room.beat(1) == ["1: beat"]
-    assert room.beat(1, "1/1 started") == ["1: beat"]
-    assert room.beat(1) == ["1: beat"]
-    assert room.beat(1) == ["1: beat", "1: stop 1/1 asked"]
+    assert room.heartbeat(1) == ["1: heartbeat"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
+    assert room.heartbeat(1) == ["1: heartbeat"]
+    assert room.heartbeat(1) == ["1: heartbeat", "1: stop 1/1 asked"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_beat_that_was_overtaken_by_the_news_of_a_start_does_no_harm() -> None
 def test_a_run_that_is_stopping(said: str, answer: str) -> None:
     room = busy()
     assert room.tell(Cancelled(room.now, "1")) == ["1: stop 1/1 cancelled"]
-    assert room.beat(1, *([said] if said else [])) == ["1: beat", answer]
+    assert room.heartbeat(1, *([said] if said else [])) == ["1: heartbeat", answer]
     assert room.status() == ("cancelled 1" if "ended" in said else "stopping 1")
 
 
@@ -151,12 +151,12 @@ def test_a_node_whose_stream_broke_is_silent_and_nothing_is_started_there() -> N
 
 def test_a_node_that_misses_three_beats_is_silent_until_the_next() -> None:
     room = busy()
-    assert room.later(3 * BEAT_S) == []
+    assert room.later(3 * HEARTBEAT_S) == []
     assert not room.facts(Cordoned)
     assert room.later(0.1) == []
     assert len(room.facts(Cordoned)) == 1
     assert room.tell(Cancelled(room.now, "1")) == []
-    assert room.beat(1, "1/1 started") == ["1: beat", "1: stop 1/1 cancelled"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat", "1: stop 1/1 cancelled"]
     assert len(room.facts(Uncordoned)) == 1
 
 
@@ -173,9 +173,9 @@ def test_a_node_is_lost_when_its_lease_has_ended_and_its_runs_were_killed() -> N
 
 def test_a_stream_of_which_nothing_came_for_a_lease_is_closed() -> None:
     room = busy()
-    room.later(BEAT_S)
-    assert room.later(LEASE_S + MARGIN_S - BEAT_S) == ["1: closed ABORTED"]
-    assert room.beat(1) == ["1: closed ABORTED"]
+    room.later(HEARTBEAT_S)
+    assert room.later(LEASE_S + MARGIN_S - HEARTBEAT_S) == ["1: closed ABORTED"]
+    assert room.heartbeat(1) == ["1: closed ABORTED"]
 
 
 def test_a_scheduler_that_stood_still_for_a_lease_takes_up_what_comes_back() -> None:
@@ -193,7 +193,7 @@ def test_another_policy_brings_another_state() -> None:
     room.rig.scheduler = room.rig.fresh()
     room.rig.scheduler.replay(room.rig.facts)
     room.roster.state = room.rig.state
-    assert room.beat(1, "1/1 started") == ["1: beat"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
     assert room.say(1, news("1/1 ended 0")) == ["1: confirm 1/1"]
     assert room.status() == "done 1"
 
@@ -201,18 +201,18 @@ def test_another_policy_brings_another_state() -> None:
 def test_beats_keep_a_node_and_those_of_another_registration_do_not() -> None:
     room = busy()
     for _ in range(30):
-        room.later(BEAT_S)
-        assert room.beat(1, "1/1 started") == ["1: beat"]
+        room.later(HEARTBEAT_S)
+        assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
     for _ in range(3):
-        room.later(BEAT_S)
-        assert room.beat(1, "1/1 started", epoch=1) == []
-    room.later(BEAT_S)
+        room.later(HEARTBEAT_S)
+        assert room.heartbeat(1, "1/1 started", epoch=1) == []
+    room.later(HEARTBEAT_S)
     assert len(room.facts(Cordoned)) == 1
 
 
 def test_the_lease_of_all_nodes_counts_from_a_restart() -> None:
     room = busy()
-    room.later(3 * BEAT_S)
+    room.later(3 * HEARTBEAT_S)
     room.restart()
     assert room.later(0) == []
     assert len(room.facts(Cordoned)) == 1
@@ -220,7 +220,7 @@ def test_the_lease_of_all_nodes_counts_from_a_restart() -> None:
     assert room.status() == "running 1"
     assert room.say(1, hello(None, "1/1 started")) == ["1: welcome"]
     room.later(LEASE_S - 1)
-    assert room.beat(1, "1/1 started") == ["1: beat"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
     assert room.status() == "running 1"
     assert not room.facts(NodeLost)
 
@@ -246,8 +246,8 @@ def test_an_epoch_is_higher_than_all_before_it_also_after_a_restart() -> None:
 def test_an_agent_that_connects_anew_takes_its_own_place() -> None:
     room = busy()
     assert room.say(2, hello(None, "1/1 started", at=2)) == ["1: closed ABORTED", "2: welcome"]
-    assert room.beat(1) == ["1: closed ABORTED"]
-    assert room.beat(2, "1/1 started") == ["2: beat"]
+    assert room.heartbeat(1) == ["1: closed ABORTED"]
+    assert room.heartbeat(2, "1/1 started") == ["2: heartbeat"]
 
 
 def test_a_hello_that_came_twice_is_answered_twice_and_another_is_not(room: Room) -> None:
@@ -261,7 +261,7 @@ def test_a_hello_that_came_twice_is_answered_twice_and_another_is_not(room: Room
     [
         (hello(protocol=99), "FAILED_PRECONDITION", "bring both to the same version"),
         (hello(instance="other"), "ALREADY_EXISTS", "give this one another --id"),
-        (hello(instance="other", home="elsewhere"), "ALREADY_EXISTS", "give this one another --id"),
+        (hello(instance="other", disk_id="elsewhere"), "ALREADY_EXISTS", "give this one another --id"),
         (hello(None, "1/1 started", cluster="theirs"), "FAILED_PRECONDITION", "another scheduler"),
     ],
 )
@@ -269,7 +269,7 @@ def test_refused_while_a_node_is_connected(message: AgentMessage, code: str, wor
     room = busy()
     assert room.say(2, message) == [f"2: closed {code}"]
     assert words in room.words[-1]
-    assert room.beat(1, "1/1 started") == ["1: beat"]
+    assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
 
 
 def test_an_agent_started_anew_on_a_node_is_taken_when_the_first_is_silent() -> None:
@@ -281,7 +281,7 @@ def test_an_agent_started_anew_on_a_node_is_taken_when_the_first_is_silent() -> 
 def test_another_machine_of_that_name_waits_for_the_lease_of_the_first() -> None:
     room = busy()
     room.gone(1)
-    other = hello(instance="next", home="elsewhere", at=2)
+    other = hello(instance="next", disk_id="elsewhere", at=2)
     assert room.say(2, other) == ["2: closed ALREADY_EXISTS"]
     assert f"{LEASE_S + MARGIN_S:.0f} s more" in room.words[-1]
     room.restart()
@@ -292,9 +292,9 @@ def test_another_machine_of_that_name_waits_for_the_lease_of_the_first() -> None
 
 def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(room: Room) -> None:
     """The state has heard of neither."""
-    events, _ = room.roster.take(1, hello(home="h1"), room.now)
+    events, _ = room.roster.take(1, hello(disk_id="h1"), room.now)
     events += room.roster.gone(1, room.now)[0]
-    events += room.roster.take(2, hello(home="h2", at=2), room.now)[0]
+    events += room.roster.take(2, hello(disk_id="h2", at=2), room.now)[0]
     room.tell(*events)
     assert room.rig.state.resources.by_id["n0"].node.disk_id == "h2"
     assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
@@ -305,7 +305,7 @@ def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(r
 def test_another_machine_takes_the_name_at_once_where_nothing_runs(room: Room) -> None:
     room.say(1, hello())
     room.gone(1)
-    assert room.say(2, hello(instance="next", home="elsewhere", at=2)) == ["2: welcome"]
+    assert room.say(2, hello(instance="next", disk_id="elsewhere", at=2)) == ["2: welcome"]
     assert [type(fact) for fact in room.facts(NodeJoined, NodeLost)] == [NodeJoined, NodeLost, NodeJoined]
 
 
@@ -342,7 +342,7 @@ def test_an_agent_of_another_scheduler_is_taken_once_its_runs_there_have_ended()
 
 def test_whoever_has_not_said_hello_is_not_heard(room: Room) -> None:
     assert room.say(1, news("1/1 started")) == ["1: closed ABORTED"]
-    assert room.say(1, AgentMessage(beat=Beat(epoch=1, at=1))) == ["1: closed ABORTED"]
+    assert room.say(1, AgentMessage(heartbeat=Heartbeat(epoch=1, at=1))) == ["1: closed ABORTED"]
     assert not room.rig.facts
 
 
@@ -354,17 +354,17 @@ def test_blocks_are_compared_with_what_is_known_and_those_of_others_left_alone(r
     room.tell(Blocked(room.now, "n0", 1, "Drained"))
     block = GpuBlock(gpu=0, why="ForeignProcess", memory_mb=10, detail="python")
     assert room.say(1, AgentMessage(gpus=GpuNews(blocks=[block, GpuBlock(gpu=1, why="Drained")]))) == []
-    assert room.beat(1, blocks=[block]) == ["1: beat"]
+    assert room.heartbeat(1, blocks=[block]) == ["1: heartbeat"]
     found = room.facts(Blocked)[1:]
     assert found == [Blocked(room.now, "n0", 0, "ForeignProcess", 10, "python")]
-    assert room.beat(1, blocks=[GpuBlock(gpu=0, why="ForeignProcess", memory_mb=20)]) == ["1: beat"]
-    assert room.beat(1) == ["1: beat"]
+    assert room.heartbeat(1, blocks=[GpuBlock(gpu=0, why="ForeignProcess", memory_mb=20)]) == ["1: heartbeat"]
+    assert room.heartbeat(1) == ["1: heartbeat"]
     assert room.facts(Unblocked) == [Unblocked(room.now, "n0", 0, "ForeignProcess")]
 
 
 def test_only_the_node_of_a_run_says_what_it_needs() -> None:
     room = busy()
-    room.say(2, hello(spec("n1"), home="other"))
+    room.say(2, hello(spec("n1"), disk_id="other"))
     need = AgentMessage(gpus=GpuNews(measured=[GpuMemory(job="1", run=1, memory_mb=5)]))
     room.say(2, need)
     assert not room.facts(Measured)
@@ -376,7 +376,7 @@ def test_only_the_node_of_a_run_says_what_it_needs() -> None:
 
 def test_what_a_node_says_of_itself_is_kept(room: Room) -> None:
     room.say(1, hello())
-    room.beat(1, load=1.5, ram_used_mb=7, readings=[GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)])
+    room.heartbeat(1, load=1.5, ram_used_mb=7, readings=[GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)])
     (member,) = room.roster.members()
     assert (member.load, member.ram_used_mb, member.readings[0].used_mb, member.connected) == (1.5, 7, 3, True)
     assert room.roster.conn_of("n0") == 1
@@ -390,19 +390,24 @@ def test_a_node_that_has_run_out_of_disk_is_left_alone_for_a_minute() -> None:
     assert room.status() == "waiting 1"
     assert room.facts(Cordoned) == [Cordoned(room.now, "n0", "DiskFloor", "no space was left to start a job")]
     room.later(30)
-    room.beat(1)
+    room.heartbeat(1)
     room.restart()
     assert room.say(2, hello(at=2)) == ["2: welcome"]
     for _ in range(11):
-        assert room.later(BEAT_S) == []
-        room.beat(2)
-    assert room.later(BEAT_S) == ["2: start 1/2 on [0]"]
+        assert room.later(HEARTBEAT_S) == []
+        room.heartbeat(2)
+    assert room.later(HEARTBEAT_S) == ["2: start 1/2 on [0]"]
 
 
 def test_the_order_of_a_later_run_brings_the_checkpoint_of_an_earlier_one() -> None:
     rig = Rig("fifo")
     registry = Roster(
-        rig.state, 100.0, lease_s=LEASE_S, beat_s=BEAT_S, margin_s=MARGIN_S, checkpoint=lambda job: f"of {job}"
+        rig.state,
+        100.0,
+        lease_s=LEASE_S,
+        heartbeat_s=HEARTBEAT_S,
+        margin_s=MARGIN_S,
+        checkpoint=lambda job: f"of {job}",
     )
     rig.tell(Submitted(100.0, Job("1", retries=1)))
     orders: list[str] = []

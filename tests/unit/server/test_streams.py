@@ -8,7 +8,7 @@ from weft.server.auth.identity import Caller
 from weft.server.nodes import streams
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream
-from weft.wire.messages import BeatReply, SchedulerMessage
+from weft.wire.messages import HeartbeatReply, SchedulerMessage
 
 ADA = Caller("ada", "worker", "n0")
 
@@ -22,18 +22,18 @@ class Slow:
 
     async def write(self, message: SchedulerMessage) -> None:
         await self.read.wait()
-        self.got.append(message.beat.epoch)
+        self.got.append(message.heartbeat.epoch)
 
 
-def beat(epoch: int) -> SchedulerMessage:
-    return SchedulerMessage(beat=BeatReply(epoch=epoch))
+def heartbeat(epoch: int) -> SchedulerMessage:
+    return SchedulerMessage(heartbeat=HeartbeatReply(epoch=epoch))
 
 
 def test_it_ends_only_when_what_is_under_way_has_been_written() -> None:
     async def scene() -> None:
         stream, slow = Stream(ADA), Slow()
-        stream.send(beat(1))
-        stream.send(beat(2))
+        stream.send(heartbeat(1))
+        stream.send(heartbeat(2))
         writing = asyncio.ensure_future(stream.write(slow))
         await asyncio.sleep(0)
         finishing = asyncio.ensure_future(stream.finish(writing))
@@ -52,7 +52,7 @@ def test_what_is_in_line_goes_before_the_status_that_ends_it() -> None:
         stream, slow = Stream(ADA), Slow()
         slow.read.set()
         for epoch in (1, 2, 3):
-            stream.send(beat(epoch))
+            stream.send(heartbeat(epoch))
         stream.close(Close(1, "ABORTED", "words"))
         writing = asyncio.ensure_future(stream.write(slow))
         await stream.finish(writing)
@@ -65,7 +65,7 @@ def test_what_nobody_reads_does_not_pile_up() -> None:
     async def scene() -> None:
         stream = Stream(ADA)
         for epoch in range(streams.MOST_WAITING + 5):
-            stream.send(beat(epoch))
+            stream.send(heartbeat(epoch))
         assert stream.dropped == 5
 
     asyncio.run(scene())

@@ -10,12 +10,12 @@ from agents import Room, hello, spec
 from weft.server.nodes.validation import problem
 from weft.wire.messages import (
     AgentMessage,
-    Beat,
     GpuBlock,
     GpuMemory,
     GpuNews,
     GpuReading,
     GpuSpec,
+    Heartbeat,
     RunEnd,
     RunNews,
     Variable,
@@ -26,8 +26,8 @@ def ended(**end: object) -> AgentMessage:
     return AgentMessage(news=RunNews(job="1", run=1, phase=RunNews.ENDED, end=RunEnd(**end)))  # type: ignore[arg-type]
 
 
-def beat(**rest: object) -> AgentMessage:
-    return AgentMessage(beat=Beat(**{"at": 1.0, **rest}))  # type: ignore[arg-type]
+def heartbeat(**rest: object) -> AgentMessage:
+    return AgentMessage(heartbeat=Heartbeat(**{"at": 1.0, **rest}))  # type: ignore[arg-type]
 
 
 def node_with(*gpus: GpuSpec) -> AgentMessage:
@@ -44,7 +44,7 @@ SENSELESS = {
     "a long name": hello(spec("n" * 64)),
     "no instance": hello(instance=""),
     "a long instance": hello(instance="i" * 201),
-    "no home": hello(home=""),
+    "no disk_id": hello(disk_id=""),
     "a long cluster": hello(cluster="c" * 201),
     "a hello at nan": hello(at=nan),
     "a hello at inf": hello(at=inf),
@@ -63,20 +63,20 @@ SENSELESS = {
     "a job without a name": AgentMessage(news=RunNews(run=1)),
     "a long job": AgentMessage(news=RunNews(job="j" * 300, run=1)),
     "run 0": AgentMessage(news=RunNews(job="1", run=0)),
-    "an absurd run": beat(runs=[RunNews(job="1", run=1 << 31)]),
-    "too many runs": beat(runs=[RunNews(job="1", run=1)] * 20_001),
-    "a beat at nan": beat(at=nan),
-    "a negative load": beat(load=-1.0),
-    "a load of inf": beat(load=inf),
-    "absurd RAM in use": beat(ram_used_mb=1 << 63),
-    "a reading of no GPU": beat(readings=[GpuReading(gpu=5000)]),
-    "a negative utilisation": beat(readings=[GpuReading(utilisation=-0.5)]),
-    "a utilisation of nan": beat(readings=[GpuReading(utilisation=nan)]),
-    "absurd memory in use": beat(readings=[GpuReading(used_mb=1 << 63)]),
+    "an absurd run": heartbeat(runs=[RunNews(job="1", run=1 << 31)]),
+    "too many runs": heartbeat(runs=[RunNews(job="1", run=1)] * 20_001),
+    "a heartbeat at nan": heartbeat(at=nan),
+    "a negative load": heartbeat(load=-1.0),
+    "a load of inf": heartbeat(load=inf),
+    "absurd RAM in use": heartbeat(ram_used_mb=1 << 63),
+    "a reading of no GPU": heartbeat(readings=[GpuReading(gpu=5000)]),
+    "a negative utilisation": heartbeat(readings=[GpuReading(utilisation=-0.5)]),
+    "a utilisation of nan": heartbeat(readings=[GpuReading(utilisation=nan)]),
+    "absurd memory in use": heartbeat(readings=[GpuReading(used_mb=1 << 63)]),
     "a block of no GPU": AgentMessage(gpus=GpuNews(blocks=[GpuBlock(gpu=1 << 31, why="DirtyGpu")])),
-    "a block without a reason": beat(blocks=[GpuBlock(gpu=0)]),
-    "a long reason": beat(blocks=[GpuBlock(gpu=0, why="w" * 501)]),
-    "absurd memory taken": beat(blocks=[GpuBlock(gpu=0, why="DirtyGpu", memory_mb=1 << 63)]),
+    "a block without a reason": heartbeat(blocks=[GpuBlock(gpu=0)]),
+    "a long reason": heartbeat(blocks=[GpuBlock(gpu=0, why="w" * 501)]),
+    "absurd memory taken": heartbeat(blocks=[GpuBlock(gpu=0, why="DirtyGpu", memory_mb=1 << 63)]),
     "an absurd need": AgentMessage(gpus=GpuNews(measured=[GpuMemory(job="1", run=1, memory_mb=1 << 63)])),
     "a need of no run": AgentMessage(gpus=GpuNews(measured=[GpuMemory(job="1", memory_mb=1)])),
     "it ran for less than nothing": ended(ran_s=-1.0),
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_ends_the_stream_and_changes_nothing(message: AgentM
 @pytest.mark.parametrize(
     "message",
     [
-        hello(), hello(spec("a.b-c_9", gpus=0)), hello(None, "1/1 ended 0", "2_7/3 started"), beat(),
+        hello(), hello(spec("a.b-c_9", gpus=0)), hello(None, "1/1 ended 0", "2_7/3 started"), heartbeat(),
         ended(code=-9), ended(code=255, signal=9, why="oom", detail="x", ran_s=1e9),
         AgentMessage(gpus=GpuNews(blocks=[GpuBlock(gpu=0, why="DirtyGpu", memory_mb=0)])),
     ],

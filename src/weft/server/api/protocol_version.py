@@ -9,7 +9,7 @@ from typing import Final
 from weft.errors import Refused
 from weft.wire.protocol import PROTOCOL
 
-OLDEST: Final = 1
+OLDEST: Final = 2
 """The oldest protocol that is understood."""
 
 

@@ -48,12 +48,12 @@ LOOK_S: Final = 2.0
 CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
 SERVE: Final[frozenset[Role]] = frozenset({"admin", "worker"})
 ADMIN: Final[frozenset[Role]] = frozenset({"admin"})
-OPEN: Final = f"/{PREFIX}Doors/Join"
+OPEN: Final = f"/{PREFIX}Auth/Join"
 MAY: Final[dict[str, frozenset[Role]]] = {
     f"/{PREFIX}Agents/Attach": SERVE,
     f"/{PREFIX}Blobs/Get": SERVE,
     f"/{PREFIX}Blobs/Put": CHANGE,
-    f"/{PREFIX}Doors/Manage": ADMIN,
+    f"/{PREFIX}Auth/Manage": ADMIN,
 }
 """Who may call what, where it is not everybody who may submit."""
 HINTS: Final[dict[Role, str]] = {
@@ -79,7 +79,7 @@ class Doors:
     def server(self, *inside: grpc.aio.ServerInterceptor) -> grpc.aio.Server:
         """One that nobody gets into but through these doors; what is `inside` sees those who did."""
         server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self), *inside))
-        server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Doors"),))
+        server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Auth"),))
         return server
 
     def listen(self, server: grpc.aio.Server, host: str, port: int) -> int:

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class AgentInventory:
-    def __init__(self, host: Host, roster: Callable[[], Roster], *, lease_s: float, beat_s: float) -> None:
-        self._host, self._roster, self._lease_s, self._beat_s = host, roster, lease_s, beat_s
+    def __init__(self, host: Host, roster: Callable[[], Roster], *, lease_s: float, heartbeat_s: float) -> None:
+        self._host, self._roster, self._lease_s, self._heartbeat_s = host, roster, lease_s, heartbeat_s
         self.numbers = GpuNumbers()
         self._path = host.paths.state / FILE
         self._numbered = _load(self._path)
@@ -67,7 +67,7 @@ class AgentInventory:
                 for room in self._host.state().resources.nodes if room.alive for gpu in room.node.gpus
             ],
             "gpus_from": "agents", "driver": "ok", "cpus": 0, "ram_mb": 0,
-            "lease_s": self._lease_s, "beat_s": self._beat_s,
+            "lease_s": self._lease_s, "beat_s": self._heartbeat_s,
         }  # fmt: skip
 
 

@@ -36,22 +36,24 @@ from weft.server.settings import Settings
 from weft.wire import messages as m
 
 TICK_S: Final = 1.0
-BEAT_S: Final = 5.0
+HEARTBEAT_S: Final = 5.0
 MARGIN_S: Final = 2 * (lease.GRACE_S + lease.LOOK_S) + 10.0
 """What shims take, after the lease has ended, to see it and to kill; twice, for machines that are busy."""
 log = logging.getLogger(__name__)
 
 
 class AgentBackend:
-    def __init__(self, host: Host, *, beat_s: float = BEAT_S) -> None:
+    def __init__(self, host: Host, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._host = host
         self._lease_s, self._margin_s = host.settings.lease_s, host.settings.margin_s or MARGIN_S
-        self._beat_s = min(beat_s, self._lease_s / 4)
+        self._heartbeat_s = min(heartbeat_s, self._lease_s / 4)
         self.streams = Streams()
         self._checkpoints = Checkpoints(host.paths.jobs)
         self.limits = Limits(host.settings, host.paths.state)
         self._roster = self._new_roster()
-        self.inventory = AgentInventory(host, self._present_roster, lease_s=self._lease_s, beat_s=self._beat_s)
+        self.inventory = AgentInventory(
+            host, self._present_roster, lease_s=self._lease_s, heartbeat_s=self._heartbeat_s
+        )
         self.logs = AgentLogs(host, self._present_roster, self.streams)
         self._tasks = TaskSet()
         self._is_open = False
@@ -67,7 +69,7 @@ class AgentBackend:
 
     def _new_roster(self) -> Roster:
         return Roster(
-            self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, beat_s=self._beat_s,
+            self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
             margin_s=self._margin_s, cluster=self._host.cluster, version=version("weft"),
             checkpoint=self._checkpoints.of,
         )  # fmt: skip

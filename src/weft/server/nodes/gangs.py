@@ -52,7 +52,7 @@ class Gang:
     lost: set[NodeId] = field(default_factory=set)
     """Nodes that were given up."""
     unsaid: dict[NodeId, int] = field(default_factory=dict)
-    """How many beats in a row said nothing of a part that had started."""
+    """How many heartbeats in a row said nothing of a part that had started."""
     said_started: bool = False
     ended: bool = False
     """Its end has been said."""

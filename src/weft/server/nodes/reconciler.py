@@ -23,7 +23,7 @@ FULL: Final = {
 FULL_S: Final = 60.0
 """So long nothing is started on a node that has run out of something."""
 OVERTAKEN: Final = 2
-"""So many beats in a row must leave out a run that has started: the first may have been overtaken by the news of it."""
+"""Heartbeats in a row that leave out a run that has started: the first may have been overtaken by the news of it."""
 
 
 class Parts:

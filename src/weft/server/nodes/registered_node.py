@@ -15,7 +15,7 @@ class Member:
     node: Node
     """As it joined, by the last that was said of it: the state may have yet to hear of that."""
     heard_at: Seconds
-    """When its last beat was received: its lease counts from then."""
+    """When its last heartbeat was received: its lease counts from then."""
     conn: int | None = None
     silent: bool = False
     full: dict[str, Seconds] = field(default_factory=dict)
@@ -24,8 +24,8 @@ class Member:
     instance: str = ""
     version: str = ""
     hello_at: float = 0.0
-    """By its own clock, as `beat_at`."""
-    beat_at: float = 0.0
+    """By its own clock, as `heartbeat_at`."""
+    heartbeat_at: float = 0.0
     spec: NodeSpec = field(default_factory=NodeSpec)
     """Empty until it has registered with this scheduler."""
     load: float = 0.0
@@ -41,7 +41,7 @@ class Member:
         return self.conn is not None and not self.silent
 
 
-def node_of(spec: NodeSpec, home: str) -> Node:
+def node_of(spec: NodeSpec, disk_id: str) -> Node:
     return Node(
         spec.id,
         tuple(Gpu(gpu.model, gpu.memory_mb) for gpu in spec.gpus),
@@ -49,7 +49,7 @@ def node_of(spec: NodeSpec, home: str) -> Node:
         ram_mb=spec.ram_mb,
         switch=spec.switch,
         labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
-        disk_id=home,
+        disk_id=disk_id,
     )
 
 

@@ -29,7 +29,7 @@ def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
 
 
 def name_taken(hello: Hello, member: Member) -> Refusal | None:
-    if not member.connected or (member.instance, member.node.disk_id) == (hello.instance, hello.home):
+    if not member.connected or (member.instance, member.node.disk_id) == (hello.instance, hello.disk_id):
         return None
     return "ALREADY_EXISTS", f"a worker called {member.id} is connected: stop it, or give this one another --id"
 
@@ -38,12 +38,12 @@ def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_
     """While runs may be alive on the node of this name, only the same node is taken."""
     if not living:
         return None
-    if member.node.disk_id != hello.home:
+    if member.node.disk_id != hello.disk_id:
         return "ALREADY_EXISTS", (
             f"a worker called {member.id} on another machine or disk has {len(living)} runs, and may come back for "
             f"{max(left_s, 0):.0f} s more: wait, or give this one another --id"
         )
-    if not same_gpus(member, node_of(hello.node, hello.home), hello.node):
+    if not same_gpus(member, node_of(hello.node, hello.disk_id), hello.node):
         return "FAILED_PRECONDITION", (
             f"{member.id} has other GPUs than before, and {len(living)} runs on them: give it the same GPUs, or wait "
             "until these have ended"
@@ -53,7 +53,7 @@ def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_
 
 def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> list[JobState]:
     """Those of a node's runs that may have processes, by all that is known. Another disk knows nothing of them."""
-    if member.node.disk_id != hello.home:
+    if member.node.disk_id != hello.disk_id:
         return list(jobs)
     ended = {(run.job, run.run) for run in hello.runs if run.phase == RunNews.ENDED}
     return [job for job in jobs if (job.id, job.run) not in ended]
@@ -61,5 +61,5 @@ def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> lis
 
 def is_other(hello: Hello, member: Member) -> bool:
     """Whether the node is not what it was, in anything."""
-    node = node_of(hello.node, hello.home)
+    node = node_of(hello.node, hello.disk_id)
     return member.node != node or not same_gpus(member, node, hello.node)

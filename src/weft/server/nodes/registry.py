@@ -37,18 +37,18 @@ from weft.server.nodes.registered_node import Member, node_of
 from weft.server.nodes.validation import problem
 from weft.wire.messages import (
     AgentMessage,
-    Beat,
-    BeatReply,
     GpuBlock,
     GpuMemory,
+    Heartbeat,
+    HeartbeatReply,
     Hello,
     SchedulerMessage,
     Welcome,
 )
 from weft.wire.protocol import PROTOCOL
 
-BEATS: Final = 3
-"""With so many beats missed a node is silent."""
+MISSED_HEARTBEATS: Final = 3
+"""With so many heartbeats missed a node is silent."""
 SILENT: Final = "ReqNodeNotAvail"
 """Why nothing is started on a node that is."""
 
@@ -66,13 +66,13 @@ class Roster:
         started_at: Seconds,
         *,
         lease_s: float,
-        beat_s: float,
+        heartbeat_s: float,
         margin_s: float,
         cluster: str = "",
         version: str = "",
         checkpoint: Callable[[JobId], str] = lambda _: "",
     ) -> None:
-        self._lease_s, self._beat_s, self._margin_s = lease_s, beat_s, margin_s
+        self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
         self._cluster, self._version = cluster, version
         self._epoch = 0
         self._by_conn: dict[int, Member] = {}
@@ -135,8 +135,8 @@ class Roster:
             self._greet(conn, message.hello, now)
         elif member is None:
             self._close(conn, "ABORTED", "this connection is not registered: connect and say hello", now)
-        elif kind == "beat":
-            self._beat(member, message.beat, now)
+        elif kind == "heartbeat":
+            self._heartbeat(member, message.heartbeat, now)
         elif kind == "news":
             self._parts.hear(member, message.news, now)
         elif kind == "gpus":
@@ -155,7 +155,7 @@ class Roster:
             if now >= self.lost_at(member):
                 self._lose(member, now)
                 continue
-            if member.silent or now - member.heard_at > BEATS * self._beat_s:
+            if member.silent or now - member.heard_at > MISSED_HEARTBEATS * self._heartbeat_s:
                 self._silence(member, now)
             for why in [why for why, until in member.full.items() if now >= until]:
                 del member.full[why]
@@ -232,11 +232,11 @@ class Roster:
             living = registration.still_there(hello, member, self._parts.on(member.id))
             if living or not registration.is_other(hello, member):
                 return member
-            if member.node.disk_id == hello.home:
+            if member.node.disk_id == hello.disk_id:
                 for said in hello.runs:
                     self._parts.hear(member, said, now)
             self._lose(member, now)
-        node = node_of(hello.node, hello.home)
+        node = node_of(hello.node, hello.disk_id)
         self._out.events.append(NodeJoined(now, node))
         return self._add(node, now)
 
@@ -244,28 +244,28 @@ class Roster:
         self._epoch = max(self._epoch + 1, int(now * 1000))
         member.conn, member.epoch, member.spec = conn, self._epoch, hello.node
         member.instance, member.version = hello.instance, hello.version
-        member.hello_at = member.beat_at = hello.at
+        member.hello_at = member.heartbeat_at = hello.at
         self._by_conn[conn] = member
         self._heard(member, now)
 
     def _welcome(self, member: Member) -> None:
         welcome = Welcome(
-            protocol=PROTOCOL, version=self._version, epoch=member.epoch, lease_s=self._lease_s, beat_s=self._beat_s,
-            at=member.hello_at, cluster=self._cluster,
+            protocol=PROTOCOL, version=self._version, epoch=member.epoch, lease_s=self._lease_s,
+            heartbeat_s=self._heartbeat_s, at=member.hello_at, cluster=self._cluster,
         )  # fmt: skip
         self._out.send(member, SchedulerMessage(welcome=welcome))
 
-    # ---- beats
+    # ---- heartbeats
 
-    def _beat(self, member: Member, beat: Beat, now: Seconds) -> None:
-        if beat.epoch != member.epoch or beat.at < member.beat_at:
+    def _heartbeat(self, member: Member, heartbeat: Heartbeat, now: Seconds) -> None:
+        if heartbeat.epoch != member.epoch or heartbeat.at < member.heartbeat_at:
             return
         self._heard(member, now)
-        member.beat_at, member.load, member.ram_used_mb = beat.at, beat.load, beat.ram_used_mb
-        member.readings = tuple(beat.readings)
-        self._out.send(member, SchedulerMessage(beat=BeatReply(epoch=beat.epoch, at=beat.at)))
-        self._look(member, beat.blocks, now)
-        self._parts.reconcile(member, beat.runs, now)
+        member.heartbeat_at, member.load, member.ram_used_mb = heartbeat.at, heartbeat.load, heartbeat.ram_used_mb
+        member.readings = tuple(heartbeat.readings)
+        self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
+        self._look(member, heartbeat.blocks, now)
+        self._parts.reconcile(member, heartbeat.runs, now)
 
     def _look(self, member: Member, blocks: Iterable[GpuBlock], now: Seconds) -> None:
         """What keeps GPUs from being used, compared with what is known of it. Blocks of others are left alone."""

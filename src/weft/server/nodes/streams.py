@@ -1,7 +1,7 @@
 """The streams of agents: who is at the other end, and what waits to be sent there.
 
 Messages may be lost, the protocol says: an agent that does not read fast enough loses what is over the limit, and is
-told again with its next beat. Nothing that is sent holds up anybody else.
+told again with its next heartbeat. Nothing that is sent holds up anybody else.
 """
 
 from __future__ import annotations

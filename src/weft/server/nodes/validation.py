@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.engines.process.launch_spec import is_plain
-from weft.wire.messages import AgentMessage, Beat, GpuBlock, GpuNews, GpuReading, Hello, NodeSpec, RunEnd, RunNews
+from weft.wire.messages import AgentMessage, GpuBlock, GpuNews, GpuReading, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
 
 MOST_GPUS: Final = 1024
 MOST_RUNS: Final = 20_000
@@ -27,8 +27,8 @@ def problem(message: AgentMessage) -> str:
     match message.WhichOneof("is"):
         case "hello":
             return _hello(message.hello)
-        case "beat":
-            return _beat(message.beat)
+        case "heartbeat":
+            return _heartbeat(message.heartbeat)
         case "news":
             return _run(message.news)
         case "gpus":
@@ -39,7 +39,7 @@ def problem(message: AgentMessage) -> str:
 
 
 def _hello(hello: Hello) -> str:
-    for what, text in (("instance", hello.instance), ("home", hello.home)):
+    for what, text in (("instance", hello.instance), ("disk_id", hello.disk_id)):
         if not text or len(text) > LONGEST_NAME:
             return f"{what} has {len(text)} characters: give from 1 to {LONGEST_NAME}"
     if max(len(hello.version), len(hello.cluster)) > LONGEST_NAME:
@@ -75,12 +75,12 @@ def _node(spec: NodeSpec) -> str:
     return ""
 
 
-def _beat(beat: Beat) -> str:
-    if not abs(beat.at) < MOST_S:
-        return f"its clock says {beat.at}"
-    if not 0 <= beat.load < MOST_S or beat.ram_used_mb > MOST_MB:
-        return f"a load of {beat.load} and {beat.ram_used_mb} MB of RAM in use make no sense"
-    return _runs(beat.runs) or _blocks(beat.blocks, MOST_GPUS) or _readings(beat.readings)
+def _heartbeat(heartbeat: Heartbeat) -> str:
+    if not abs(heartbeat.at) < MOST_S:
+        return f"its clock says {heartbeat.at}"
+    if not 0 <= heartbeat.load < MOST_S or heartbeat.ram_used_mb > MOST_MB:
+        return f"a load of {heartbeat.load} and {heartbeat.ram_used_mb} MB of RAM in use make no sense"
+    return _runs(heartbeat.runs) or _blocks(heartbeat.blocks, MOST_GPUS) or _readings(heartbeat.readings)
 
 
 def _readings(readings: Iterable[GpuReading]) -> str:
