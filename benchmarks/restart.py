@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from weft.core.scheduler import Scheduler
-from weft.journal.compaction import compact
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Started, Submitted, Task
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority

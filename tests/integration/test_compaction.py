@@ -15,13 +15,13 @@ import pytest
 from builders import Rig, grid
 from checks import snapshot
 from weft.core.scheduler import Scheduler
-from weft.journal.compaction import compact
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Job, Started, Submitted
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority
 
-COMPACT = "import sys; from weft.journal.compaction import compact; compact(sys.argv[1])"
+COMPACT = "import sys; from weft.journal.sqlite.compaction import compact; compact(sys.argv[1])"
 
 
 def busy(jobs: int, seed: int = 1) -> Rig:

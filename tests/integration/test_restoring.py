@@ -14,8 +14,8 @@ import pytest
 
 from live import Site, is_alive, site, until
 from weft.client import Client
-from weft.journal.backup import back_up, backup_of
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.backup import back_up, backup_of
 from weft.model import Wake
 from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Upkeep
 

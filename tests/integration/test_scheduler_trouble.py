@@ -16,7 +16,7 @@ from weft.endpoints.paths import Places
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
 from weft.jobspec.fields import spec_of
-from weft.journal.compaction import compact
+from weft.journal.sqlite.compaction import compact
 from weft.wire.messages import SubmitRequest, Variable
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]

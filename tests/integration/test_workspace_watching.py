@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from live import is_alive, until
-from weft.journal.compaction import compact
+from weft.journal.sqlite.compaction import compact
 from workspaces import Desk, Folder, desk, needs_tmux
 
 pytestmark = needs_tmux

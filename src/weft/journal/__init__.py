@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from weft.errors import JournalError
+from weft.journal.base import Journal
 from weft.journal.jsonl import JsonlJournal
 from weft.journal.memory import MemoryJournal
-from weft.journal.port import Journal
 
 __all__ = ["Journal", "JsonlJournal", "MemoryJournal", "open_journal"]
 

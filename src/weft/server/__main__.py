@@ -18,7 +18,7 @@ from typing import Final
 from weft.endpoints.paths import Places, places
 from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
-from weft.journal.backup import backup_of
+from weft.journal.sqlite.backup import backup_of
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend

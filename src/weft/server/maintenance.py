@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.engines.background import TaskSet
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
-from weft.journal.backup import backup_of
+from weft.journal.sqlite.backup import backup_of
 from weft.model import Event, Paused, Purged, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
@@ -39,12 +39,12 @@ os.nice(10)
 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
 """
 _COMPACT: Final = """
-from weft.journal.compaction import compact
+from weft.journal.sqlite.compaction import compact
 sys.exit(0 if compact(sys.argv[1]) else 75)
 """
 _BACK_UP: Final = """
 from pathlib import Path
-from weft.journal.backup import back_up
+from weft.journal.sqlite.backup import back_up
 back_up(Path(sys.argv[1]))
 """
 log = logging.getLogger(__name__)

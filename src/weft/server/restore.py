@@ -22,8 +22,8 @@ from weft.engines.process.exit_rules import exited
 from weft.engines.process.gpu.devices import load_devices
 from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
-from weft.journal.backup import backup_of
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.backup import backup_of
 from weft.model import Exited, Fact, Job, JobId, Seconds, Slots, Start, Submitted, Task
 
 DAMAGED: Final = ".damaged"

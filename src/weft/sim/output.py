@@ -13,9 +13,9 @@ from weft.core.metrics.records import JobRecord, Status
 from weft.errors import InputError
 from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
 from weft.inputs.files import read_text
+from weft.journal.base import Journal
 from weft.journal.codec import encode_line
 from weft.journal.jsonl import HEADER
-from weft.journal.port import Journal
 from weft.model import Seconds
 from weft.sim.costs.muri import makespan_since
 from weft.sim.folder import SUMMARY, all_or_nothing, read_summary

@@ -20,8 +20,8 @@ import pytest
 from weft.core.state.state import State
 from weft.journal import old_formats, open_journal
 from weft.journal.codec import FORMAT, encode_line
-from weft.journal.compaction import compact
 from weft.journal.jsonl import HEADER
+from weft.journal.sqlite.compaction import compact
 from weft.model import (
     FACTS,
     Cordoned,

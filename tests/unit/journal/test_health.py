@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.journal.health import health
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.health import health
 from weft.model import Wake
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from builders import grid
 from weft.errors import JournalError
-from weft.journal.compaction import compact
 from weft.journal.sqlite import SqliteJournal
+from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
 from weft.server.api.service import Service, seen_by
 from weft.server.auth.identity import Caller, owner

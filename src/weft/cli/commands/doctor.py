@@ -108,8 +108,8 @@ def _journal(here: Places, found: dict[str, Any]) -> list[str]:
         return []
     from datetime import UTC, datetime
 
-    from weft.journal.backup import backup_of
-    from weft.journal.health import UNFINISHED, health
+    from weft.journal.sqlite.backup import backup_of
+    from weft.journal.sqlite.health import UNFINISHED, health
 
     known = found["journal"] = {**found.get("journal", {}), **health(here.database)}
     if (backup := backup_of(here.database)).exists():

@@ -30,7 +30,7 @@ TABLES: Final = (
 class SqliteJournal:
     """Readers in other processes may read while this one appends.
 
-    The facts up to `base` may have been replaced by a snapshot that adds up to the same (`weft.journal.compaction`).
+    The facts up to `base` may have been replaced by a snapshot that adds up to the same (`.compaction`).
     """
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:

@@ -1,0 +1,7 @@
+"""A journal in an SQLite database: the store, its compaction, backups and checks. Nothing else in Weft knows SQLite."""
+
+from __future__ import annotations
+
+from weft.journal.sqlite.journal import SqliteJournal
+
+__all__ = ["SqliteJournal"]
