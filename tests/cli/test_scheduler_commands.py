@@ -190,7 +190,7 @@ def test_doctor_looks_at_the_journal_with_and_without_a_scheduler(weft: Weft) ->
 def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
     weft("run", "--", "true")
     weft("down")
-    database = weft.site.places.database
+    database = Path(weft.site.places.journal_url)
     body = bytearray(database.read_bytes())
     body[4096:8192] = bytes(4096)
     database.write_bytes(body)

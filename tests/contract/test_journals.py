@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft.errors import JournalError
-from weft.journal import Journal, MemoryJournal, open_journal
-from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Profile, Start, Started, Submitted, Wake
+from weft.core.state.state import State
+from weft.errors import JournalError, NotFound
+from weft.journal import Journal, MemoryJournal, open_journal, store_at
+from weft.journal.__main__ import NOT_NOW
+from weft.model import Exited, Fact, Gpu, Job, KeyChanged, Node, NodeJoined, Profile, Start, Started, Submitted, Wake
 
 FACTS: tuple[Fact, ...] = (
     NodeJoined(0.0, Node("n0", (Gpu("V100", 16384), Gpu()))),
@@ -197,6 +201,130 @@ def test_places_where_no_journal_can_be(path: Path) -> None:
     path.mkdir()
     with pytest.raises(JournalError, match="directory"):
         open_journal(path)
+
+
+# ---- maintenance: compact, backup, check, name, url
+
+
+def state_of(facts: Iterable[Fact]) -> dict[str, Any]:
+    state = State()
+    for fact in facts:
+        state.apply(fact)
+    return {
+        "jobs": {job.id: (job.status, job.run, job.code, job.ended_at) for job in state.jobs.values()},
+        "nodes": [(room.node, room.alive) for room in state.resources.nodes],
+        "now": state.now,
+    }
+
+
+def test_a_compacted_journal_adds_up_to_the_same_and_positions_go_on(new: Open) -> None:
+    with new() as journal:
+        assert journal.base == 0
+        journal.append(*FACTS)
+        before = state_of(journal.read())
+        is_compacted = journal.compact()
+        assert (journal.base, len(journal)) == (len(FACTS) if is_compacted else 0, len(FACTS))
+        assert state_of(journal.read()) == before
+        journal.append(Wake(9.0))
+        assert list(journal.read(after=len(FACTS))) == [Wake(9.0)]
+        assert list(journal.read(after=len(FACTS), page=1)) == [Wake(9.0)]
+        assert journal.compact() == is_compacted, "once more, from a snapshot"
+        assert (state_of(journal.read())["jobs"], len(journal)) == (before["jobs"], len(FACTS) + 1)
+
+
+def test_a_journal_is_not_compacted_at_the_instant_of_a_key_change(new: Open) -> None:
+    with new() as journal:
+        journal.append(*FACTS[:4], KeyChanged(5.0, "a", 2.0))
+        assert not journal.compact()
+        assert journal.base == 0
+
+
+def test_a_sound_journal_is_ok_while_it_is_written_to(new: Open) -> None:
+    with new() as journal:
+        journal.append(*FACTS)
+        assert journal.check().check == "ok"
+        journal.append(Wake(9.0))
+        assert len(journal) == len(FACTS) + 1
+
+
+def test_a_backup_does_not_disturb_the_writer(new: Open) -> None:
+    with new() as journal:
+        journal.append(*FACTS)
+        journal.backup()
+        journal.append(Wake(9.0))
+        assert list(journal.read()) == [*FACTS, Wake(9.0)]
+
+
+def test_a_journal_keeps_its_name_and_no_two_share_one(path: Path) -> None:
+    names = set()
+    for at in (path, path.with_name(f"other{path.suffix}")):
+        with open_journal(at) as journal:
+            first = journal.name
+        with open_journal(at) as journal:
+            assert journal.name == first
+        names.add(first)
+    assert len(names) == 2
+    assert MemoryJournal().name != MemoryJournal().name
+
+
+def test_the_url_opens_it_again(path: Path) -> None:
+    with open_journal(path) as journal:
+        journal.append(*FACTS)
+        url = journal.url
+    assert url == f"{'jsonl' if path.suffix == '.jsonl' else 'sqlite'}://{path}"
+    with open_journal(url, readonly=True) as journal:
+        assert list(journal.read()) == list(FACTS)
+
+
+def test_a_store_goes_back_to_its_last_backup(path: Path) -> None:
+    store = store_at(path)
+    assert (store.exists(), store.backup_at()) == (False, None)
+    with pytest.raises(NotFound, match="there is no backup at"):
+        store.restore()
+    with store.open() as journal:
+        journal.append(*FACTS)
+        journal.backup()
+        journal.append(Wake(9.0))
+    assert store.exists()
+    assert store.backup_at() is not None
+    assert stat.S_IMODE(Path(store.backup_place).stat().st_mode) == 0o600
+    content = b"no journal at all\n" * 500
+    path.write_bytes(content)
+    assert store.check().check not in ("ok", "unfinished")
+    store.restore()
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == content
+    assert store.check().check == "ok"
+    with store.open() as journal:
+        assert list(journal.read()) == list(FACTS)
+        journal.append(Wake(10.0))
+
+
+def test_a_check_of_a_long_journal_ends_unfinished(path: Path) -> None:
+    with open_journal(path) as journal:
+        journal.append(*(Wake(float(at)) for at in range(5_000)))
+        health = journal.check(longest_s=-1.0)
+    assert health.check == "unfinished"
+    assert health.size_bytes > 0
+
+
+def test_maintenance_runs_as_a_process(path: Path) -> None:
+    def maintain(verb: str) -> int:
+        return subprocess.run([sys.executable, "-m", "weft.journal", verb, str(path)], check=False).returncode
+
+    with open_journal(path) as journal:
+        journal.append(*FACTS)
+        journal.sync()
+        assert maintain("backup") == 0
+        assert store_at(path).backup_at() is not None
+        assert maintain("compact") == (NOT_NOW if path.suffix == ".jsonl" else 0)
+        assert maintain("polish") == 2
+        assert len(journal) == len(FACTS)
+
+
+@pytest.mark.parametrize("url", ["postgresql://host/weft", "file:///tmp/a.db", "://x"])
+def test_an_unknown_scheme_lists_the_known(url: str) -> None:
+    with pytest.raises(JournalError, match=r"use sqlite:///path or jsonl:///path"):
+        open_journal(url)
 
 
 @pytest.mark.parametrize("name", ["journal", "journal.txt", "journal.json"])

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,7 @@ import pytest
 
 from live import Site, is_alive, site, until
 from weft.client import Client
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.sqlite.backup import back_up, backup_of
+from weft.journal import open_journal, store_at
 from weft.model import Wake
 from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Upkeep
 
@@ -33,23 +33,23 @@ def status(client: Client, job: str) -> tuple[str, int | None]:
 
 def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
     here.places.make()
-    with SqliteJournal(here.places.database) as journal:
+    with open_journal(here.places.journal_url) as journal:
         journal.append(Wake(1.0))
-        back_up(here.places.database)
+        journal.backup()
         journal.append(Wake(2.0))
-        back_up(here.places.database)
+        journal.backup()
         journal.append(Wake(3.0))
-    copy = backup_of(here.places.database)
+    copy = Path(store_at(here.places.journal_url).backup_place)
     assert copy.stat().st_mode & 0o777 == 0o600
-    with SqliteJournal(copy, readonly=True) as journal:
+    with open_journal(f"sqlite://{copy}", readonly=True) as journal:
         assert list(journal.read()) == [Wake(1.0), Wake(2.0)]
 
 
 def test_one_is_made_each_day(here: Site) -> None:
     here.places.make()
     running: Any = SimpleNamespace(places=here.places)
-    upkeep, copy = Upkeep(running), backup_of(here.places.database)
-    with SqliteJournal(here.places.database) as journal:
+    upkeep, copy = Upkeep(running), Path(store_at(here.places.journal_url).backup_place)
+    with open_journal(here.places.journal_url) as journal:
         journal.append(Wake(1.0))
         asyncio.run(upkeep._back_up())
         assert not copy.exists(), "not right after the start"
@@ -71,7 +71,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         until(lambda: status(client, went_on)[0] == "running")
         waited = here.submit(client, "sh", "-c", "test $WEFT_RUN = 2", retries="1", gpu_ids="1")
         until(lambda: status(client, waited)[0] in ("starting", "running", "done"))
-        back_up(here.places.database)
+        store_at(here.places.journal_url).backup()
         client.wait(waited)
         (here.root / "go").touch()
         assert client.wait(went_on)["exit_code"] == 7
@@ -80,7 +80,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         alive = here.submit(client, "sleep", "300", gpu_ids="1")
         pid = until(lambda: _pid(here, alive))
         here.kill9()
-    database = here.places.database
+    database = Path(here.places.journal_url)
     database.with_name("state.db-wal").unlink()
     database.write_bytes(b"\0" * 100_000)
     failed = here.weft("queue")

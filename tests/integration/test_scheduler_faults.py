@@ -71,7 +71,7 @@ def test_a_torn_journal_is_cut_off_and_reported(here: Site) -> None:
         done = here.submit(client, "true")
         client.wait(done)
     here.kill9()
-    with sqlite3.connect(here.places.database) as db:
+    with sqlite3.connect(here.places.journal_url) as db:
         (last,) = db.execute("SELECT max(position) FROM facts").fetchone()
         db.execute("INSERT INTO facts VALUES (?, ?)", (last + 1, '{"fact":"Subm'))
     db.close()
@@ -186,7 +186,7 @@ def test_a_state_it_cannot_read_is_an_error_that_names_it(here: Site) -> None:
     here.kill9()
     for name in ("state.db-wal", "state.db-shm"):
         (here.places.state / name).unlink(missing_ok=True)
-    here.places.database.write_bytes(b"this is no database" * 1000)
+    Path(here.places.journal_url).write_bytes(b"this is no database" * 1000)
     with pytest.raises(WeftError, match=r"did not start: .*state\.db.*not a database"), here.client():
         pass
     shutil.rmtree(here.places.state)

@@ -135,7 +135,7 @@ def test_a_journal_is_shortened_under_a_living_scheduler(here: Site) -> None:
         for job in ids:
             client.wait(job)
         before = client.query("queue")["position"]
-        assert compact(here.places.database)
+        assert compact(here.places.journal_url)
         late = here.submit(client, "sh", "-c", "exit 3")
         assert client.wait(late)["exit_code"] == 3
         assert client.query("queue")["position"] > before

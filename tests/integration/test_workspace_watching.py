@@ -38,7 +38,7 @@ def begun(at: Desk, **keys: object) -> Folder:
 
 def shorten(at: Desk) -> None:
     """Everything so far is in a snapshot: positions of before are gone."""
-    assert until(lambda: compact(at.site.places.database))
+    assert until(lambda: compact(at.site.places.journal_url))
 
 
 def cpu_s(pid: int) -> float:

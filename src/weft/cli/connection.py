@@ -55,7 +55,7 @@ def reach(scheduler: str | None) -> Client:
     if where := _where(scheduler):
         return Client(where)
     here = places()
-    return Client(here, start=here.database.exists())
+    return Client(here, start=here.has_state())
 
 
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
@@ -66,7 +66,7 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
 
         return Client(where)
     here = places()
-    start = here.database.exists() if ended else died(here)
+    start = here.has_state() if ended else died(here)
     if not start and not here.answers():
         return None
     load()
@@ -104,7 +104,7 @@ def has_news() -> bool:
     if config.scheduler() is not None:
         return True
     here = places()
-    return here.answers() or here.database.exists()
+    return here.answers() or here.has_state()
 
 
 def died(here: Places) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 
 from weft.errors import InputError, WeftError
 
+JOURNAL: Final = "state.db"
 LONGEST_SOCKET: Final = 100
 """The kernel takes no more than 107 bytes as the path of a socket."""
 
@@ -22,12 +23,16 @@ LONGEST_SOCKET: Final = 100
 class Places:
     state: Path
     runtime: Path
-    journal: Path | None = None
-    """Where it is kept if not with the state."""
+    journal: str = ""
+    """The URL or path of the journal where it is not kept with the state."""
 
     @property
-    def database(self) -> Path:
-        return self.journal or self.state / "state.db"
+    def journal_url(self) -> str:
+        return self.journal or str(self.state / JOURNAL)
+
+    def has_state(self) -> bool:
+        """Whether a scheduler has kept its journal here."""
+        return (self.state / JOURNAL).exists()
 
     @property
     def jobs(self) -> Path:

@@ -1,25 +1,43 @@
-"""Append-only facts: in memory, as a text file, in SQLite. Replaying them restores the scheduler."""
+"""Append-only facts: in memory, in a text file, in SQLite. Replaying them restores the scheduler.
+
+The port is in `base`, the JSON of facts in `codec`; each store is a module or a room. A new store implements both
+protocols of `base` and gets its scheme in `SCHEMES` and `store_at`; the contract tests then run against it.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from weft.errors import JournalError
-from weft.journal.base import Journal
-from weft.journal.jsonl import JsonlJournal
+from weft.journal.base import Journal, Store
+from weft.journal.jsonl import JsonlJournal, JsonlStore
 from weft.journal.memory import MemoryJournal
 
-__all__ = ["Journal", "JsonlJournal", "MemoryJournal", "open_journal"]
+__all__ = ["Journal", "JsonlJournal", "MemoryJournal", "Store", "open_journal", "store_at"]
+
+SCHEMES: Final = {".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
+"""The store of a plain path, by how it ends."""
 
 
-def open_journal(path: str | os.PathLike[str], *, readonly: bool = False) -> Journal:
-    """The journal in this file, made if need be: text for `.jsonl`, SQLite for `.db` and `.sqlite`."""
-    suffix = Path(path).suffix
-    if suffix == ".jsonl":
-        return JsonlJournal(path, readonly=readonly)
-    if suffix in (".db", ".sqlite"):
-        from weft.journal.sqlite import SqliteJournal  # costs milliseconds that a text journal need not pay
+def open_journal(url: str | os.PathLike[str], *, readonly: bool = False) -> Journal:
+    """Open the journal at a URL or path, and create it where there is none. See `store_at`."""
+    return store_at(url).open(readonly=readonly)
 
-        return SqliteJournal(path, readonly=readonly)
-    raise JournalError(f"cannot tell the kind of journal from {os.fspath(path)!r}: end it in .jsonl, .db or .sqlite")
+
+def store_at(url: str | os.PathLike[str]) -> Store:
+    """Return the store at a URL, `sqlite:///path` or `jsonl:///path`, or at a path ending in .jsonl, .db or .sqlite."""
+    text = os.fspath(url)
+    scheme, separator, path = text.partition("://")
+    if not separator:
+        scheme, path = SCHEMES.get(Path(text).suffix, ""), text
+        if not scheme:
+            raise JournalError(f"cannot tell the kind of journal from {text!r}: end it in .jsonl, .db or .sqlite")
+    if scheme == "jsonl":
+        return JsonlStore(Path(path))
+    if scheme == "sqlite":
+        from weft.journal.sqlite.store import SqliteStore  # costs milliseconds that a text journal need not pay
+
+        return SqliteStore(Path(path))
+    raise JournalError(f"there is no journal at {scheme}:// URLs: use sqlite:///path or jsonl:///path")

@@ -9,15 +9,19 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from weft.errors import JournalError
+from weft.journal.base import CHECK_S, OK, PAGE, UNFINISHED, Health, Journal
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
+from weft.journal.file_store import FileStore
 from weft.journal.files import explained, keep_torn, open_private, sync_folder, write_all
 from weft.model import Fact
 
@@ -25,6 +29,8 @@ HEADERS: Final = tuple(b'{"weft":"journal","format":%d}\n' % number for number i
 HEADER: Final = HEADERS[-1]
 BUFFER_BYTES: Final = 1 << 16
 CLOSED: Final = -1
+NAME: Final = ".name"
+"""The file next to a journal that holds its name."""
 
 
 class JsonlJournal:
@@ -79,9 +85,43 @@ class JsonlJournal:
         except OSError as error:
             raise self._give_up(error) from None
 
-    def read(self, after: int = 0) -> Iterator[Fact]:
+    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
+        """Return the facts there are now; they are read line by line, whatever the `page`."""
         self.flush()
         return self._facts(after, self._written)
+
+    @property
+    def url(self) -> str:
+        return JsonlStore(self.path).url
+
+    @property
+    def base(self) -> int:
+        """0: a text journal keeps every fact."""
+        return 0
+
+    @property
+    def name(self) -> str:
+        place = self.path.with_name(self.path.name + NAME)
+        with explained(place, "name the journal in"):
+            with suppress(FileExistsError):
+                fd = open_private(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                try:
+                    write_all(fd, secrets.token_hex(8).encode())
+                finally:
+                    os.close(fd)
+            return place.read_text()
+
+    def compact(self) -> bool:
+        """Return False: a text journal keeps every fact."""
+        return JsonlStore(self.path).compact()
+
+    def backup(self) -> None:
+        self.flush()
+        JsonlStore(self.path).backup()
+
+    def check(self, longest_s: float = CHECK_S) -> Health:
+        self.flush()
+        return JsonlStore(self.path).check(longest_s)
 
     def __len__(self) -> int:
         return self._written + len(self._pending)
@@ -204,6 +244,45 @@ class JsonlJournal:
         kept = keep_torn(self.path, torn)
         os.ftruncate(self._fd, end)
         self.torn = f"{self.path}: {where} was unfinished; cut off its {len(torn)} bytes, kept in {kept}"
+
+
+class JsonlStore(FileStore):
+    """A journal as a text file while it is not open."""
+
+    scheme: ClassVar[str] = "jsonl"
+
+    def open(self, *, readonly: bool = False) -> Journal:
+        return JsonlJournal(self.path, readonly=readonly)
+
+    def compact(self) -> bool:
+        return False
+
+    def backup(self) -> None:
+        copy = self.path.with_name(f"{self.backup_path.name}.tmp")
+        with explained(self.path, "back up"):
+            content = self.path.read_bytes()
+            copy.unlink(missing_ok=True)
+            fd = open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                write_all(fd, content[: content.rfind(b"\n") + 1])  # without a line that is just being written
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            copy.replace(self.backup_path)
+
+    def check(self, longest_s: float = CHECK_S) -> Health:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        return Health(size, 0, self._sound(time.monotonic() + longest_s))
+
+    def _sound(self, until: float) -> str:
+        try:
+            with self.open(readonly=True) as journal:
+                for _ in journal.read():
+                    if time.monotonic() > until:
+                        return UNFINISHED
+        except JournalError as error:
+            return str(error).partition("\n")[0]
+        return OK
 
 
 def _whole_lines(fd: int) -> tuple[int, int, int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 from typing import Self
 
 from weft.errors import JournalError
+from weft.journal.base import CHECK_S, OK, PAGE, Health
 from weft.model import Fact
 
 
@@ -14,10 +17,18 @@ class MemoryJournal:
     """A list of facts, kept as the objects they are."""
 
     torn: str | None = None
+    url = "memory://"
+    """Of no use to another process."""
 
     def __init__(self, *facts: Fact) -> None:
         self._facts: list[Fact] = list(facts)
+        self._snapshot: list[Fact] = []
+        self.base = 0
         self._closed = False
+
+    @cached_property
+    def name(self) -> str:
+        return secrets.token_hex(8)
 
     def append(self, *facts: Fact) -> None:
         if self._closed:
@@ -27,11 +38,28 @@ class MemoryJournal:
     def sync(self) -> None:
         """Nothing to do: there is no disk."""
 
-    def read(self, after: int = 0) -> Iterator[Fact]:
-        return islice(self._facts, after, len(self._facts))
+    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
+        """Return the facts there are now; all of them are in memory, whatever the `page`."""
+        late = islice(self._facts, max(after - self.base, 0), len(self._facts))
+        return chain(tuple(self._snapshot), late) if after < self.base else late
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return self.base + len(self._facts)
+
+    def compact(self) -> bool:
+        from weft.journal.summary import summary  # loads the core, which a journal alone does not need
+
+        facts = summary(self.read())
+        if facts is None:
+            return False
+        self.base, self._snapshot, self._facts = len(self), facts, []
+        return True
+
+    def backup(self) -> None:
+        """Nothing to do: a copy would be gone with the original."""
+
+    def check(self, longest_s: float = CHECK_S) -> Health:
+        return Health(0, 0, OK)
 
     def close(self) -> None:
         self._closed = True

@@ -18,7 +18,7 @@ from typing import Final
 from weft.endpoints.paths import Places, places
 from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
-from weft.journal.sqlite.backup import backup_of
+from weft.journal import store_at
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
@@ -34,7 +34,7 @@ log = logging.getLogger("weft.server")
 def main(words: Sequence[str]) -> int:
     """With two words: the folders of its state and of its sockets."""
     os.umask(0o077)
-    here = Places(*map(Path, words)) if len(words) == 2 else places()
+    here = Places(Path(words[0]), Path(words[1])) if len(words) == 2 else places()
     here.make()
     lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock, here):
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     try:
         last_words = asyncio.run(_serve(here))
     except JournalError as error:
-        hint = "; weft up --restore goes back to its last backup" if backup_of(here.database).exists() else ""
+        hint = "; weft up --restore goes back to its last backup" if store_at(here.journal_url).backup_at() else ""
         log.error("%s%s", error, hint)
         return 1
     except WeftError as error:

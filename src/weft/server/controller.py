@@ -14,7 +14,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.endpoints.paths import Places
 from weft.errors import InputError, JournalError, Refused
-from weft.journal.sqlite import SqliteJournal
+from weft.journal import Journal, open_journal
 from weft.model import Decision
 from weft.plugins import registry
 from weft.server.admin.operations import operate
@@ -32,7 +32,7 @@ SPACE_MB: Final = 16
 log = logging.getLogger(__name__)
 
 
-def take_up(scheduler: Scheduler, journal: SqliteJournal) -> None:
+def take_up(scheduler: Scheduler, journal: Journal) -> None:
     """Replays a journal. What comes of it stays: looking for garbage in it would take a quarter of the time."""
     gc.disable()
     try:
@@ -45,7 +45,7 @@ def take_up(scheduler: Scheduler, journal: SqliteJournal) -> None:
 class Running:
     def __init__(self, places: Places, settings: Settings, build: BuildBackend) -> None:
         self.places, self.settings, self.policy = places, settings, settings.policy
-        self.journal = SqliteJournal(places.database)
+        self.journal = open_journal(places.journal_url)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""

@@ -8,13 +8,12 @@ import os
 import shutil
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.engines.background import TaskSet
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
-from weft.journal.sqlite.backup import backup_of
+from weft.journal import store_at
 from weft.model import Event, Paused, Purged, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
@@ -28,25 +27,12 @@ FACTS_PER_JOB: Final = 6
 """A job takes about four facts; a snapshot one."""
 FLOOR_MB: Final = 16
 NOT_NOW: Final = 75
+"""The exit code of a maintenance process that is to be tried again later."""
 FORGET: Final = 1000
 """At a time."""
 BACKUP_S: Final = 86400.0
 BACKUP_AFTER_S: Final = 60.0
 """After its start a scheduler has something better to do."""
-_BESIDE: Final = """
-import ctypes, os, signal, sys
-os.nice(10)
-ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
-"""
-_COMPACT: Final = """
-from weft.journal.sqlite.compaction import compact
-sys.exit(0 if compact(sys.argv[1]) else 75)
-"""
-_BACK_UP: Final = """
-from pathlib import Path
-from weft.journal.sqlite.backup import back_up
-back_up(Path(sys.argv[1]))
-"""
 log = logging.getLogger(__name__)
 
 
@@ -135,7 +121,7 @@ class Upkeep:
         facts = len(running.journal) - running.journal.base
         if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
             return
-        code = await self._beside(_COMPACT)
+        code = await self._maintain("compact")
         if code == NOT_NOW:
             log.info("it was not the moment to shorten the journal")
         elif code:
@@ -148,15 +134,15 @@ class Upkeep:
         """Once a day, or as soon as it can be where no scheduler ran at that time."""
         if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
             return
-        with suppress(FileNotFoundError):
-            if time.time() - backup_of(self._running.places.database).stat().st_mtime < BACKUP_S:
-                return
-        code = await self._beside(_BACK_UP)
+        last = store_at(self._running.places.journal_url).backup_at()
+        if last is not None and time.time() - last < BACKUP_S:
+            return
+        code = await self._maintain("backup")
         log.log(logging.ERROR if code else logging.INFO, "backed up the journal: exit code %s", code)
 
-    async def _beside(self, program: str) -> int:
-        """In a process of its own, which gives way to others."""
-        command = (sys.executable, "-c", _BESIDE + program, str(self._running.places.database))
+    async def _maintain(self, verb: str) -> int:
+        """Run a maintenance of the journal in a process that gives way to others; return its exit code."""
+        command = (sys.executable, "-m", "weft.journal", verb, self._running.places.journal_url)
         process = await asyncio.create_subprocess_exec(*command)
         return await process.wait()
 

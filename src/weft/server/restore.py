@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import getpass
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +21,9 @@ from weft.engines.process.exit_rules import exited
 from weft.engines.process.gpu.devices import load_devices
 from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
-from weft.journal.sqlite import SqliteJournal
-from weft.journal.sqlite.backup import backup_of
+from weft.journal import Store, store_at
 from weft.model import Exited, Fact, Job, JobId, Seconds, Slots, Start, Submitted, Task
 
-DAMAGED: Final = ".damaged"
 OURS: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 
 
@@ -46,33 +43,22 @@ class FoundRun:
 
 
 def restore(places: Places) -> int:
-    """Puts the backup in the journal's place, which is kept beside it; how many facts could be added to it."""
-    backup = backup_of(places.database)
-    if not backup.exists():
-        raise NotFound(f"there is no backup at {backup}")
+    """Put the backup in the journal's place, keep the old one, and return how many facts could be added to it."""
+    store = store_at(places.journal_url)
+    if store.backup_at() is None:
+        raise NotFound(f"there is no backup at {store.backup_place}")
     with open(os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused("a scheduler is running\n  weft down ends it; jobs go on") from None
-        _replace(places.database, backup)
-        return _add_what_happened(places)
+        store.restore()
+        return _add_what_happened(places, store)
 
 
-def _replace(database: Path, backup: Path) -> None:
-    for suffix in ("-wal", "-shm", ""):
-        old = database.with_name(database.name + suffix)
-        if old.exists():
-            old.replace(database.with_name(f"{database.name}{DAMAGED}{suffix}"))
-    beside = database.with_name(f"{database.name}.tmp")
-    shutil.copyfile(backup, beside)
-    os.chmod(beside, 0o600)
-    beside.replace(database)
-
-
-def _add_what_happened(places: Places) -> int:
+def _add_what_happened(places: Places, store: Store) -> int:
     state = State()
-    with SqliteJournal(places.database) as journal:
+    with store.open() as journal:
         for fact in journal.read():
             state.apply(fact)
         numbers = {device.index: gpu for gpu, device in enumerate(load_devices(places.state))}

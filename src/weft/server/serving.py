@@ -43,7 +43,8 @@ class Plan:
     host: str
     port: int
     settings: Settings
-    database: Path | None = None
+    journal_url: str = ""
+    """Empty: in the folder."""
     metrics_port: int | None = None
     log_format: Format = "text"
     log_to_stderr: bool = False
@@ -57,7 +58,7 @@ class Opened:
     port: int
     secure: bool
     metrics_port: int | None
-    database: Path
+    journal_url: str
     nodes: int
     jobs: int
     """That have not ended."""
@@ -72,12 +73,18 @@ def run(plan: Plan) -> None:
     """Until it is told to end; jobs go on."""
     check_settings(plan.settings)
     os.umask(0o077)
-    here = Places(plan.folder, plan.folder / "run", plan.database)
+    here = Places(plan.folder, plan.folder / "run", plan.journal_url)
     here.make()
-    with _alone(here.lock, plan), _alone(here.database.with_name(f"{here.database.name}.lock"), plan):
+    with _alone(here.lock, plan), _alone(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
         asyncio.run(_serve(here, plan))
+
+
+def _journal_lock(here: Places) -> Path:
+    """Two schedulers must not share a journal, whatever their folders; one that is no file is locked by its store."""
+    path = here.journal_url.rpartition("://")[2]
+    return Path(f"{path}.lock") if os.path.isabs(path) else here.state / "journal.lock"
 
 
 @contextmanager
@@ -129,7 +136,7 @@ async def _serve(here: Places, plan: Plan) -> None:
     state = running.scheduler.state
     waiting = len(state.jobs) - len(state.ended)
     opened = Opened(
-        os.getpid(), port, doors.material is not None, metrics_port, here.database,
+        os.getpid(), port, doors.material is not None, metrics_port, here.journal_url,
         sum(room.alive for room in state.resources.nodes), waiting,
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())

@@ -157,7 +157,7 @@ class Breaking(MemoryJournal):
         super().__init__()
         self._error = error
 
-    def read(self, after: int = 0) -> Iterator[Fact]:
+    def read(self, after: int = 0, *, page: int = 0) -> Iterator[Fact]:
         yield from FACTS[after:3]
         raise self._error
 

@@ -104,20 +104,25 @@ def _machine(settings: Settings) -> dict[str, Any]:
 
 def _journal(here: Places, found: dict[str, Any]) -> list[str]:
     """Looked at from outside: a scheduler that is asked goes on meanwhile, and none need be there."""
-    if not here.database.exists():
+    if not here.has_state():
         return []
     from datetime import UTC, datetime
 
-    from weft.journal.sqlite.backup import backup_of
-    from weft.journal.sqlite.health import UNFINISHED, health
+    from weft.journal import store_at
+    from weft.journal.base import OK, UNFINISHED
 
-    known = found["journal"] = {**found.get("journal", {}), **health(here.database)}
-    if (backup := backup_of(here.database)).exists():
-        known["backup"] = datetime.fromtimestamp(backup.stat().st_mtime, UTC).isoformat(timespec="seconds")[:-6] + "Z"
-    if known["check"] in ("ok", UNFINISHED):
+    store = store_at(here.journal_url)
+    health = store.check()
+    known = found["journal"] = {
+        **found.get("journal", {}),
+        "bytes": health.size_bytes, "wal_bytes": health.pending_bytes, "check": health.check,
+    }  # fmt: skip
+    if (backup_at := store.backup_at()) is not None:
+        known["backup"] = datetime.fromtimestamp(backup_at, UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    if health.check in (OK, UNFINISHED):
         return []
     remedy = f"; weft up --restore goes back to the backup of {known['backup']}" if "backup" in known else ""
-    return [f"{here.database} is damaged: {known['check']}{remedy}"]
+    return [f"{here.journal_url} is damaged: {health.check}{remedy}"]
 
 
 def _problems(here: Places, found: dict[str, Any]) -> list[str]:

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--host", metavar="HOST", default="127.0.0.1", help="at which address (127.0.0.1); others need weft auth init")
     add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
     add("--placement", metavar="P", help="default: the one the policy brings along")
-    add("--db", metavar="PATH", help="where the journal is (state.db in its folder)")
+    add("--db", metavar="PATH", help="where the journal is: a path or a URL (state.db in its folder)")
     add(
         "--metrics-port", metavar="N", type=flags.number, help="/metrics, /healthz, /readyz at 127.0.0.1; 0: a free one"
     )
@@ -68,11 +68,17 @@ def run(args: argparse.Namespace) -> int:
     folder = server_folder(args.port)
     settings = changed(serving.usual(folder), **_given(args))
     plan = serving.Plan(
-        folder, args.host, args.port, settings, Path(args.db).absolute() if args.db else None, args.metrics_port,
+        folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
         args.log_format, args.log_stderr, lambda opened: _opened(plan, opened),
     )  # fmt: skip
     serving.run(plan)
     return 0
+
+
+def _journal_url(given: str | None) -> str:
+    if not given or "://" in given:
+        return given or ""
+    return str(Path(given).absolute())
 
 
 def _free_port() -> int:
@@ -117,7 +123,7 @@ def _lines(plan: Plan, opened: Opened) -> list[tuple[str, str]]:
     found = [
         ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
         ("policy", _policy(plan.settings)),
-        ("state", str(opened.database)),
+        ("state", opened.journal_url),
     ]
     if opened.nodes or opened.jobs:
         found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'job')} that have not ended"))

@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _restore(here: Places) -> None:
     from weft.errors import Refused
-    from weft.server.restore import DAMAGED, restore
+    from weft.journal.file_store import DAMAGED
+    from weft.server.restore import restore
 
     if here.answers():
         raise Refused("a scheduler is running\n  weft down ends it; jobs go on")

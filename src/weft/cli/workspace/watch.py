@@ -45,7 +45,7 @@ class Watch:
 
     def run(self) -> int:
         self._places.make()
-        if not (self._places.answers() or self._places.database.exists()):
+        if not (self._places.answers() or self._places.has_state()):
             print(workspace_table.headline(status(self._config, None)))
             return 0
         lock = take(self._places.runtime, self._config, "watch") if self._args.sessions else None

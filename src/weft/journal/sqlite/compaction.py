@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from weft.core.state.apply.snapshots import snapshot
-from weft.core.state.state import State
 from weft.errors import JournalError
 from weft.journal.codec import encode_line
-from weft.journal.sqlite import SqliteJournal
-from weft.model import Alarm, Fact
+from weft.journal.sqlite.journal import SqliteJournal
+from weft.journal.summary import summary
+from weft.model import Fact
 
 ROWS: Final = 2000
 """In one transaction."""
@@ -26,7 +25,7 @@ PATIENCE_S: Final = 30.0
 
 
 def compact(path: str | os.PathLike[str]) -> bool:
-    """False where it is not the moment: somebody else is at it, or a key has just stepped."""
+    """Return False where this is not the moment: another compaction runs, or a key has just changed."""
     with open(os.open(f"{os.fspath(path)}-compaction", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -37,20 +36,16 @@ def compact(path: str | os.PathLike[str]) -> bool:
 
 def _compact(path: str | os.PathLike[str]) -> bool:
     with SqliteJournal(path, readonly=True) as journal:
-        until, state, alarm = len(journal), State(), None
-        for fact in islice(journal.read(), _facts_in(journal, until)):
-            state.apply(fact)
-            if type(fact) is Alarm:
-                alarm = fact.due
-    if state.stepped:
+        until = len(journal)
+        facts = summary(islice(journal.read(), _facts_in(journal, until)))
+    if facts is None:
         return False
-    facts = iter([*snapshot(state), Alarm(state.now, alarm)])
     db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
     try:
         base = _base(db)
         if base > until:
             return False
-        _turn(db, until, base, _write(db, facts))
+        _turn(db, until, base, _write(db, iter(facts)))
         _drop(db, until)
     finally:
         db.close()

@@ -1,25 +1,24 @@
-"""Whether the file of a journal is sound. It reads beside whoever appends, and for a few seconds at most."""
+"""Check whether the file of a journal is sound, while its writer appends, for a few seconds at most."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
-LONGEST_S: Final = 5.0
+from weft.journal.base import CHECK_S, UNFINISHED, Health
+
 SMALL_BYTES: Final = 64 << 20
 """Up to this size everything is looked at; beyond it, not whether indexes and tables agree."""
 STEPS: Final = 1000
 """Instructions of SQLite between two looks at the clock."""
-UNFINISHED: Final = "unfinished"
 
 
-def health(path: Path, longest_s: float = LONGEST_S) -> dict[str, Any]:
-    """Its size, that of what is yet to be moved into it, and `check`: ok, unfinished, or what is wrong."""
-    size, beside = _size(path), _size(path.with_name(f"{path.name}-wal"))
-    return {"bytes": size, "wal_bytes": beside, "check": _check(path, size, longest_s)}
+def health(path: Path, longest_s: float = CHECK_S) -> Health:
+    size, pending = _size(path), _size(path.with_name(f"{path.name}-wal"))
+    return Health(size, pending, _check(path, size, longest_s))
 
 
 def _check(path: Path, size: int, longest_s: float) -> str:

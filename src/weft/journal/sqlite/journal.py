@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 from weft.errors import JournalError
+from weft.journal.base import CHECK_S, PAGE, Health
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
 from weft.journal.files import explained, keep_torn, open_private
 from weft.model import Fact
 
-PAGE: Final = 1000
+if TYPE_CHECKING:
+    from weft.journal.sqlite.store import SqliteStore
+
 TABLES: Final = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE facts (position INTEGER PRIMARY KEY, body TEXT NOT NULL)",
@@ -94,6 +97,24 @@ class SqliteJournal:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def url(self) -> str:
+        return self._store().url
+
+    def compact(self) -> bool:
+        return self._store().compact()
+
+    def backup(self) -> None:
+        self._store().backup()
+
+    def check(self, longest_s: float = CHECK_S) -> Health:
+        return self._store().check(longest_s)
+
+    def _store(self) -> SqliteStore:
+        from weft.journal.sqlite.store import SqliteStore  # the store opens journals, and so imports this module
+
+        return SqliteStore(self.path)
 
     def close(self) -> None:
         self._refuse = self._refuse or "it is closed; open it again"

@@ -125,7 +125,7 @@ async def _doctor(asked: Asked) -> dict[str, Any]:
         **running.inventory.about(),
         "state_dir": str(running.places.state),
         "runtime_dir": str(running.places.runtime),
-        "journal": {"facts": len(running.journal), "bytes": running.places.database.stat().st_size},
+        "journal": {"facts": len(running.journal), "bytes": running.journal.check(0.0).size_bytes},
         "jobs": {"running": len(state.active), "waiting": len(state.waiting), "ended": len(state.ended)},
         "enforced": list(ENFORCED),
         "advisory": list(ADVISORY),

@@ -1,0 +1,36 @@
+"""Maintenance of a journal in a process that gives way to others: `python -m weft.journal compact|backup URL`."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from weft.journal import store_at
+
+NOT_NOW: Final = 75
+"""Exit code: this is not the moment, try again later."""
+NICENESS: Final = 10
+PR_SET_PDEATHSIG: Final = 1
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m weft.journal")
+    parser.add_argument("verb", choices=("compact", "backup"))
+    parser.add_argument("url")
+    given = parser.parse_args(words)
+    os.nice(NICENESS)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
+    store = store_at(given.url)
+    if given.verb == "compact":
+        return 0 if store.compact() else NOT_NOW
+    store.backup()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""What journals in files have in common while they are not open: backups next to the file, and the way back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import ClassVar, Final
+
+from weft.errors import NotFound
+
+BACKUP: Final = ".backup"
+DAMAGED: Final = ".damaged"
+
+
+class FileStore:
+    """A journal in one file, and perhaps in files next to it that belong to it."""
+
+    scheme: ClassVar[str]
+    side_files: ClassVar[tuple[str, ...]] = ()
+    """Suffixes of files that are worth nothing without the journal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.path.absolute()}"
+
+    @property
+    def backup_path(self) -> Path:
+        return self.path.with_name(self.path.name + BACKUP)
+
+    @property
+    def backup_place(self) -> str:
+        return str(self.backup_path)
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def backup_at(self) -> float | None:
+        try:
+            return self.backup_path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def restore(self) -> None:
+        if not self.backup_path.exists():
+            raise NotFound(f"there is no backup at {self.backup_path}")
+        for suffix in (*self.side_files, ""):
+            old = self.path.with_name(self.path.name + suffix)
+            if old.exists():
+                old.replace(self.path.with_name(f"{self.path.name}{DAMAGED}{suffix}"))
+        copy = self.path.with_name(f"{self.path.name}.tmp")
+        shutil.copyfile(self.backup_path, copy)
+        os.chmod(copy, 0o600)
+        copy.replace(self.path)

@@ -1,0 +1,29 @@
+"""A journal in an SQLite database while it is not open."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from weft.journal.base import CHECK_S, Health, Journal
+from weft.journal.file_store import FileStore
+from weft.journal.sqlite.backup import back_up
+from weft.journal.sqlite.compaction import compact
+from weft.journal.sqlite.health import health
+from weft.journal.sqlite.journal import SqliteJournal
+
+
+class SqliteStore(FileStore):
+    scheme: ClassVar[str] = "sqlite"
+    side_files: ClassVar[tuple[str, ...]] = ("-wal", "-shm")
+
+    def open(self, *, readonly: bool = False) -> Journal:
+        return SqliteJournal(self.path, readonly=readonly)
+
+    def compact(self) -> bool:
+        return compact(self.path)
+
+    def backup(self) -> None:
+        back_up(self.path, self.backup_path)
+
+    def check(self, longest_s: float = CHECK_S) -> Health:
+        return health(self.path, longest_s)

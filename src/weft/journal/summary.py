@@ -1,0 +1,19 @@
+"""Facts as fewer facts that add up to the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.core.state.apply.snapshots import snapshot
+from weft.core.state.state import State
+from weft.model import Alarm, Fact
+
+
+def summary(facts: Iterable[Fact]) -> list[Fact] | None:
+    """Return a snapshot that stands for these facts; None where a key has just changed, which takes an instant."""
+    state, due = State(), None
+    for fact in facts:
+        state.apply(fact)
+        if type(fact) is Alarm:
+            due = fact.due
+    return None if state.stepped else [*snapshot(state), Alarm(state.now, due)]
