@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
@@ -25,6 +25,7 @@ from weft.endpoints import credentials
 from weft.endpoints.addresses import Address
 from weft.wire.messages import JobSpec, SubmitReply, SubmitRequest
 from weft.wire.service import call
+from weft.wire.views.operations import PAUSE, RESUME
 
 AGENTS: Final = 300
 GPUS: Final = 8
@@ -46,7 +47,7 @@ def figures() -> Iterator[Figure]:
             time.sleep(0.2)
         yield Figure(f"{AGENTS} agents, all registered after", time.perf_counter() - began, "s", 20.0)
         yield from _steady(client, server)
-        client.operate("pause")
+        client.operate(PAUSE)
         yield from _burst(where, server)
         yield from _dispatch(client, server, fleet)
 
@@ -55,7 +56,7 @@ def _steady(client: Client, server: int) -> Iterator[Figure]:
     cpu, wall, oldest = cpu_s(server), time.perf_counter(), 0.0
     while time.perf_counter() - wall < STEADY_S:
         time.sleep(2.0)
-        oldest = max(oldest, *(node["heartbeat_s"] for node in client.query("nodes")["nodes"]))
+        oldest = max(oldest, *(node.beat_s or 0.0 for node in client.nodes().nodes))
     share = (cpu_s(server) - cpu) / (time.perf_counter() - wall)
     yield Figure("  the scheduler while nothing happens, of a core", 100 * share, "%", 20.0)
     yield Figure("  the oldest heartbeat, of the lease", oldest / LEASE_S, "", 0.5)
@@ -89,24 +90,24 @@ async def _submit(where: Address) -> None:
 
 def _dispatch(client: Client, server: int, fleet: int) -> Iterator[Figure]:
     cpu, theirs, wall = cpu_s(server), cpu_s(fleet), time.perf_counter()
-    client.operate("resume")
+    client.operate(RESUME)
     while _left(client):
         time.sleep(0.2)
     took = time.perf_counter() - wall
     yield Figure(f"{SUBMITS:,} jobs sent out to agents and ended", SUBMITS / took, "jobs/s", 300.0, more_is_better=True)
     yield Figure("  the scheduler", 1e3 * (cpu_s(server) - cpu) / SUBMITS, "CPU ms/job")
     yield Figure("  the agents", 1e3 * (cpu_s(fleet) - theirs) / SUBMITS, "CPU ms/job")
-    done = client.query("history", limit=10_000)["jobs"]
-    assert [job["state"] for job in done] == ["CD"] * SUBMITS, "every job ended well, once"
+    done = client.history(limit=10_000).jobs
+    assert [job.state for job in done] == ["CD"] * SUBMITS, "every job ended well, once"
 
 
 def _connected(client: Client) -> int:
-    return sum(node["state"] == "connected" for node in client.query("nodes")["nodes"])
+    return sum(node.state == "connected" for node in client.nodes().nodes)
 
 
 def _left(client: Client) -> int:
-    found: dict[str, Any] = client.query("queue", limit=1)
-    return int(found["running"] + found["waiting"])
+    found = client.queue(limit=1)
+    return found.running + found.waiting
 
 
 # ---- processes

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.figure import Figure, least
+from weft.wire.views.operations import SHUTDOWN
 
 GOALS = {"version": 0.15, "queue": 0.3, "queue --json": 0.3, "submit --quiet -- true": 0.3, "policies": None}
 
@@ -31,7 +32,7 @@ def figures() -> Iterator[Figure]:
             for words, goal in GOALS.items():
                 yield Figure(f"weft {words}", least(lambda w=words: _cpu_s(w, env, Path(root)), 5), "CPU s", goal)  # type: ignore[misc]
             pid = int(where.lock.read_text())
-            client.operate("shutdown", kill="yes")
+            client.operate(SHUTDOWN, kill="yes")
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
 

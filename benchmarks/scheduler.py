@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import weft
 from weft.endpoints.paths import places
 from weft.jobs import connection, disconnect
+from weft.wire.views.operations import SHUTDOWN
 
 GPUS = 2
 
@@ -34,7 +35,7 @@ def busy_scheduler() -> Iterator[int]:
                 time.sleep(0.02)
             yield pid
         finally:
-            connection(here).operate("shutdown", kill="yes")
+            connection(here).operate(SHUTDOWN, kill="yes")
             disconnect(here)
             while _lives(pid):
                 time.sleep(0.02)

@@ -87,6 +87,7 @@ def _weft() -> Round:
     from weft.endpoints.paths import Places
     from weft.jobspec.fields import spec_of
     from weft.wire.messages import SubmitRequest, Variable
+    from weft.wire.views.operations import SHUTDOWN
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         where = Places(Path(root, "s"), Path(root, "r"))
@@ -98,12 +99,12 @@ def _weft() -> Round:
             before, began = _cpu_s(pid), time.monotonic()
             env = [Variable(name="PATH", value=os.environ["PATH"])]
             ids = client.submit(SubmitRequest(jobs=[spec_of({"command": ["true"]})] * JOBS, env=env))
-            while client.query("queue", limit=1)["running"] + client.query("queue", limit=1)["waiting"]:
+            while client.queue(limit=1).running + client.queue(limit=1).waiting:
                 time.sleep(0.02)
             rate = len(ids) / (time.monotonic() - began)
             cpu_ms, rss_mb = 1e3 * (_cpu_s(pid) - before) / JOBS, _rss_mb(pid)
-            assert client.query("job", [ids[-1]])["jobs"][0]["exit_code"] == 0
-            client.operate("shutdown")
+            assert client.jobs([ids[-1]]).jobs[0].exit_code == 0
+            client.operate(SHUTDOWN)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
     return Round(rate, cpu_ms, rss_mb)

@@ -22,6 +22,7 @@ from weft.endpoints.paths import Places, places
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
 from weft.wire.messages import SubmitRequest, Variable
+from weft.wire.views.operations import SHUTDOWN
 
 PATIENCE_S = 60.0
 
@@ -97,7 +98,7 @@ class Site:
     def close(self) -> None:
         """Ends the scheduler and whatever it runs."""
         with contextlib.suppress(Exception), self.client() as client:
-            client.operate("shutdown", kill="yes")
+            client.operate(SHUTDOWN, kill="yes")
         for pid in self.started:
             with contextlib.suppress(AssertionError):
                 until(lambda pid=pid: not is_alive(pid), 10.0)  # type: ignore[misc]

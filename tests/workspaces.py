@@ -66,7 +66,7 @@ class Folder:
         """The states, once nothing runs or waits. The scheduler is asked, so that no session is brought back."""
         group = f"workspace:{self.home / 'scheduler_config.yml'}"
         with self.site.client() as client:
-            ids = [job["id"] for job in client.query("job", group=group)["jobs"]]
+            ids = [job.id for job in client.jobs(group=group).jobs]
             client.wait_for(ids)
         return self.states()
 

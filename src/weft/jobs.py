@@ -19,11 +19,13 @@ from weft.jobspec.environment import captured
 from weft.jobspec.fields import Keys, Words, spec_of
 from weft.jobspec.python import given
 from weft.jobspec.workloads import complete
+from weft.model.status import LEAST_FINAL, Reason
 from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.views.base import plain
+from weft.wire.views.jobs import JobDetailView
 
 MOST_ASKED: Final = 10_000
 """Jobs of one question."""
-_PRECEDENCE: Final = ("running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done")
 
 
 def submit(
@@ -95,7 +97,7 @@ class JobHandle:
     ) -> None:  # fmt: skip
         self.id = str(id)
         self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler(scheduler) or places()
-        self._ended: list[dict[str, Any]] | None = None
+        self._ended: list[JobDetailView] | None = None
         self._position = 0
 
     def __repr__(self) -> str:
@@ -110,7 +112,7 @@ class JobHandle:
     @property
     def tasks(self) -> list[JobHandle]:
         """One handle for each task of an array; of any other job, itself."""
-        ids = self._ids if len(self._ids) > 1 else [job["id"] for job in self._look()]
+        ids = self._ids if len(self._ids) > 1 else [job.id for job in self._look()]
         return [self] if list(ids) == [self.id] else [JobHandle(task, (task,), self._where) for task in ids]
 
     # ---- how it is
@@ -118,17 +120,17 @@ class JobHandle:
     @property
     def status(self) -> str:
         """Such as waiting, running, done, failed or cancelled; of an array, the least final of all."""
-        found = {job["status"] for job in self._look()}
-        return next(status for status in _PRECEDENCE if status in found)
+        found = {job.status for job in self._look()}
+        return next(status for status in LEAST_FINAL if status in found)
 
     @property
     def progress(self) -> dict[str, Any] | None:
         """Step, total, eta_s, metrics and checkpoint, where known; of an array, how many tasks have ended."""
         jobs = self._look()
         if len(jobs) > 1:
-            return {"step": sum(bool(job["ended"]) for job in jobs), "total": len(jobs)}
-        found: dict[str, Any] | None = jobs[0]["progress"]
-        return found
+            return {"step": sum(bool(job.ended) for job in jobs), "total": len(jobs)}
+        found = jobs[0].progress
+        return plain(found) if found is not None else None
 
     @property
     def exit_code(self) -> int | None:
@@ -138,18 +140,18 @@ class JobHandle:
 
     def show(self) -> dict[str, Any]:
         """All that is known of it, as `weft show --json` has it; of an array, of its first task."""
-        return self._look()[0]
+        return plain(self._look()[0])
 
-    def _look(self) -> list[dict[str, Any]]:
+    def _look(self) -> list[JobDetailView]:
         """Its jobs as they are now, and once all have ended, as they were then."""
         if self._ended:
             return self._ended
-        client, found = connection(self._where), list[dict[str, Any]]()
+        client, found = connection(self._where), list[JobDetailView]()
         for at in range(0, len(self._ids), MOST_ASKED):
-            answer = client.query("job", self._ids[at : at + MOST_ASKED], patience_s=CALL_S)
-            self._position = self._position if at else answer["position"]
-            found += answer["jobs"]
-        if all(job["ended"] for job in found):
+            answer = client.jobs(self._ids[at : at + MOST_ASKED], patience_s=CALL_S)
+            self._position = self._position if at else answer.position
+            found += answer.jobs
+        if all(job.ended for job in found):
             self._ended = found
         return found
 
@@ -165,10 +167,10 @@ class JobHandle:
             self._await_change(jobs, left_s)
         return self.exit_code or 0
 
-    def _await_change(self, jobs: Sequence[Mapping[str, Any]], timeout_s: float | None) -> None:
+    def _await_change(self, jobs: Sequence[JobDetailView], timeout_s: float | None) -> None:
         """Returns when all of them may have ended, or nothing is heard any more."""
-        left = {job["id"] for job in jobs if not job["ended"]}
-        depends = any(job["reason"] == "Dependency" for job in jobs)  # it ends with one that it comes after
+        left = {job.id for job in jobs if not job.ended}
+        depends = any(job.reason == Reason.DEPENDENCY for job in jobs)  # it ends with one that it comes after
         try:
             for fact in connection(self._where).watch(self._position, timeout_s=timeout_s):
                 kind = fact["fact"]

@@ -47,7 +47,7 @@ def test_one_that_is_stopped_is_named_at_once(here: Site, words: list[str]) -> N
 
 def test_one_that_hangs_is_not_waited_for_long(here: Site) -> None:
     with here.client() as client:
-        assert client.query("queue")["jobs"] == []
+        assert client.queue().jobs == []
         with stopped(here.pid()), pytest.raises(Unreachable, match="has not answered for 1 s: it hangs, or has very"):
-            client.query("queue", patience_s=1.0)
-        assert client.query("queue")["jobs"] == []
+            client.jobs(["1"], patience_s=1.0)
+        assert client.queue().jobs == []

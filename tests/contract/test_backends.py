@@ -200,6 +200,6 @@ def test_what_it_is_told_of_progress_reaches_the_scheduler(kind: Kind, root: Pat
         await until(lambda: bool(server.running.progress_of(server.job())), 30)
         found = server.running.progress_of(server.job())
         assert found is not None
-        assert (found["step"], found["total"]) == (5, 9)
+        assert (found.step, found.total) == (5, 9)
 
     play(kind, root, scene)

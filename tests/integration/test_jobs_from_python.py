@@ -104,7 +104,7 @@ def test_mistakes_are_told_and_nothing_is_queued() -> None:
         weft.submit(["no-such-program"])
     with pytest.raises(InputError, match=r"job #1: unknown key of a task 'gpu'"):
         weft.submit_many([{"command": ["true"]}, {"command": ["true"], "gpu": 1}])
-    assert connection().query("queue")["jobs"] == []
+    assert connection().queue().jobs == []
     with pytest.raises(NotFound):
         _ = weft.JobHandle("77").status
 

@@ -187,13 +187,11 @@ def test_no_job_of_the_scheduler_of_this_machine_fails() -> None:
     with site({"gpus": ",".join(map(str, range(JOBS))), "min_run_s": 0}) as here:
         with here.client() as client:
             jobs = [here.submit(client, "sleep", "600", gpus="1") for _ in range(JOBS)]
-            until(lambda: {row["status"] for row in client.query("job", jobs)["jobs"]} == {"running"})
+            until(lambda: {row.status for row in client.jobs(jobs).jobs} == {"running"})
         scheduler = here.pid()
         shims = shims_of(here.places.jobs)
         assert len(shims) == JOBS
         terminate([*tree(*shims), *tree(scheduler), *shims, scheduler])
         until(lambda: not is_alive(scheduler))
         with here.client() as client:
-            until(
-                lambda: {(row["status"], row["run"]) for row in client.query("job", jobs)["jobs"]} == {("running", 2)}
-            )
+            until(lambda: {(row.status, row.run) for row in client.jobs(jobs).jobs} == {("running", 2)})

@@ -270,11 +270,11 @@ def test_waiting_goes_on_when_the_scheduler_is_started_again(monkeypatch: pytest
             monkeypatch.setenv(name, value)
         job = run(own, "submit", "-q", "--", "sh", "-c", "until [ -e go ]; do sleep 0.1; done; exit 7").strip()
         with Client(own.where) as client, ThreadPoolExecutor(1) as pool:
-            assert client.query("job", [job])["jobs"]
+            assert client.jobs([job]).jobs
             waiting = pool.submit(client.wait, job)
             own.restart()
             (own.root / "go").touch()
-            assert waiting.result(60)["exit_code"] == 7
+            assert waiting.result(60).exit_code == 7
 
 
 def test_a_snapshot_is_run_where_it_was_never_checked_out(door: Gate) -> None:

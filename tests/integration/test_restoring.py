@@ -27,8 +27,8 @@ def here() -> Iterator[Site]:
 
 
 def status(client: Client, job: str) -> tuple[str, int | None]:
-    found = client.query("job", [job])["jobs"][0]
-    return found["status"], found["exit_code"]
+    found = client.jobs([job]).jobs[0]
+    return found.status, found.exit_code
 
 
 def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
@@ -74,7 +74,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         store_at(here.places.journal_url).backup()
         client.wait(waited)
         (here.root / "go").touch()
-        assert client.wait(went_on)["exit_code"] == 7
+        assert client.wait(went_on).exit_code == 7
         unknown = here.submit(client, "sh", "-c", "exit 5", name="since")
         client.wait(unknown)
         alive = here.submit(client, "sleep", "300", gpu_ids="1")
@@ -92,7 +92,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         assert [status(client, job) for job in (before, went_on, waited, unknown)] == [
             ("done", 0), ("failed", 7), ("done", 0), ("failed", 5),
         ]  # fmt: skip
-        assert client.query("job", ["since"])["jobs"][0]["id"] == unknown
+        assert client.jobs(["since"]).jobs[0].id == unknown
         assert (status(client, alive)[0], is_alive(pid), _pid(here, alive)) == ("running", True, pid)
         assert int(here.submit(client, "true")) > int(alive)
         assert here.weft("up", "--restore").returncode == 6, "not while one runs"

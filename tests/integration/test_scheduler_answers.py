@@ -24,35 +24,35 @@ def test_history_says_how_many_more_there_are_of_those_asked_for(here: Site) -> 
         old, *recent = (_ended(here) for _ in range(3))
         before, after = (_ended_at(client, job) for job in (old, recent[0]))
         since = (before + after) / 2
-        found = client.query("history", since=since, limit=1)
-        assert ([job["id"] for job in found["jobs"]], found["more"]) == ([recent[1]], 1)
-        assert client.query("history", since=since)["more"] == 0
-        assert old not in [job["id"] for job in client.query("history", since=since)["jobs"]]
+        found = client.history(since=since, limit=1)
+        assert ([job.id for job in found.jobs], found.more) == ([recent[1]], 1)
+        assert client.history(since=since).more == 0
+        assert old not in [job.id for job in client.history(since=since).jobs]
 
 
 def test_an_array_after_an_array_keeps_one_entry_for_all_its_tasks(here: Site) -> None:
     with here.client() as client:
         here.weft("submit", "--array", "0-3", "--gpus", "0", "--hold", "--name", "first", "--", "true", check=True)
-        first = client.query("job", ["@"])["jobs"][0]["id"].partition("_")[0]
+        first = client.jobs(["@"]).jobs[0].id.partition("_")[0]
         here.weft("submit", "--array", "0-2", "--gpus", "0", "--after", first, "--", "true", check=True)
-        second = client.query("job", ["@"])["jobs"][0]["id"].partition("_")[0]
-        tasks = client.query("job", [second])["jobs"]
-        assert [(task["after"], task["status"]) for task in tasks] == [([first], "blocked")] * 3
+        second = client.jobs(["@"]).jobs[0].id.partition("_")[0]
+        tasks = client.jobs([second]).jobs
+        assert [(task.after, task.status) for task in tasks] == [([first], "blocked")] * 3
         round_about = here.weft("set", f"{first}_1", f"after={second}_0")
         assert "cyclic" in round_about.stderr
         client.change("release", [first])
-        assert {client.wait(task["id"])["status"] for task in tasks} == {"done"}
+        assert {client.wait(task.id).status for task in tasks} == {"done"}
 
 
 def _ended(here: Site) -> str:
     with here.client() as client:
         job = here.submit(client, "true", gpus="0")
-        until(lambda: client.query("job", [job])["jobs"][0]["status"] == "done")
+        until(lambda: client.jobs([job]).jobs[0].status == "done")
         return job
 
 
 def _ended_at(client: Client, job: str) -> float:
-    return datetime.fromisoformat(client.query("job", [job])["jobs"][0]["ended"]).timestamp()
+    return datetime.fromisoformat(client.job(job).ended or "").timestamp()
 
 
 def test_the_estimate_follows_the_time_limit_unless_it_was_given(here: Site) -> None:
@@ -73,7 +73,7 @@ def test_what_could_not_run_any_more_is_not_restarted(here: Site) -> None:
     program.chmod(0o755)
     with here.client() as client:
         job = here.submit(client, str(program), gpus="0")
-        assert client.wait(job)["status"] == "done"
+        assert client.wait(job).status == "done"
         program.unlink()
         reply = client.change("restart", [job])
         assert ([each.name for each in reply.refused], list(reply.ids)) == ([job], [])
@@ -83,6 +83,6 @@ def test_what_could_not_run_any_more_is_not_restarted(here: Site) -> None:
 def _journalled(here: Site) -> dict[str, dict[str, Any]]:
     """Each job as the journal has it."""
     with here.client() as client:
-        position = client.query("queue")["position"]
+        position = client.queue().position
         facts = itertools.islice(client.watch(0), position)
         return {fact["job"]["id"]: fact["job"] for fact in facts if fact["fact"] in ("Submitted", "Edited")}

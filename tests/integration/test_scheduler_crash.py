@@ -49,7 +49,7 @@ def test_nothing_is_lost_or_run_twice(here: Site) -> None:
     with here.client() as client:
         long = here.submit(client, *work(here, "long", 600.0, 0), gpus="0")
         until(lambda: notes(here, "long"))
-        until(lambda: client.query("job", [long])["jobs"][0]["status"] == "running")
+        until(lambda: client.jobs([long]).jobs[0].status == "running")
         for number in range(JOBS):
             command = work(here, f"j{number}", chance.uniform(0.0, 0.6), number % 5)
             codes[here.submit(client, *command, name=f"j{number}", gpus="1")] = number % 5
@@ -58,16 +58,16 @@ def test_nothing_is_lost_or_run_twice(here: Site) -> None:
         time.sleep(chance.uniform(0.0, 0.25))
         here.kill9()
         with here.client() as client:
-            (found,) = client.query("job", [long])["jobs"]
-            assert (found["status"], found["run"]) == ("running", 1)
+            (found,) = client.jobs([long]).jobs
+            assert (found.status, found.run) == ("running", 1)
             assert is_alive(pid)
     with here.client() as client:
         ended = {job: client.wait(job) for job in codes}
-        assert {job: found["exit_code"] for job, found in ended.items()} == codes
+        assert {job: found.exit_code for job, found in ended.items()} == codes
         client.change("cancel", [long])
-        assert client.wait(long)["status"] == "cancelled"
+        assert client.wait(long).status == "cancelled"
     for job in codes:
-        name = ended[job]["name"]
+        name = ended[job].name
         assert [line.split()[0] for line in notes(here, name)] == ["began", "ended"], f"{name}: {notes(here, name)}"
     assert [line.split()[0] for line in notes(here, "long")] == ["began"]
 
@@ -80,7 +80,7 @@ def test_a_stop_that_the_scheduler_did_not_live_to_see_is_carried_out(here: Site
         client.change("cancel", [job])
     here.kill9()
     with here.client() as client:
-        assert client.wait(job)["status"] == "cancelled"
+        assert client.wait(job).status == "cancelled"
 
 
 def test_an_id_is_not_given_twice(here: Site) -> None:

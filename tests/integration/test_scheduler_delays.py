@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from live import Site, site, until
 from weft.client import Client
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Exited, Start
+from weft.wire.views.jobs import JobDetailView
 
 
-def look(client: Client, job: str) -> dict[str, Any]:
-    found: dict[str, Any] = client.query("job", [job])["jobs"][0]
-    return found
+def look(client: Client, job: str) -> JobDetailView:
+    return client.job(job)
 
 
 def test_a_job_that_is_to_be_tried_later_waits_longer_each_time() -> None:
@@ -21,16 +20,16 @@ def test_a_job_that_is_to_be_tried_later_waits_longer_each_time() -> None:
         flag = here.root / "there"
         with here.client() as client:
             job = here.submit(client, "sh", "-c", f"test -e {flag} || exit 75")
-            until(lambda: look(client, job)["reason"] == "BeginTime")
+            until(lambda: look(client, job).reason == "BeginTime")
             why = client.explain(job)
-            assert (why["reasons"][0]["code"], why["status"]) == ("BeginTime", "blocked")
-            assert why["expected_start"] >= why["now"]
-            until(lambda: look(client, job)["requeues"] == 2)
+            assert (why.reasons[0].code, why.status) == ("BeginTime", "blocked")
+            assert (why.expected_start or "") >= (why.now or "")
+            until(lambda: look(client, job).requeues == 2)
             here.kill9()
         with here.client() as client:
-            until(lambda: look(client, job)["requeues"] == 3)
+            until(lambda: look(client, job).requeues == 3)
             flag.touch()
-            assert client.wait(job)["status"] == "done"
+            assert client.wait(job).status == "done"
         assert delays(here, job) == [1.0, 2.0, 4.0, 0.0]
 
 

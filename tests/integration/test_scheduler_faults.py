@@ -35,9 +35,9 @@ def test_a_thousand_jobs_at_once_all_run(here: Site) -> None:
         spec = spec_of({"command": ["true"], "max_jobs_per_gpu": "8", "memory": "16"})
         ids = client.submit(SubmitRequest(jobs=[spec] * 1000, env=PATH))
         assert len(set(ids)) == 1000
-        until(lambda: client.query("queue", limit=1)["waiting"] + client.query("queue", limit=1)["running"] == 0)
-        history = client.query("history", limit=1000)["jobs"]
-        assert [job["status"] for job in history] == ["done"] * 1000
+        until(lambda: client.queue(limit=1).waiting + client.queue(limit=1).running == 0)
+        history = client.history(limit=1000).jobs
+        assert [job.status for job in history] == ["done"] * 1000
 
 
 def test_no_tcp_port_is_open(here: Site) -> None:
@@ -76,8 +76,8 @@ def test_a_torn_journal_is_cut_off_and_reported(here: Site) -> None:
         db.execute("INSERT INTO facts VALUES (?, ?)", (last + 1, '{"fact":"Subm'))
     db.close()
     with here.client() as client:
-        assert client.query("job", [done])["jobs"][0]["status"] == "done"
-        assert client.wait(here.submit(client, "true"))["exit_code"] == 0
+        assert client.jobs([done]).jobs[0].status == "done"
+        assert client.wait(here.submit(client, "true")).exit_code == 0
     assert "was unfinished; cut off" in here.places.server_log.read_text()
 
 
@@ -88,8 +88,8 @@ def test_it_ends_by_itself_when_there_is_nothing_to_do() -> None:
             pid = here.pid()
         until(lambda: not is_alive(pid), 20.0)
         with here.client() as client:
-            (found,) = client.query("job", ["1"])["jobs"]
-            assert found["status"] == "done"
+            (found,) = client.jobs(["1"]).jobs
+            assert found.status == "done"
 
 
 def test_it_stays_while_something_runs() -> None:
@@ -100,7 +100,7 @@ def test_it_stays_while_something_runs() -> None:
         time.sleep(1.2)
         assert is_alive(pid)
         with here.client() as client:
-            assert client.wait(job)["exit_code"] == 0
+            assert client.wait(job).exit_code == 0
 
 
 def test_few_file_descriptors_are_enough(here: Site) -> None:
@@ -110,7 +110,7 @@ def test_few_file_descriptors_are_enough(here: Site) -> None:
         with here.client() as client:
             spec = spec_of({"command": ["sleep", "0.05"], "gpus": "0"})
             ids = client.submit(SubmitRequest(jobs=[spec] * 200, env=PATH))
-            assert [client.wait(job)["exit_code"] for job in ids] == [0] * 200
+            assert [client.wait(job).exit_code for job in ids] == [0] * 200
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -126,7 +126,7 @@ def test_two_that_start_it_at_once_get_the_same_one(here: Site) -> None:
     ids = {process.communicate(timeout=60)[0].strip() for process in (first, second)}
     assert ids == {"1", "2"}
     with here.client() as client:
-        assert client.wait("1")["exit_code"] == client.wait("2")["exit_code"] == 0
+        assert client.wait("1").exit_code == client.wait("2").exit_code == 0
 
 
 # ---- full disks
@@ -151,17 +151,17 @@ def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
     """What was taken is kept, what cannot be kept is refused, and it goes on when there is room again."""
     with site({"gpus": "0,1"}, XDG_STATE_HOME=str(small_disk)) as here, here.client() as client:
         slow = here.submit(client, "sh", "-c", "sleep 1; exit 7")
-        until(lambda: client.query("job", [slow])["jobs"][0]["status"] == "running")
+        until(lambda: client.jobs([slow]).jobs[0].status == "running")
         _fill(small_disk)
         with pytest.raises(Refused, match="disk"):
             here.submit(client, "true")
         time.sleep(1.5)
-        (found,) = client.query("job", [slow])["jobs"]
-        assert found["exit_code"] in (None, 7)
+        (found,) = client.jobs([slow]).jobs
+        assert found.exit_code in (None, 7)
         (small_disk / "filler").unlink()
-        assert client.wait(slow)["exit_code"] == 7
-        assert client.wait(here.submit(client, "true"))["exit_code"] == 0
-        assert len(client.query("history")["jobs"]) == 2
+        assert client.wait(slow).exit_code == 7
+        assert client.wait(here.submit(client, "true")).exit_code == 0
+        assert len(client.history().jobs) == 2
 
 
 def _fill(disk: Path) -> None:

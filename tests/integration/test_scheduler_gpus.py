@@ -50,11 +50,11 @@ def here(driver: Driver) -> Iterator[Site]:
 
 
 def reasons(client: Client, job: str) -> list[str]:
-    return [reason["code"] for reason in client.explain(job)["reasons"]]
+    return [reason.code for reason in client.explain(job).reasons]
 
 
 def status(client: Client, job: str) -> str:
-    return str(client.query("job", [job])["jobs"][0]["status"])
+    return str(client.jobs([job]).jobs[0].status)
 
 
 def test_a_job_is_told_its_gpus_by_uuid(here: Site) -> None:
@@ -69,24 +69,24 @@ def test_a_job_is_told_its_gpus_by_uuid(here: Site) -> None:
 def test_other_peoples_gpus_are_left_alone(here: Site, driver: Driver) -> None:
     driver.set(0, processes=[STRANGER])
     with here.client() as client:
-        until(lambda: client.query("gpus")["gpus"][0]["blocked"])
+        until(lambda: client.gpus().gpus[0].blocked)
         first, second = (here.submit(client, "sleep", "60") for _ in range(2))
         until(lambda: status(client, first) == "running")
-        assert client.query("job", [first])["jobs"][0]["place"].endswith("[1]")
+        assert client.jobs([first]).jobs[0].place.endswith("[1]")
         assert "ForeignProcess" in reasons(client, second)
-        (block,) = client.query("gpus")["gpus"][0]["blocked"]
-        assert "notebook" in block["detail"]
+        (block,) = client.gpus().gpus[0].blocked
+        assert "notebook" in block.detail
 
 
 def test_a_gpu_that_goes_is_not_used_until_it_is_back(here: Site, driver: Driver) -> None:
     with here.client() as client:
         driver.set(1, vanished=True)
-        until(lambda: client.query("gpus")["gpus"][1]["blocked"])
+        until(lambda: client.gpus().gpus[1].blocked)
         here.submit(client, "sleep", "60")
         job = here.submit(client, "true")
         assert "ReqNodeNotAvail" in reasons(client, job)
         driver.set(1, vanished=False)
-        assert client.wait(job)["exit_code"] == 0
+        assert client.wait(job).exit_code == 0
 
 
 def test_memory_that_a_job_leaves_behind_makes_its_gpu_dirty(here: Site, driver: Driver) -> None:
@@ -95,12 +95,12 @@ def test_memory_that_a_job_leaves_behind_makes_its_gpu_dirty(here: Site, driver:
         until(lambda: status(client, job) == "running")
         driver.set(0, used_mb=9000)
         client.wait(job)
-        (block,) = until(lambda: client.query("gpus")["gpus"][0]["blocked"])
-        assert (block["reason"], "9000 MB" in block["detail"]) == ("DirtyGpu", True)
+        (block,) = until(lambda: client.gpus().gpus[0].blocked)
+        assert (block.reason, "9000 MB" in block.detail) == ("DirtyGpu", True)
         waits = here.submit(client, "true", gpu_ids="0")
         assert "DirtyGpu" in reasons(client, waits)
         driver.set(0, used_mb=0)
-        assert client.wait(waits)["exit_code"] == 0
+        assert client.wait(waits).exit_code == 0
 
 
 def test_a_process_where_its_job_has_no_business_is_told_as_long_as_it_is_there(here: Site, driver: Driver) -> None:
@@ -108,17 +108,17 @@ def test_a_process_where_its_job_has_no_business_is_told_as_long_as_it_is_there(
         job = here.submit(client, "sleep", "60", gpu_ids="0")
         pid = until(lambda: _pid(here, job))
         driver.set(1, processes=[{"pid": pid, "name": "sleep", "used_mb": 2000}])
-        until(lambda: client.query("gpus")["gpus"][1]["misplaced"] == [job])
-        assert client.query("gpus")["gpus"][0]["misplaced"] == []
-        assert client.query("job", [job])["jobs"][0]["misplaced"] == [1]
+        until(lambda: client.gpus().gpus[1].misplaced == [job])
+        assert client.gpus().gpus[0].misplaced == []
+        assert client.jobs([job]).jobs[0].misplaced == [1]
         assert reasons(client, job) == ["None", "MisplacedProcess"]
         assert f"({job} is on it, but was not given it)" in here.weft("gpus").stdout
         assert "GPU 1, which it was not given" in here.weft("show", job).stdout
         assert "[1], which it was not given" in here.weft("why", job).stdout
         driver.set(1, processes=[])
-        until(lambda: client.query("job", [job])["jobs"][0]["misplaced"] == [])
+        until(lambda: client.jobs([job]).jobs[0].misplaced == [])
         assert reasons(client, job) == ["None"]
-        assert client.query("gpus")["gpus"][1]["misplaced"] == []
+        assert client.gpus().gpus[1].misplaced == []
 
 
 def test_what_a_job_really_needs_is_what_it_holds(here: Site, driver: Driver) -> None:
@@ -126,7 +126,7 @@ def test_what_a_job_really_needs_is_what_it_holds(here: Site, driver: Driver) ->
         job = here.submit(client, "sleep", "60", gpu_ids="0", memory="1000", max_jobs_per_gpu="2")
         pid = until(lambda: _pid(here, job))
         driver.set(0, processes=[{"pid": pid, "name": "sleep", "used_mb": 20000}])
-        until(lambda: client.query("gpus")["gpus"][0]["reserved_mb"] > 20000)
+        until(lambda: client.gpus().gpus[0].reserved_mb > 20000)
         beside = here.submit(client, "true", gpu_ids="0", memory="8000", max_jobs_per_gpu="2")
         assert status(client, beside) == "waiting"
 
@@ -142,11 +142,11 @@ def test_out_of_memory_beside_others_is_tried_again_alone(here: Site) -> None:
         beside = here.submit(client, "sleep", "3", gpu_ids="0", memory="4000", max_jobs_per_gpu="2")
         until(lambda: status(client, beside) == "running")
         job = here.submit(client, sys.executable, "-c", OOM, gpu_ids="0", memory="4000", max_jobs_per_gpu="2")
-        until(lambda: client.query("job", [job])["jobs"][0]["why"] == "oom")
+        until(lambda: client.jobs([job]).jobs[0].why == "oom")
         assert status(client, job) == "waiting", "it waits to have the GPU for itself"
         found = client.wait(job)
-        assert (found["state"], found["run"], found["failures"]) == ("OOM", 2, 0)
-        assert client.query("job", [beside])["jobs"][0]["status"] == "done"
+        assert (found.state, found.run, found.failures) == ("OOM", 2, 0)
+        assert client.jobs([beside]).jobs[0].status == "done"
 
 
 def test_a_driver_that_breaks_off_stops_nothing(here: Site, driver: Driver) -> None:
@@ -155,4 +155,4 @@ def test_a_driver_that_breaks_off_stops_nothing(here: Site, driver: Driver) -> N
         until(lambda: status(client, job) == "running")
         driver.path.write_text("{")
         os.utime(driver.path)
-        assert client.wait(job)["exit_code"] == 0
+        assert client.wait(job).exit_code == 0

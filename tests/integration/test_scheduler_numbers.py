@@ -8,6 +8,7 @@ import pytest
 
 from live import Site, site, until
 from weft.errors import InputError
+from weft.wire.views.operations import DRAIN
 
 
 @pytest.fixture
@@ -18,16 +19,16 @@ def here() -> Iterator[Site]:
 
 def test_gpus_are_called_as_they_were_declared(here: Site) -> None:
     with here.client() as client:
-        assert [row["gpu"] for row in client.query("gpus")["gpus"]] == [2, 5]
+        assert [row.gpu for row in client.gpus().gpus] == [2, 5]
         job = here.submit(client, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 60", gpu_ids="5")
-        found = until(lambda: client.query("job", [job])["jobs"][0]["place"])
+        found = until(lambda: client.jobs([job]).jobs[0].place)
         assert found.endswith("[5]")
         until(lambda: b"".join(client.logs(job)) == b"5\n")
         waits = here.submit(client, "true", gpu_ids="5")
-        assert "[5]" in client.explain(waits)["reasons"][0]["text"]
+        assert "[5]" in client.explain(waits).reasons[0].text
         client.change("set", [waits], settings={"priority": "3"})
-        client.operate("drain", gpus="2")
-        assert [row["gpu"] for row in client.query("gpus")["gpus"] if row["blocked"]] == [2]
+        client.operate(DRAIN, gpus="2")
+        assert [row.gpu for row in client.gpus().gpus if row.blocked] == [2]
         with pytest.raises(InputError, match="there is no GPU 0\n  there are: 2, 5"):
             here.submit(client, "true", gpu_ids="0")
 
@@ -45,7 +46,7 @@ def test_no_id_is_given_twice_even_if_all_jobs_are_forgotten(here: Site) -> None
 def test_jobs_without_gpus_take_turns(here: Site) -> None:
     """Each counts as one CPU, or any number of them would run at once."""
     with here.client() as client:
-        cpus = client.query("nodes")["nodes"][0]["cpus"]
+        cpus = client.nodes().nodes[0].cpus
         for _ in range(cpus + 3):
             here.submit(client, "sleep", "60", gpus="0")
-        assert client.query("queue")["running"] == cpus
+        assert client.queue().running == cpus

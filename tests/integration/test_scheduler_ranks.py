@@ -29,9 +29,9 @@ def submit(here: Site, client: Client, *command: str, gpus: int = 2, **more: obj
 
 
 def result(client: Client, job: str) -> tuple[str, list[str]]:
-    until(lambda: client.query("job", [job])["jobs"][0]["status"] in ("done", "failed"))
+    until(lambda: client.jobs([job]).jobs[0].status in ("done", "failed"))
     text = b"".join(client.logs(job))
-    return client.query("job", [job])["jobs"][0]["status"], sorted(text.decode().splitlines())
+    return client.jobs([job]).jobs[0].status, sorted(text.decode().splitlines())
 
 
 def test_one_process_for_each_gpu(here: Site) -> None:

@@ -18,6 +18,7 @@ from weft.errors import NotFound, Refused, WeftError
 from weft.jobspec.fields import spec_of
 from weft.journal.sqlite.compaction import compact
 from weft.wire.messages import SubmitRequest, Variable
+from weft.wire.views.operations import RESUME, SHUTDOWN
 
 PATH = [Variable(name="PATH", value=os.environ["PATH"])]
 MOODY = """
@@ -45,9 +46,9 @@ def test_what_comes_after_a_later_task_of_the_same_file_waits_for_it(here: Site)
         late = spec_of({"name": "late", "command": ["true"], "after": "#1"})
         first = spec_of({"name": "first", "command": ["sh", "-c", "sleep 0.3; exit 0"]})
         after, before = client.submit(SubmitRequest(jobs=[late, first], env=PATH))
-        assert client.query("job", [after])["jobs"][0]["status"] == "blocked"
+        assert client.jobs([after]).jobs[0].status == "blocked"
         client.wait(after)
-        ends = {job["id"]: job["ended"] for job in client.query("history")["jobs"]}
+        ends = {job.id: job.ended or "" for job in client.history().jobs}
         assert ends[before] < ends[after]
 
 
@@ -56,39 +57,39 @@ def test_a_policy_that_raises_is_named_and_everything_else_goes_on(tmp_path: Pat
     policy.write_text(MOODY.format(flag=str(flag)))
     with site({"gpus": "0,1", "policy": f"{policy}:Moody"}) as here, here.client() as client:
         running = here.submit(client, "sleep", "60")
-        until(lambda: client.query("job", [running])["jobs"][0]["status"] == "running")
+        until(lambda: client.jobs([running]).jobs[0].status == "running")
         flag.touch()
         waits = here.submit(client, "true")
-        found = client.query("queue")["paused_for"]["PolicyFailed"]
+        found = client.queue().paused_for["PolicyFailed"]
         assert "RuntimeError: not today" in found
         assert "moody.py" in found
-        assert client.explain(waits)["reasons"][0]["code"] == "PolicyFailed"
+        assert client.explain(waits).reasons[0].code == "PolicyFailed"
         client.change("cancel", [running])
-        assert client.wait(running)["status"] == "cancelled"
+        assert client.wait(running).status == "cancelled"
         with pytest.raises(Refused, match="still fails: RuntimeError: not today"):
-            client.operate("resume")
+            client.operate(RESUME)
         flag.unlink()
-        client.operate("resume")
-        assert client.wait(waits)["exit_code"] == 0
+        client.operate(RESUME)
+        assert client.wait(waits).exit_code == 0
 
 
 def test_gpus_that_change_under_running_jobs_change_once_these_have_ended(here: Site) -> None:
     with here.client() as client:
         job = here.submit(client, "sleep", "60", gpu_ids="1")
-        until(lambda: client.query("job", [job])["jobs"][0]["status"] == "running")
-        client.operate("shutdown")
+        until(lambda: client.jobs([job]).jobs[0].status == "running")
+        client.operate(SHUTDOWN)
     until(lambda: not here.places.answers())
     here.settings(gpus="5", min_run_s=0)
     with here.client() as client:
-        assert [row["gpu"] for row in client.query("gpus")["gpus"]] == [0, 1]
-        assert "change with the first start" in client.operate("doctor")["driver"]
-        assert client.wait(here.submit(client, "true", gpu_ids="0"))["exit_code"] == 0
+        assert [row.gpu for row in client.gpus().gpus] == [0, 1]
+        assert "change with the first start" in client.doctor().driver
+        assert client.wait(here.submit(client, "true", gpu_ids="0")).exit_code == 0
         client.change("cancel", [job])
         client.wait(job)
-        client.operate("shutdown")
+        client.operate(SHUTDOWN)
     until(lambda: not here.places.answers())
     with here.client() as client:
-        assert [row["gpu"] for row in client.query("gpus")["gpus"]] == [5]
+        assert [row.gpu for row in client.gpus().gpus] == [5]
 
 
 def test_a_stranger_is_not_left_alone_with_the_first_job(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_stranger_is_not_left_alone_with_the_first_job(tmp_path: Path) -> None
     fake.write_text(json.dumps({"devices": [{"memory_mb": 24576, "processes": [stranger]}]}))
     with site({}, WEFT_NVML_FAKE=str(fake)) as here, here.client() as client:
         job = here.submit(client, "true")
-        assert "ForeignProcess" in [reason["code"] for reason in client.explain(job)["reasons"]]
+        assert "ForeignProcess" in [reason.code for reason in client.explain(job).reasons]
 
 
 def test_a_socket_that_somebody_else_could_have_put_there_is_not_trusted(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_the_past_is_forgotten_in_time_and_its_folders_with_it() -> None:
     with site({"gpus": "0", "keep_s": 0.0}) as here, here.client() as client:
         job = here.submit(client, "true")
         client.wait(job)
-        until(lambda: not client.query("history")["jobs"], 20.0)
+        until(lambda: not client.history().jobs, 20.0)
         until(lambda: not (here.places.jobs / job).exists(), 20.0)
 
 
@@ -134,14 +135,14 @@ def test_a_journal_is_shortened_under_a_living_scheduler(here: Site) -> None:
         ids = [here.submit(client, "true") for _ in range(5)]
         for job in ids:
             client.wait(job)
-        before = client.query("queue")["position"]
+        before = client.queue().position
         assert compact(here.places.journal_url)
         late = here.submit(client, "sh", "-c", "exit 3")
-        assert client.wait(late)["exit_code"] == 3
-        assert client.query("queue")["position"] > before
+        assert client.wait(late).exit_code == 3
+        assert client.queue().position > before
     here.kill9()
     with here.client() as client:
-        assert [job["exit_code"] for job in client.query("job", [*ids, late])["jobs"]] == [0, 0, 0, 0, 0, 3]
+        assert [job.exit_code for job in client.jobs([*ids, late]).jobs] == [0, 0, 0, 0, 0, 3]
         assert int(here.submit(client, "true")) == int(late) + 1
 
 
@@ -166,9 +167,9 @@ def test_a_full_disk_fails_no_job_that_waits(tmp_path: Path) -> None:
                     pass
             time.sleep(2.0)
             (disk / "filler").unlink()
-            until(lambda: not any(client.query("queue", limit=1)[key] for key in ("running", "waiting")), 90.0)
-            ended = client.query("history", limit=1000)["jobs"]
-            assert {(job["status"], job["reason"], job["exit_code"]) for job in ended} == {("done", "", 0)}
+            until(lambda: not (found := client.queue(limit=1)).running and not found.waiting, 90.0)
+            ended = client.history(limit=1000).jobs
+            assert {(job.status, job.reason, job.exit_code) for job in ended} == {("done", "", 0)}
             assert len(ended) == 400
     finally:
         subprocess.run(["umount", "-l", disk], check=True)

@@ -120,8 +120,9 @@ def test_the_last_checkpoint_is_shown_from_run_to_run(here: Site) -> None:
     assert job.show()["checkpoint"]["path"] == str(here.root / "saved")
     here.kill9()
     with here.client() as client:
-        (found,) = client.query("job", [job.id])["jobs"]
-        assert (found["progress"], found["checkpoint"]["path"]) == (None, str(here.root / "saved"))
+        (found,) = client.jobs([job.id]).jobs
+        assert found.checkpoint is not None
+        assert (found.progress, found.checkpoint.path) == (None, str(here.root / "saved"))
     assert f"{here.root / 'saved'} at " in here.weft("show", job.id).stdout
     job.cancel()
 
@@ -129,14 +130,16 @@ def test_the_last_checkpoint_is_shown_from_run_to_run(here: Site) -> None:
 def test_progress_and_what_is_left_show_in_the_queue(here: Site) -> None:
     job = train(2000)
     until(lambda: step_of(job) >= 12)
-    (row,) = connection().query("queue")["jobs"]
-    progress = row["progress"]
-    assert progress["from"] == "job"
-    assert 12 <= progress["step"] < progress["total"] == 2000
-    assert 20 < progress["eta_s"] < 400
-    assert 0 < progress["metrics"]["loss"] <= 1 / 12
-    assert progress["checkpoint"]["path"] == str(here.root / "checkpoint.json")
-    assert progress["checkpoint"]["step"] % 10 == 0
+    (row,) = connection().queue().jobs
+    progress = row.progress
+    assert progress is not None
+    assert progress.source == "job"
+    assert 12 <= (progress.step or 0) < (progress.total or 0) == 2000
+    assert 20 < (progress.eta_s or 0) < 400
+    assert 0 < (progress.metrics["loss"] or 0) <= 1 / 12
+    assert progress.checkpoint is not None
+    assert progress.checkpoint.path == str(here.root / "checkpoint.json")
+    assert (progress.checkpoint.step or 1) % 10 == 0
     job.cancel()
     assert job.wait(20) == 85  # it saved before it went
     assert job.status == "cancelled"

@@ -54,7 +54,7 @@ def test_a_preempted_task_goes_on_later(at: Desk) -> None:
         until(lambda: "exp_b_gpu1" not in at.sessions())
         assert (here.task("b")["gpu"], here.task("b")["run"]) == (0, 2)
         (at.root / "enough").touch()
-        assert client.wait(urgent)["status"] == "done"
+        assert client.wait(urgent).status == "done"
 
     (here.home / "go").touch()
     assert here.until_over()["b"] == "done"
@@ -73,7 +73,7 @@ def test_a_task_that_fails_when_it_is_told_loses_no_retry(at: Desk) -> None:
     until((here.home / "second").exists)
     with at.site.client() as client:
         urgent = at.site.submit(client, "true", gpus="2", priority="100")  # all there are
-        assert client.wait(urgent)["status"] == "done"
+        assert client.wait(urgent).status == "done"
     assert here.until_over() == {"a": "done"}
     task = here.task("a")
     assert (task["run"], task["retries"], task["preemptions"], task["exit_code"]) == (2, 0, 1, 0)

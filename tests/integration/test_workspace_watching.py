@@ -80,15 +80,15 @@ def test_shortened_while_it_watches(at: Desk) -> None:
 def test_whoever_waits_from_a_position_that_is_gone_is_answered(at: Desk) -> None:
     with at.site.client() as client:
         job = at.site.submit(client, "sh", "-c", f"while ! test -e {at.root}/go; do sleep 0.05; done", gpus="0")
-        until(lambda: client.query("job", [job])["jobs"][0]["status"] == "running")
-        position = client.query("job", [job])["position"]
+        until(lambda: client.jobs([job]).jobs[0].status == "running")
+        position = client.jobs([job]).position
         shorten(at)
         other = at.site.submit(client, "true", gpus="0")
         client.wait(other)
         shorten(at)
         assert list(client.facts(position - 1)) == []  # it says that it cannot go on from there
         (at.root / "go").touch()
-        assert client.wait(job)["status"] == "done"
+        assert client.wait(job).status == "done"
 
 
 # ---- the scheduler ends

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.cli import connection, flags
 from weft.endpoints import config
 from weft.endpoints.addresses import PORT, Address
 from weft.errors import InputError, WeftError
+from weft.wire.views.base import Answer
+
+if TYPE_CHECKING:
+    from weft.wire.views.operations import Operation
+
+V = TypeVar("V", bound=Answer)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,13 +30,13 @@ def add_port(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, Any]:
+def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -> V:
     """What an admin may do, done."""
     where = None if args.port else config.scheduler(args.scheduler)
     folder = own_folder(where or Address("localhost", args.port or PORT))
     if folder is None and where is not None:
         with connection.begin(str(where)) as client:
-            return client.manage(verb, **options)
+            return client.manage(operation, **options)
     if folder is None:
         raise InputError(
             f"no scheduler of yours has been at port {args.port or PORT} of this machine",
@@ -43,9 +49,11 @@ def managed(args: argparse.Namespace, verb: str, **options: str) -> dict[str, An
 
     tokens = Tokens(folder)
     try:
-        return manage(tokens, tls.load(folder), owner().user, verb, options)
+        found = manage(tokens, tls.load(folder), owner().user, operation.verb, options)
     finally:
         tokens.close()
+    assert isinstance(found, operation.answer)
+    return found
 
 
 def own_folder(where: Address) -> Path | None:

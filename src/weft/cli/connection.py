@@ -7,7 +7,7 @@ jobs to speak of. `look` never does, unless the last one died and left jobs behi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
 from weft.endpoints import config
@@ -18,6 +18,7 @@ from weft.errors import Unreachable
 if TYPE_CHECKING:
     from weft.client import Client
     from weft.endpoints.addresses import Address
+    from weft.wire.views.operations import ShutdownView
 
 END_S: Final = 60.0
 """How long a scheduler may take to end."""
@@ -80,6 +81,14 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
         return None  # it ended just now
 
 
+def watch(scheduler: str | None, advice: str = "weft up starts one") -> Client:
+    """The scheduler that runs; it is an error if none does."""
+    client = look(scheduler)
+    if client is None:
+        raise Unreachable(f"{absence(scheduler)}\n  {advice}")
+    return client
+
+
 def _where(scheduler: str | None) -> Address | None:
     """The scheduler that is meant; one that nobody has named is named to the person, once."""
     global _has_said
@@ -125,25 +134,27 @@ def _is_locked(here: Places) -> bool:
     return False
 
 
-def end(client: Client, **options: str) -> dict[str, Any]:
+def end(client: Client, **options: str) -> ShutdownView:
     """Ends the scheduler, and returns when it has let go of its lock."""
     import fcntl
     import os
     import time
 
     here = client.places
-    told = client.operate("shutdown", **options)
+    from weft.wire.views.operations import SHUTDOWN
+
+    told = client.operate(SHUTDOWN, **options)
     until = time.monotonic() + END_S
     with open(os.open(here.lock, os.O_RDWR | os.O_CLOEXEC)) as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if here.last_words() != str(told["pid"]) and here.last_words().isdecimal():
+                if here.last_words() != str(told.pid) and here.last_words().isdecimal():
                     return told  # somebody has started the next one already
                 if time.monotonic() > until:
                     raise Unreachable(
-                        f"the scheduler, {told['pid']}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
+                        f"the scheduler, {told.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
                     ) from None
                 time.sleep(0.02)
             else:

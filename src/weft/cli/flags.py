@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from weft.cli import render
+from weft.errors import InputError
+
 MOST: Final = 1000
 
 
@@ -66,6 +69,23 @@ def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: b
         parser.add_argument("jobs", metavar="JOB", nargs="+" if needed else "*", help=text)
     else:
         parser.add_argument("job", metavar="JOB", help=text)
+
+
+def add_jobs_or_all(parser: argparse.ArgumentParser, help: str) -> None:
+    """Jobs by name, or --all of a kind; `check_jobs_or_all` sees to it that it is one of the two."""
+    add_jobs(parser, needed=False)
+    parser.add_argument("--all", action="store_true", help=help)
+
+
+def check_jobs_or_all(args: argparse.Namespace) -> None:
+    if bool(args.jobs) == args.all:
+        raise InputError("which jobs?", hint="name some, or give --all, not both")
+
+
+def add_common(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+    """What every command takes that talks to a scheduler: --scheduler, --json, --color."""
+    add_scheduler(parser)
+    render.add_arguments(parser, json=json)
 
 
 def add_scheduler(parser: argparse.ArgumentParser) -> None:

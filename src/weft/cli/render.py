@@ -10,11 +10,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, Self, TextIO
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TextIO
 
 from weft.cli.text import visible_lines
+
+if TYPE_CHECKING:
+    from weft.wire.views.base import View
 
 PATIENCE_S: Final = 1.0
 """What takes no longer needs no progress bar."""
@@ -71,8 +74,10 @@ def say(text: str) -> None:
         print(f"weft: {visible_lines(text)}", file=sys.stderr)
 
 
-def print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, allow_nan=False))
+def print_json(value: Mapping[str, object] | View) -> None:
+    from weft.wire.views.base import members
+
+    print(json.dumps(value, allow_nan=False, default=members))
 
 
 def print_pairs(title: str, pairs: Sequence[tuple[str, str, Cell]], color: str) -> None:

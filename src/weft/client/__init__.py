@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from weft.client import batches
 from weft.client.local import OUTLIVE_S, LocalTransport
@@ -17,6 +17,15 @@ from weft.endpoints.paths import Places, places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
 
+if TYPE_CHECKING:
+    from weft.wire.views.base import Answer
+    from weft.wire.views.doctor import SchedulerView
+    from weft.wire.views.explain import ExplainView
+    from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
+    from weft.wire.views.nodes import GpusView, NodesView
+    from weft.wire.views.operations import Operation
+
+V = TypeVar("V", bound="Answer")
 TERMINATED: Final = 143
 PART: Final = 256 << 10
 PUT_S: Final = 600.0
@@ -82,20 +91,53 @@ class Client:
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 
-    def query(
-        self, what: str, jobs: Sequence[str] = (), *, limit: int = 0, since: float = 0.0, group: str = "",
-        patience_s: float = READ_S,
-    ) -> dict[str, Any]:  # fmt: skip
-        request = m.QueryRequest(what=what, jobs=jobs, limit=limit, since=since, group=group)
-        return self._json("Query", request, patience_s)
+    def queue(self, *, limit: int = 0) -> QueueView:
+        """Return the jobs that run and wait."""
+        from weft.wire.views.jobs import QueueView
 
-    def explain(self, job: str) -> dict[str, Any]:
-        return self._json("Explain", m.ExplainRequest(job=job), READ_S)
+        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit))
 
-    def operate(self, verb: str, **options: str) -> dict[str, Any]:
-        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
-        request = m.OperateRequest(verb=verb, options=pairs)
-        return self._json("Operate", request, READ_S if verb == "doctor" else CALL_S, again=False)
+    def jobs(self, jobs: Sequence[str] = (), *, group: str = "", patience_s: float = READ_S) -> JobsView:
+        """Return these jobs and those of a group, in detail."""
+        from weft.wire.views.jobs import JobsView
+
+        return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group), patience_s)
+
+    def job(self, job: str) -> JobDetailView:
+        """Return the first of the jobs that are meant."""
+        return self.jobs([job]).jobs[0]
+
+    def history(self, *, limit: int = 0, since: float = 0.0) -> HistoryView:
+        """Return the jobs that have ended, the last first."""
+        from weft.wire.views.jobs import HistoryView
+
+        return self._query(HistoryView, m.QueryRequest(what="history", limit=limit, since=since))
+
+    def gpus(self) -> GpusView:
+        from weft.wire.views.nodes import GpusView
+
+        return self._query(GpusView, m.QueryRequest(what="gpus"))
+
+    def nodes(self) -> NodesView:
+        from weft.wire.views.nodes import NodesView
+
+        return self._query(NodesView, m.QueryRequest(what="nodes"))
+
+    def explain(self, job: str) -> ExplainView:
+        """Return why a job waits."""
+        from weft.wire.views.explain import ExplainView
+
+        return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job), READ_S)
+
+    def operate(self, operation: Operation[V], **options: str) -> V:
+        """Do something to the scheduler itself: one of the operations of `weft.wire.views.operations`."""
+        return self._ask(operation.answer, "Operate", _request(operation, options), CALL_S, again=False)
+
+    def doctor(self) -> SchedulerView:
+        """Return what the scheduler says of itself."""
+        from weft.wire.views.doctor import DOCTOR
+
+        return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_S, again=False)
 
     def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
@@ -107,12 +149,12 @@ class Client:
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
-        (only,) = self._jobs([job])["jobs"]
-        job, run = only["id"], max(only["run"], 1)
+        (only,) = self.jobs([job], patience_s=CALL_S).jobs
+        job, run = only.id, max(only.run, 1)
         while True:
             yield from self._follow_run(job, run, lines, rank)
-            (only,) = self._jobs([job])["jobs"]
-            if only["ended"] and only["run"] <= run:
+            (only,) = self.jobs([job], patience_s=CALL_S).jobs
+            if only.ended and only.run <= run:
                 return
             run, lines = run + 1, 0
 
@@ -140,34 +182,35 @@ class Client:
         for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
             yield line.position, json.loads(line.json)
 
-    def wait(self, job: str) -> dict[str, Any]:
+    def wait(self, job: str) -> JobDetailView:
         """The job, once it has ended."""
         while True:
-            found = self._jobs([job])
-            only = dict(found["jobs"][0])
-            if only["ended"]:
+            found = self.jobs([job], patience_s=CALL_S)
+            only = found.jobs[0]
+            if only.ended:
                 return only
-            job = only["id"]  # a name may come to mean another
-            self._await_end(found["position"], [only])
+            job = only.id  # a name may come to mean another
+            self._await_end(found.position, [only])
 
-    def wait_for(self, jobs: Sequence[str]) -> list[dict[str, Any]]:
+    def wait_for(self, jobs: Sequence[str]) -> list[JobDetailView]:
         """All these jobs, once they have ended."""
-        return [dict(job) if job["ended"] else self.wait(job["id"]) for job in self._jobs(jobs)["jobs"]]
+        found = self.jobs(jobs, patience_s=CALL_S).jobs
+        return [job if job.ended else self.wait(job.id) for job in found]
 
-    def wait_for_any(self, jobs: Sequence[str]) -> dict[str, Any]:
+    def wait_for_any(self, jobs: Sequence[str]) -> JobDetailView:
         """The first of these jobs that ends."""
         while True:
-            found = self._jobs(jobs)
-            ended = [dict(job) for job in found["jobs"] if job["ended"]]
+            found = self.jobs(jobs, patience_s=CALL_S)
+            ended = [job for job in found.jobs if job.ended]
             if ended:
-                return min(ended, key=lambda job: job["ended"])
-            jobs = [job["id"] for job in found["jobs"]]
-            self._await_end(found["position"], found["jobs"])
+                return min(ended, key=lambda job: job.ended or "")
+            jobs = [job.id for job in found.jobs]
+            self._await_end(found.position, found.jobs)
 
-    def _await_end(self, position: int, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def _await_end(self, position: int, jobs: Sequence[JobView]) -> None:
         """Returns when one of them may have ended: by itself, or with one that it comes after."""
-        names = {job["id"] for job in jobs}
-        any_end = any(job["status"] == "blocked" for job in jobs)
+        names = {job.id for job in jobs}
+        any_end = any(job.status == "blocked" for job in jobs)
         try:
             for fact in self.watch(position):
                 kind = fact["fact"]
@@ -176,10 +219,9 @@ class Client:
         except Unreachable:
             self._outlive()
 
-    def manage(self, verb: str, **options: str) -> dict[str, Any]:
-        """Tokens: token, list, revoke."""
-        pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
-        return self._json("Manage", m.OperateRequest(verb=verb, options=pairs), CALL_S, again=False)
+    def manage(self, operation: Operation[V], **options: str) -> V:
+        """Do something to the tokens: one of the operations of `weft.wire.views.auth`."""
+        return self._ask(operation.answer, "Manage", _request(operation, options), CALL_S, again=False)
 
     def put(self, blob: bytes) -> str:
         """Its name. One that the scheduler has already is not sent again."""
@@ -190,10 +232,6 @@ class Client:
         return name
 
     # ---- inside
-
-    def _jobs(self, jobs: Sequence[str]) -> dict[str, Any]:
-        """For whoever waits anyway."""
-        return self.query("job", jobs, patience_s=CALL_S)
 
     def _outlive(self) -> None:
         """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
@@ -216,9 +254,18 @@ class Client:
             time.sleep(0.02)
             self._transport.open()
 
-    def _json(self, name: str, request: Any, patience_s: float, *, again: bool = True) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._call(name, request, again=again, patience_s=patience_s).json)
-        return found
+    def _query(self, answer: type[V], request: m.QueryRequest, patience_s: float = READ_S) -> V:
+        return self._ask(answer, "Query", request, patience_s)
+
+    def _ask(self, answer: type[V], name: str, request: Any, patience_s: float, *, again: bool = True) -> V:
+        from weft.wire.views.base import decode
+
+        return decode(answer, self._call(name, request, again=again, patience_s=patience_s).json)
+
+
+def _request(operation: Operation[Any], options: Mapping[str, str]) -> m.OperateRequest:
+    pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+    return m.OperateRequest(verb=operation.verb, options=pairs)
 
 
 def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
@@ -235,10 +282,10 @@ def _transport(where: Places | Address, *, start: bool) -> Transport:
     return RemoteTransport(where)
 
 
-def exit_code(job: Mapping[str, Any]) -> int:
+def exit_code(job: JobView) -> int:
     """Of a job that has ended: its own, 128 and the signal that ended it; never 0 unless it is done."""
-    if job["status"] == "done":
+    if job.status == "done":
         return 0
-    if job["exit_code"] is None and job["status"] == "cancelled":
+    if job.exit_code is None and job.status == "cancelled":
         return TERMINATED
-    return int(job["exit_code"] or 1)
+    return job.exit_code or 1

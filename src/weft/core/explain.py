@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from itertools import chain
 
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.feasibility import Feasible
@@ -16,16 +16,24 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import UnknownName
-from weft.model import Decision, JobId, Seconds
+from weft.model import Decision, JobId, Seconds, Slots
+from weft.model.slots import Message, format_message
+from weft.model.status import Reason
 
 SHOWN = 10
 """How many of the jobs ahead are named."""
 
 
 @dataclass(frozen=True)
-class Reason:
+class Cause:
     code: str
-    text: str
+    """A `Reason`, or why the scheduler is paused."""
+    message: Message
+
+    @property
+    def text(self) -> str:
+        """The message with GPUs as the core counts them."""
+        return format_message(self.message)
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Explanation:
     job: JobId
     at: Seconds
     status: str
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Cause, ...]
     position: int | None = None
     """1: next. None where it does not wait."""
     waiting: int = 0
@@ -72,9 +80,6 @@ class Explanation:
             lines.append(f"  would fit on {', '.join(self.unblock.nodes)} {_when(self.unblock)}")
         return lines
 
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "at": self.at}
-
 
 def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -> Explanation:
     """What is known about a job now: at the scheduler's last instant, or at `at`, before anything more has happened."""
@@ -84,14 +89,14 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job is None:
         raise UnknownName("job", job_id, list(state.jobs)[:2000])
     if job.status == "held":
-        return Explanation(job.id, now, job.status, (Reason("JobHeldUser", "held; release it to let it run"),))
+        return Explanation(job.id, now, job.status, (_cause(Reason.HELD, "held; release it to let it run"),))
     if job.status == "blocked":
         return Explanation(job.id, now, job.status, (_gate(state, job, now),))
     if job.status != "waiting":
         return Explanation(job.id, now, job.status, (_whereabouts(job),))
     ahead = _ahead(scheduler, job)
     reasons = tuple(_reasons(scheduler, job, ahead, now))
-    short = any(reason.code == "Resources" for reason in reasons)
+    short = any(reason.code == Reason.RESOURCES for reason in reasons)
     return Explanation(
         job.id,
         now,
@@ -104,28 +109,27 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     )
 
 
-def _gate(state: State, job: JobState, now: Seconds) -> Reason:
+def _gate(state: State, job: JobState, now: Seconds) -> Cause:
     if job.unmet_dependencies:
-        return Reason("Dependency", f"comes after {', '.join(list(job.unmet_dependencies)[:SHOWN])}")
+        return _cause(Reason.DEPENDENCY, f"comes after {', '.join(list(job.unmet_dependencies)[:SHOWN])}")
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
-        return Reason("BeginTime", f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
+        return _cause(Reason.BEGIN_TIME, f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
     if job.over_quota:
         limit = state.eligibility.quotas.limit_of(job.job.user)
-        return Reason(
-            "Quota", f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
+        return _cause(
+            Reason.QUOTA, f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
         )
-    return Reason("JobArrayTaskLimit", f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
+    return _cause(Reason.ARRAY_LIMIT, f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
 
 
-def _whereabouts(job: JobState) -> Reason:
+def _whereabouts(job: JobState) -> Cause:
     if job.active:
-        where = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in job.slots)
         woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
-        return Reason("None", f"run {job.run} on {where} since {job.started_at:.0f} s{woven}")
+        return _cause(Reason.NONE, f"run {job.run} on ", job.slots, f" since {job.started_at:.0f} s{woven}")
     ended = "" if job.ended_at is None else f" at {job.ended_at:.0f} s"
-    return Reason("None", f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")
+    return _cause(Reason.NONE, f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
@@ -135,43 +139,44 @@ def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
     return order[: order.index(job)]
 
 
-def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Seconds) -> Iterator[Reason]:
+def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Seconds) -> Iterator[Cause]:
     state, shape = scheduler.state, job.shape
     if scheduler.impossible(job):
         yield _impossible(scheduler, job)
         return
     for why, detail in state.paused.items():
-        yield Reason(why, f"nothing new is started: {detail or 'resume to go on'}")
+        yield _cause(why, f"nothing new is started: {detail or 'resume to go on'}")
     fits = _fits_now(scheduler, shape)
     if not fits:
-        yield Reason("Resources", _shortage(state.resources, shape, job))
+        yield _cause(Reason.RESOURCES, *_shortage(state.resources, shape, job))
         yield from _occupied(state, shape)
         yield from _closed(state, shape)
     ahead = [other for other in ahead if not scheduler.impossible(other)]
     if ahead and (not scheduler.policy.backfill or not fits):
         passing = "" if scheduler.policy.backfill else ", and nobody may pass"
-        yield Reason("Priority", f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
+        yield _cause(Reason.PRIORITY, f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
-        yield Reason("PolicyHold", f"the policy plans next in {max(due - now, 0.0):.0f} s")
+        yield _cause(Reason.POLICY_HOLD, f"the policy plans next in {max(due - now, 0.0):.0f} s")
     elif fits and not ahead:
-        yield Reason("PolicyHold", "there is room, but the policy has not chosen it")
+        yield _cause(Reason.POLICY_HOLD, "there is room, but the policy has not chosen it")
 
 
-def _occupied(state: State, shape: Shape) -> Iterator[Reason]:
+def _occupied(state: State, shape: Shape) -> Iterator[Cause]:
     """GPUs that it could have and that may not be used, by the reason."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Message]] = {}
     for (node, gpu, why), occupant in state.occupants.items():
         if gpu not in _suited(state.resources.by_id[node], shape):
             continue
         taken = "" if occupant.memory_mb is None else f" ({occupant.memory_mb} MB)"
-        found.setdefault(why, []).append(f"{node}[{gpu}]{taken}" + (f": {occupant.detail}" if occupant.detail else ""))
+        detail = f": {occupant.detail}" if occupant.detail else ""
+        found.setdefault(why, []).append((((node, (gpu,)),), taken + detail))
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-        yield Reason(why, f"not to be used: {', '.join(where[:SHOWN])}{more}")
+        yield _cause(why, "not to be used: ", *_listed(where[:SHOWN]), more)
 
 
-def _closed(state: State, shape: Shape) -> Iterator[Reason]:
+def _closed(state: State, shape: Shape) -> Iterator[Cause]:
     """Nodes that it could be on and on which nothing new is started, by the reason."""
     found: dict[str, list[str]] = {}
     for (node, why), closure in state.closed.items():
@@ -180,7 +185,7 @@ def _closed(state: State, shape: Shape) -> Iterator[Reason]:
             found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-        yield Reason(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
+        yield _cause(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
 
 
 def _suited(host: NodeResources, shape: Shape) -> list[int]:
@@ -191,48 +196,48 @@ def _suited(host: NodeResources, shape: Shape) -> list[int]:
     return [index for index, gpu in enumerate(host.node.gpus) if where.gpu_model in ("", gpu.model)]
 
 
-def _impossible(scheduler: Scheduler, job: JobState) -> Reason:
+def _impossible(scheduler: Scheduler, job: JobState) -> Cause:
     """Why no living node could ever hold it, were it empty."""
     shape, nodes = job.shape, scheduler.state.resources.nodes
     living = [host for host in nodes if host.alive]
     if not nodes:
-        return Reason("ReqNodeNotAvail", "no node has joined yet")
+        return _cause(Reason.INFEASIBLE, "no node has joined yet")
     if len(living) < len(nodes):
         lost = ", ".join(host.node.id for host in nodes if not host.alive)
-        return Reason("NodeLost", f"the nodes that are left cannot hold it; lost: {lost}")
+        return _cause(Reason.NODE_LOST, f"the nodes that are left cannot hold it; lost: {lost}")
     where, memory = shape.family.where, memory_needed(shape)
     for label in where.labels:
         if not any(label in host.node.labels for host in living):
-            return Reason("ReqNodeNotAvail", f"no node has {'='.join(label)}")
+            return _cause(Reason.INFEASIBLE, f"no node has {'='.join(label)}")
     suited = [host.node.gpus[gpu] for host in living for gpu in _suited(host, shape)]
     kind = f" of model {where.gpu_model}" if where.gpu_model else ""
     kind += "".join(f" with {name}={value}" for name, value in where.labels)
     if len(suited) < shape.gpus:
-        return Reason("ReqNodeNotAvail", f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)}")
+        return _cause(Reason.INFEASIBLE, f"needs {_gpus(shape.gpus)}{kind}; the cluster has {len(suited)}")
     if sum(g.memory_mb >= memory for g in suited) < shape.gpus:
         largest = max((g.memory_mb for g in suited), default=0)
-        return Reason(
-            "GpuMemory", f"needs {memory} MB on each of {_gpus(shape.gpus)}; the largest GPU has {largest} MB"
+        return _cause(
+            Reason.GPU_MEMORY, f"needs {memory} MB on each of {_gpus(shape.gpus)}; the largest GPU has {largest} MB"
         )
     found = Feasible([host.node for host in living], [scheduler.placement]).why_not(job.job)
-    return Reason("ReqNodeNotAvail", found or f"needs {_gpus(shape.gpus)}{kind}, which cannot be had together")
+    return _cause(Reason.INFEASIBLE, *(found or (f"needs {_gpus(shape.gpus)}{kind}, which cannot be had together",)))
 
 
 def _fits_now(scheduler: Scheduler, shape: Shape) -> bool:
     return Allocator(scheduler.state, scheduler.placement, _nothing).fits(shape)
 
 
-def _shortage(resources: ClusterResources, shape: Shape, job: JobState) -> str:
+def _shortage(resources: ClusterResources, shape: Shape, job: JobState) -> Message:
     if shape.family.where.pinned:
-        return f"the GPUs it is pinned to are taken: {_pinned(shape)}"
+        return ("the GPUs it is pinned to are taken: ", shape.family.where.pinned)
     free = resources.free_for(shape, after_release=False)
     most = next((free.count[node] for node in free.roomiest()), 0)
     kind = f" of model {shape.family.where.gpu_model}" if shape.family.where.gpu_model else ""
     kept = sum(len(gpus) for _, gpus in job.reserved)
     reserved = f"; {kept} are kept for it" if kept else ""
     if shape.gpus > free.largest():
-        return f"needs {_gpus(shape.gpus)}{kind} on several nodes; {free.total()} are free in all{reserved}"
-    return f"needs {_gpus(shape.gpus)}{kind} on one node; the roomiest can give {most}{reserved}"
+        return (f"needs {_gpus(shape.gpus)}{kind} on several nodes; {free.total()} are free in all{reserved}",)
+    return (f"needs {_gpus(shape.gpus)}{kind} on one node; the roomiest can give {most}{reserved}",)
 
 
 def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | None:
@@ -272,8 +277,13 @@ def _when(unblock: Unblock) -> str:
     return ends if unblock.in_s is None else f"{ends}, in about {unblock.in_s:.0f} s"
 
 
-def _pinned(shape: Shape) -> str:
-    return ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in shape.family.where.pinned)
+def _cause(code: str, *message: str | Slots) -> Cause:
+    return Cause(code, message)
+
+
+def _listed(messages: list[Message]) -> Message:
+    """Return them as one, with commas in between."""
+    return tuple(chain.from_iterable((", ", *each) if at else each for at, each in enumerate(messages)))
 
 
 def _gpus(count: int) -> str:

@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
@@ -26,6 +26,8 @@ from weft.server.jobs.progress import Progress
 from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
 from weft.server.maintenance import Upkeep
 from weft.server.settings import Settings, save
+from weft.wire.views.base import Answer
+from weft.wire.views.jobs import ProgressView
 
 SPACE_MB: Final = 16
 """With less disk space than this left, nothing new is taken."""
@@ -151,7 +153,7 @@ class Running:
 
     # ---- what others ask of it
 
-    async def operate(self, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
+    async def operate(self, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
         return await operate(self, verb, options, who)
 
     def change(self, settings: Settings) -> None:
@@ -172,7 +174,7 @@ class Running:
         self.loop.set_alarm_again()
         self.loop.wake()
 
-    def progress_of(self, job: JobState) -> Mapping[str, Any] | None:
+    def progress_of(self, job: JobState) -> ProgressView | None:
         return self.progress.of(job) if job.run else None
 
     def is_idle(self) -> bool:

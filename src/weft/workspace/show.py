@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from weft.endpoints.paths import Places
 from weft.engines.process.shim import run_files
+from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.sessions import Sessions, plain
 from weft.workspace.tags import Tag, tag_of
@@ -47,21 +48,21 @@ class Shower:
     def _look(self) -> None:
         self._known = {session.name: Tag.read(session.tag) for session in self._sessions.all()}
 
-    def know(self, jobs: Sequence[Mapping[str, Any]], *, quiet: bool = False) -> None:
+    def know(self, jobs: Sequence[JobDetailView], *, quiet: bool = False) -> None:
         """The jobs as they are now: those that run get a session if they have none, unless facts will tell of them."""
         for job in jobs:
-            self._names[job["id"]] = job["params"].get(NAME, job["name"])
-            if job["last_gpus"]:
-                self._gpus[job["id"]] = job["last_gpus"][0]
+            self._names[job.id] = job.params.get(NAME, job.name)
+            if job.last_gpus:
+                self._gpus[job.id] = job.last_gpus[0]
         if quiet:
             return
         self._look()  # people close sessions
         shown = {(tag.job, tag.run) for tag in self._known.values() if tag and tag[:2] == self._own[:2]}
         for job in jobs:
-            if job["status"] == "running" and (job["id"], str(job["run"])) not in shown:
-                self._open(job["id"], job["run"])
-            elif job["status"] == "done" and self._config.is_on("cleanup_on_complete"):
-                self.close(job["id"])
+            if job.status == "running" and (job.id, str(job.run)) not in shown:
+                self._open(job.id, job.run)
+            elif job.status == "done" and self._config.is_on("cleanup_on_complete"):
+                self.close(job.id)
 
     def take(self, fact: Mapping[str, Any]) -> bool:
         """Something happened; whether it concerns this workspace."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from weft.client import Client
 from weft.errors import InputError
 from weft.jobspec.environment import captured
+from weft.model.status import ACTIVE, PENDING, UNFINISHED
 from weft.wire.messages import SubmitRequest
+from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script
-from weft.workspace.status import STATES, UNFINISHED, latest
+from weft.workspace.status import latest
 from weft.workspace.tasks import Task, marker_of
 
-ACTIVE: Final = ("starting", "running", "stopping")
-WAITING: Final = ("blocked", "waiting", "held")
 END_S: Final = 45.0
 """How long tasks that were told to end may take: their grace, and a little."""
 
@@ -43,13 +43,13 @@ class Begun:
 
 def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> Begun:
     """Puts tasks into the queue that are neither complete nor in it. With `again`, complete ones too."""
-    found = client.query("job", group=config.group)
-    jobs, begun = latest(found["jobs"]), Begun(position=found["position"])
+    found = client.jobs(group=config.group)
+    jobs, begun = latest(found.jobs), Begun(position=found.position)
     wanted = []
     for task in tasks:
         job = jobs.get(task.name)
-        if job is not None and STATES[job["status"]] in UNFINISHED:
-            begun.there[task.name] = job["id"]
+        if job is not None and job.status in UNFINISHED:
+            begun.there[task.name] = job.id
         elif marker_of(config, task.name).exists() and not again:
             begun.skipped.append(task.name)
         else:
@@ -59,15 +59,15 @@ def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool 
         specs = [launch.spec(task, again=again) for task in wanted]
         request = SubmitRequest(jobs=specs, env=captured(os.environ), chdir=str(config.home))
         begun.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
-    begun.released = list(client.change("release", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+    begun.released = list(client.change("release", group=config.group, statuses=sorted(UNFINISHED)).ids)
     return begun
 
 
 def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun) -> Launch:
-    gpus = client.query("gpus")["gpus"][: config.whole("gpu_count")]
+    gpus = client.gpus().gpus[: config.whole("gpu_count")]
     if not gpus:
         raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor tells more")
-    numbers = tuple(gpu["gpu"] for gpu in gpus)
+    numbers = tuple(gpu.gpu for gpu in gpus)
     for task in tasks:
         if task.gpu is not None and task.gpu not in numbers:
             raise InputError(
@@ -81,7 +81,7 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
     conda, warning = find_conda(config, os.environ)
     begun.warnings += [warning] if warning else []
     _check_program(config, conda)
-    memory = min(gpu["memory_mb"] for gpu in gpus) // config.whole("max_jobs_per_gpu")
+    memory = min(gpu.memory_mb for gpu in gpus) // config.whole("max_jobs_per_gpu")
     return Launch(config, client.places.runtime, memory, numbers, conda, time.time())
 
 
@@ -109,19 +109,19 @@ def _origin(config: Config, key: str) -> str:
 
 def stop(config: Config, client: Client) -> tuple[int, int]:
     """Holds back what waits, and what would run again; how many wait, and how many run on."""
-    client.change("hold", group=config.group, statuses=(*WAITING, *ACTIVE))
-    jobs = client.query("job", group=config.group)["jobs"]
-    return sum(job["status"] in WAITING for job in jobs), sum(job["status"] in ACTIVE for job in jobs)
+    client.change("hold", group=config.group, statuses=sorted(UNFINISHED))
+    jobs = client.jobs(group=config.group).jobs
+    return sum(job.status in PENDING for job in jobs), sum(job.status in ACTIVE for job in jobs)
 
 
-def unfinished(config: Config, client: Client) -> list[Mapping[str, Any]]:
-    jobs = client.query("job", group=config.group)["jobs"]
-    return [job for job in jobs if job["status"] in (*ACTIVE, *WAITING)]
+def unfinished(config: Config, client: Client) -> list[JobDetailView]:
+    jobs = client.jobs(group=config.group).jobs
+    return [job for job in jobs if job.status in UNFINISHED]
 
 
 def cancel_all(config: Config, client: Client) -> list[str]:
     """Tells every task to end, and takes those that wait out of the queue."""
-    return list(client.change("cancel", group=config.group, statuses=(*WAITING, *ACTIVE)).ids)
+    return list(client.change("cancel", group=config.group, statuses=sorted(UNFINISHED)).ids)
 
 
 def until_ended(config: Config, client: Client) -> list[str]:
@@ -131,4 +131,4 @@ def until_ended(config: Config, client: Client) -> list[str]:
         if time.monotonic() > until:
             break
         time.sleep(0.05)
-    return [job["id"] for job in left]
+    return [job.id for job in left]

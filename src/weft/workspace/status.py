@@ -5,36 +5,88 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import ClassVar, Final, Literal
 
 from weft.client import Client
 from weft.engines.process.shim import run_files
+from weft.engines.process.shim import run_files as files
 from weft.errors import InputError
+from weft.model.status import PENDING
+from weft.wire.views.base import Answer, View
+from weft.wire.views.jobs import JobDetailView, ProgressView
+from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
 from weft.workspace.safelog import path_of, tasks_folder
 from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
 
-SCHEMA: Final = 1
-STATES: Final = {
+TaskState = Literal["waiting", "held", "running", "done", "failed", "cancelled", "new"]
+STATES: Final[Mapping[str, TaskState]] = {
     "blocked": "waiting", "waiting": "waiting", "held": "held", "starting": "running", "running": "running",
     "stopping": "running", "done": "done", "failed": "failed", "cancelled": "cancelled",
 }  # fmt: skip
-UNFINISHED: Final = frozenset({"waiting", "held", "running"})
-Row = dict[str, Any]
 
 
-def latest(jobs: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+@dataclass(frozen=True)
+class TaskView(View):
+    """A config of the workspace, and its last job."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView}
+
+    name: str = ""
+    state: TaskState = "new"
+    job: str | None = None
+    run: int = 0
+    gpu: int | None = None
+    time_s: float | None = None
+    retries: int = 0
+    max_retries: int = 0
+    preemptions: int = 0
+    eta_s: float | None = None
+    progress: ProgressView | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    warning: str = ""
+    marker: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True)
+class WorkspaceGpuView(View):
+    gpu: int = 0
+    jobs: int = 0
+    limit: int = 0
+    memory_mb: int = 0
+    used_mb: int | None = None
+    reserved_mb: int = 0
+    blocked: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class WorkspaceView(Answer):
+    """What `weft workspace status --json` prints."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"gpus": WorkspaceGpuView, "tasks": TaskView}
+
+    task_name: str = ""
+    config: str = ""
+    session: str = ""
+    log: str | None = None
+    stopped: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    gpus: Sequence[WorkspaceGpuView] = ()
+    tasks: Sequence[TaskView] = ()
+
+
+def latest(jobs: Iterable[JobDetailView]) -> dict[str, JobDetailView]:
     """The job of each config: the one submitted last."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for job in jobs:  # in the order of submission
-        found[job["params"].get(NAME, job["name"])] = job
-    return found
+    return {job.params.get(NAME, job.name): job for job in jobs}  # in the order of submission
 
 
-def status(config: Config, client: Client | None, *, strict: bool = True) -> Row:
-    """What `weft workspace status --json` prints. Without `strict`, configs that cannot be told are left out."""
-    jobs = latest(client.query("job", group=config.group)["jobs"] if client else ())
+def status(config: Config, client: Client | None, *, strict: bool = True) -> WorkspaceView:
+    """Return how the workspace stands. Without `strict`, configs that cannot be told are left out."""
+    jobs = latest(client.jobs(group=config.group).jobs if client else ())
     folder = client.places.jobs if client else None
     try:
         names = [task.name for task in all_tasks(config)]
@@ -43,28 +95,22 @@ def status(config: Config, client: Client | None, *, strict: bool = True) -> Row
             raise
         names = []
     names += [name for name in jobs if name not in set(names)]
-    tasks = [_task(config, name, jobs.get(name), folder) for name in names]
-    gpus = _gpus(config, client.query("gpus")["gpus"]) if client else []
-    estimate(tasks, slots=config.whole("max_jobs_per_gpu") * max(len(gpus), 1))
+    gpus = _gpus(config, client.gpus().gpus) if client else []
+    found = [_task(config, name, jobs.get(name), folder) for name in names]
+    tasks = estimate(found, slots=config.whole("max_jobs_per_gpu") * max(len(gpus), 1))
     counts = dict.fromkeys(("waiting", "running", "done", "failed", "cancelled", "new"), 0)
     for task in tasks:
-        counts["waiting" if task["state"] == "held" else task["state"]] += 1
-    return {
-        "schema": SCHEMA,
-        "task_name": config.task_name,
-        "config": str(config.file),
-        "session": config.scheduler_session,
-        "log": scheduler_log(config),
-        "stopped": any(task["state"] == "held" for task in tasks),
-        "counts": counts,
-        "gpus": gpus,
-        "tasks": tasks,
-    }
+        counts["waiting" if task.state == "held" else task.state] += 1
+    return WorkspaceView(
+        task_name=config.task_name, config=str(config.file), session=config.scheduler_session,
+        log=scheduler_log(config), stopped=any(task.state == "held" for task in tasks), counts=counts, gpus=gpus,
+        tasks=tasks,
+    )  # fmt: skip
 
 
-def is_busy(found: Row) -> bool:
+def is_busy(found: WorkspaceView) -> bool:
     """Whether anything runs, or will by itself."""
-    return any(task["state"] in ("waiting", "running") for task in found["tasks"])
+    return any(task.state in ("waiting", "running") for task in found.tasks)
 
 
 def scheduler_log(config: Config) -> str | None:
@@ -76,56 +122,50 @@ def scheduler_log(config: Config) -> str | None:
 # ---- tasks
 
 
-def _task(config: Config, name: str, job: Mapping[str, Any] | None, folder: Path | None) -> Row:
+def _task(config: Config, name: str, job: JobDetailView | None, folder: Path | None) -> TaskView:
     marker = marker_of(config, name)
-    row: Row = {
-        "name": name, "state": "done" if marker.exists() else "new", "job": None, "run": 0, "gpu": None, "time_s": None,
-        "retries": 0, "max_retries": 0, "preemptions": 0, "eta_s": None, "progress": None, "exit_code": None,
-        "reason": "", "warning": "", "marker": str(marker) if marker.exists() else None, "log": None,
-    }  # fmt: skip
+    marked = marker.exists()
     if job is None:
-        _from_marker(row, marker)
-        row["log"] = _log(config, name, "")
-        return row
-    row |= {
-        "state": STATES[job["status"]], "job": job["id"], "run": job["run"], "retries": job["failures"],
-        "max_retries": job["retries"], "preemptions": job["preemptions"], "exit_code": job["exit_code"],
-        "reason": job["reason"], "progress": job["progress"],
-        "gpu": job["last_gpus"][0] if job["last_gpus"] and has_run(job) else None,
-        "time_s": job["time_s"] if has_run(job) else None,
-    }  # fmt: skip
-    run = run_files.run_dir(str(folder), job["id"], job["run"]) if folder else ""
-    row["warning"] = _warning(run)
-    if row["state"] in ("failed", "cancelled") and marker.exists() and not _is_older(job):
-        row["warning"] = row["warning"] or f"it ended as {job['status']}, but its marker is there"
-        row["state"] = "done"
-    row["log"] = _log(config, name, run)
-    return row
+        gpu, time_s = _from_marker(marker)
+        return TaskView(
+            name=name, state="done" if marked else "new", gpu=gpu, time_s=time_s,
+            marker=str(marker) if marked else None, log=_log(config, name, ""),
+        )  # fmt: skip
+    state, ran = STATES[job.status], has_run(job)
+    run = files.run_dir(str(folder), job.id, job.run) if folder else ""
+    warning = _warning(run)
+    if state in ("failed", "cancelled") and marked and not _is_older(job):
+        warning, state = warning or f"it ended as {job.status}, but its marker is there", "done"
+    return TaskView(
+        name=name, state=state, job=job.id, run=job.run, gpu=job.last_gpus[0] if job.last_gpus and ran else None,
+        time_s=job.time_s if ran else None, retries=job.failures, max_retries=job.retries,
+        preemptions=job.preemptions, progress=job.progress, exit_code=job.exit_code, reason=job.reason,
+        warning=warning, marker=str(marker) if marked else None, log=_log(config, name, run),
+    )  # fmt: skip
 
 
-def has_run(job: Mapping[str, Any]) -> bool:
+def has_run(job: JobDetailView) -> bool:
     """Whether it runs or ran to an end: one that waits to be run again is on no GPU."""
-    return bool(job["run"]) and job["status"] not in ("waiting", "held", "blocked")
+    return bool(job.run) and job.status not in PENDING
 
 
-def _is_older(job: Mapping[str, Any]) -> bool:
+def _is_older(job: JobDetailView) -> bool:
     """A marker of before does not count for a job that was to run again and never did."""
-    return AGAIN in job["params"] and not job["run"]
+    return AGAIN in job.params and not job.run
 
 
-def _from_marker(row: Row, marker: Path) -> None:
-    """What Weft wrote there; a task may have written anything, or nothing."""
+def _from_marker(marker: Path) -> tuple[int | None, float | None]:
+    """Return the GPU and the duration that Weft wrote there; a task may have written anything, or nothing."""
     try:
         with open(marker, encoding="utf-8", errors="replace") as file:
             said = dict(line.strip().partition(": ")[::2] for line in file.read(4096).splitlines())
     except OSError:
-        return
-    if said.get("gpu", "").isdecimal():
-        row["gpu"] = int(said["gpu"])
+        return None, None
+    gpu = int(said["gpu"]) if said.get("gpu", "").isdecimal() else None
     try:
-        row["time_s"] = float(said["duration_s"])
+        return gpu, float(said["duration_s"])
     except (KeyError, ValueError):
-        return
+        return gpu, None
 
 
 def _warning(run: str) -> str:
@@ -148,14 +188,13 @@ def _log(config: Config, name: str, run: str) -> str | None:
 # ---- GPUs
 
 
-def _gpus(config: Config, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _gpus(config: Config, found: Sequence[GpuView]) -> list[WorkspaceGpuView]:
     limit = config.whole("max_jobs_per_gpu")
     return [
-        {
-            "gpu": gpu["gpu"], "jobs": len(gpu["jobs"]), "limit": limit, "memory_mb": gpu["memory_mb"],
-            "used_mb": gpu.get("used_mb"), "reserved_mb": gpu["reserved_mb"],
-            "blocked": [each["reason"] for each in gpu["blocked"]],
-        }
+        WorkspaceGpuView(
+            gpu=gpu.gpu, jobs=len(gpu.jobs), limit=limit, memory_mb=gpu.memory_mb, used_mb=gpu.used_mb,
+            reserved_mb=gpu.reserved_mb, blocked=[each.reason for each in gpu.blocked],
+        )
         for gpu in found[: config.whole("gpu_count")]
     ]  # fmt: skip
 
@@ -163,33 +202,30 @@ def _gpus(config: Config, found: Sequence[Mapping[str, Any]]) -> list[Row]:
 # ---- when
 
 
-def estimate(tasks: Sequence[Row], slots: int) -> None:
-    """Fills in when each may be done: by its own progress, else by how long others took."""
-    took = [task["time_s"] for task in tasks if task["state"] == "done" and task["time_s"]]
+def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
+    """Return the tasks with when each may be done: by its own progress, else by how long others took."""
+    took = [task.time_s for task in tasks if task.state == "done" and task.time_s]
     usual = sum(took) / len(took) if took else None
-    free: list[float] = []
-    for task in tasks:
-        if task["state"] != "running":
-            continue
-        task["eta_s"] = _left_s(task, usual)
-        free.append(task["eta_s"] if task["eta_s"] is not None else usual or 0.0)
+    running = {task.name: _left_s(task, usual) for task in tasks if task.state == "running"}
+    found = [replace(task, eta_s=running[task.name]) if task.name in running else task for task in tasks]
     if usual is None:
-        return
+        return found
+    free = [left if left is not None else usual for left in running.values()]
     free += [0.0] * max(slots - len(free), 0)
     heapq.heapify(free)
-    for task in tasks:
-        if task["state"] == "waiting":
+    for at, task in enumerate(found):
+        if task.state == "waiting":
             ends = heapq.heappop(free) + usual
-            task["eta_s"] = ends
+            found[at] = replace(task, eta_s=ends)
             heapq.heappush(free, ends)
+    return found
 
 
-def _left_s(task: Row, usual: float | None) -> float | None:
+def _left_s(task: TaskView, usual: float | None) -> float | None:
     """What a running task has left: as it says, else as fast as it went so far, else as long as others took."""
-    progress, time_s = task["progress"] or {}, task["time_s"] or 0.0
-    if progress.get("eta_s") is not None:
-        return float(progress["eta_s"])
-    step, total = progress.get("step"), progress.get("total")
-    if step and total and step <= total:
-        return float(time_s * (total - step) / step)
+    progress, time_s = task.progress or ProgressView(), task.time_s or 0.0
+    if progress.eta_s is not None:
+        return progress.eta_s
+    if progress.step and progress.total and progress.step <= progress.total:
+        return time_s * (progress.total - progress.step) / progress.step
     return None if usual is None else max(usual - time_s, 0.0)

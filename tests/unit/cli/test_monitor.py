@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from weft.cli.views.monitor import bar, draw, is_on, of_worker
+from weft.wire.views.jobs import JobView, ProgressView, QueueView
+from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
 
-QUEUE: dict[str, Any] = {
-    "schema": 1, "now": "2030-01-01T00:00:00Z", "policy": "balanced", "paused": False, "paused_for": {}, "more": 0,
-    "running": 1, "waiting": 1,
-    "jobs": [
-        {"id": "1", "name": "train", "user": "a", "state": "R", "time_s": 61, "gpus": 2, "place": "n1[0],n2[0,1]",
-         "reason": "", "progress": {"step": 3, "total": 4, "eta_s": 20.0}},
-        {"id": "2", "name": "next", "user": "a", "state": "PD", "time_s": 5, "gpus": 1, "place": "",
-         "reason": "Resources", "progress": None},
+QUEUE = QueueView(
+    now="2030-01-01T00:00:00Z", policy="balanced", running=1, waiting=1,
+    jobs=[
+        JobView(id="1", name="train", user="a", state="R", time_s=61, gpus=2, place="n1[0],n2[0,1]",
+                progress=ProgressView(3, 4, 20.0)),
+        JobView(id="2", name="next", user="a", state="PD", time_s=5, gpus=1, reason="Resources"),
     ],
-}  # fmt: skip
+)  # fmt: skip
 
 
-def gpus(nodes: int, each: int) -> dict[str, Any]:
-    return {
-        "gpus": [
-            {"node": f"n{node}", "gpu": gpu, "model": "A100", "memory_mb": 1000, "reserved_mb": 500, "jobs": [],
-             "blocked": [{"reason": "Drained"}] if gpu else []}
+def gpus(nodes: int, each: int) -> GpusView:
+    return GpusView(
+        gpus=[
+            GpuView(node=f"n{node}", gpu=gpu, model="A100", memory_mb=1000, reserved_mb=500,
+                    blocked=[BlockView("Drained")] if gpu else [])
             for node in range(1, nodes + 1)
             for gpu in range(each)
         ]
-    }  # fmt: skip
+    )  # fmt: skip
 
 
-def nodes(count: int, **more: Any) -> dict[str, Any]:
-    return {
-        "nodes": [
-            {"node": f"n{at}", "alive": True, "gpus": 2, "busy": 1, "jobs": 1, "cpus": 0, "cpus_used": 0, "ram_mb": 8,
-             "ram_used_mb": 4, **more}
-            for at in range(1, count + 1)
-        ]
-    }  # fmt: skip
+def nodes(count: int, **more: Any) -> NodesView:
+    usual = NodeView(alive=True, gpus=2, busy=1, jobs=1, ram_mb=8, ram_used_mb=4)
+    return NodesView(nodes=[replace(usual, node=f"n{at}", **more) for at in range(1, count + 1)])
 
 
-def drawn(seen: dict[str, Any]) -> str:
+def drawn(seen: MonitorView) -> str:
     return "\n".join(draw(seen, colour=False, narrow=False))
 
 
@@ -56,11 +52,13 @@ def test_workers_gpus_and_jobs_are_drawn() -> None:
 
 
 def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> None:
-    seen = nodes(3, state="connected", beat_s=1.0, load=0.0, closed=[], lost_in_s=None)["nodes"]
-    seen[0] |= {"node": "n10", "closed": ["Drained"]}
-    seen[1] |= {"state": "silent", "beat_s": 130.0, "closed": ["ReqNodeNotAvail"], "lost_in_s": 485.0}
-    seen[2] |= {"alive": False, "state": "lost"}
-    text = drawn(of_worker(QUEUE, gpus(1, 1), {"nodes": seen}, None))
+    first, second, third = nodes(3, state="connected", beat_s=1.0, load=0.0).nodes
+    seen = [
+        replace(first, node="n10", closed=["Drained"]),
+        replace(second, state="silent", beat_s=130.0, closed=["ReqNodeNotAvail"], lost_in_s=485.0),
+        replace(third, alive=False, state="lost"),
+    ]
+    text = drawn(of_worker(QUEUE, gpus(1, 1), NodesView(nodes=seen), None))
     assert "3 workers (1 silent, 1 lost), " in text
     lines = [line.split()[:2] for line in text.splitlines()[3:6]]
     assert lines == [["n2", "SILENT"], ["n3", "LOST"], ["n10", "UP"]]
@@ -71,10 +69,10 @@ def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> N
 
 def test_one_worker_has_its_own_gpus_and_jobs() -> None:
     seen = of_worker(QUEUE, gpus(3, 2), nodes(3), "n2")
-    assert {gpu["node"] for gpu in seen["gpus"]} == {"n2"}
-    assert [node["node"] for node in seen["nodes"]] == ["n2"]
-    assert [job["id"] for job in seen["jobs"]] == ["1"]
-    assert of_worker(QUEUE, gpus(3, 2), nodes(3), "n3")["jobs"] == []
+    assert {gpu.node for gpu in seen.gpus} == {"n2"}
+    assert [node.node for node in seen.nodes] == ["n2"]
+    assert [job.id for job in seen.jobs] == ["1"]
+    assert of_worker(QUEUE, gpus(3, 2), nodes(3), "n3").jobs == []
 
 
 def test_many_gpus_take_a_line_per_worker() -> None:
@@ -83,7 +81,7 @@ def test_many_gpus_take_a_line_per_worker() -> None:
 
 
 def test_nothing_there_is_said() -> None:
-    text = drawn(of_worker({**QUEUE, "jobs": []}, {"gpus": []}, {"nodes": []}, None))
+    text = drawn(of_worker(replace(QUEUE, jobs=[]), GpusView(), NodesView(), None))
     assert all(f"no {what}" in text for what in ("workers", "GPUs", "jobs"))
 
 

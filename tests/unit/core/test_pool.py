@@ -30,5 +30,5 @@ def test_whole_gpus_of_a_pool_and_others_beside_it() -> None:
 
 def test_what_a_pool_can_never_hold() -> None:
     feasible = Feasible([node(gpus=4)], [placement("packed")])
-    assert feasible.why_not(Job("a", gpus=2, where=POOL)) == ""
+    assert feasible.why_not(Job("a", gpus=2, where=POOL)) == ()
     assert feasible.why_not(Job("a", gpus=3, where=POOL))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.server.jobs.checkpoints import last_checkpoint
+from weft.wire.views.jobs import CheckpointView
 
 
 @pytest.fixture
@@ -20,9 +21,7 @@ def record(tmp_path: Path) -> Path:
 def test_what_was_recorded_last(tmp_path: Path, record: Path) -> None:
     assert last_checkpoint(tmp_path, "7") is None
     record.write_text('{"path": "/data/model.pt", "step": 400, "time": 1750000000.5}')
-    assert last_checkpoint(tmp_path, "7") == {
-        "path": "/data/model.pt", "step": 400, "at": "2025-06-15T15:06:40.500Z",
-    }  # fmt: skip
+    assert last_checkpoint(tmp_path, "7") == CheckpointView("/data/model.pt", 400, "2025-06-15T15:06:40.500Z")
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", "{", '{"path": 1, "time": 1e400}', '{"path": "a", "time": "b"}'])

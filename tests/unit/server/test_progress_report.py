@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from weft.server.jobs.progress_report import MOST_METRICS, Report
+from weft.wire.views.jobs import CheckpointView
 
 
 def told(*bodies: dict[str, object], every_s: float = 10.0) -> Report:
@@ -39,7 +40,7 @@ def test_what_a_message_does_not_say_stays() -> None:
         {"step": 3, "total": 9, "metrics": {"loss": 0.5}, "checkpoint": checkpoint}, {"step": 4, "metrics": None}
     )
     assert (report.step, report.total, report.metrics) == (4, 9, {"loss": 0.5})
-    assert report.checkpoint == {"path": "/a", "step": 3, "at": "2023-11-14T22:13:20.000Z"}
+    assert report.checkpoint == CheckpointView("/a", 3, "2023-11-14T22:13:20.000Z")
 
 
 def test_a_checkpoint_may_come_before_any_step() -> None:

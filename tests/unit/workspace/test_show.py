@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from weft.endpoints.paths import Places
 from weft.errors import InputError
+from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
 from weft.workspace.sessions import NoSessions, Session, Tmux, backend, plain
 from weft.workspace.show import Shower
@@ -119,7 +121,7 @@ def test_a_run_on_another_gpu_leaves_nothing_behind_on_the_first() -> None:
     assert list(sessions.open_ones) == ["exp_a_gpu1", "exp_b_gpu1"]
 
 
-RUNS = {"id": "1", "name": "a", "params": {}, "last_gpus": [1], "status": "running", "run": 3}
+RUNS = JobDetailView(id="1", name="a", last_gpus=[1], status="running", run=3)
 
 
 def test_those_that_run_already() -> None:
@@ -146,7 +148,7 @@ def test_cleanup_closes_what_completed_while_nobody_looked() -> None:
     sessions = Remembered()
     show = shower(sessions, more="cleanup_on_complete: true")
     show.know([RUNS])
-    shower(sessions, more="cleanup_on_complete: true").know([{**RUNS, "status": "done"}])
+    shower(sessions, more="cleanup_on_complete: true").know([replace(RUNS, status="done")])
     assert list(sessions.open_ones) == []
 
 

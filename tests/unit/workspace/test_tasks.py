@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 
 from weft.errors import InputError
+from weft.wire.views.jobs import ProgressView
 from weft.workspace.config import Config, read
 from weft.workspace.launch import Launch, find_conda, job_name, script
-from weft.workspace.status import estimate
+from weft.workspace.status import TaskState, TaskView, estimate
 from weft.workspace.tasks import all_tasks, chosen_tasks
 
 
@@ -123,13 +125,16 @@ def test_too_long_a_name(config: Config) -> None:
 
 
 def test_when_each_may_be_done() -> None:
-    def task(state: str, time_s: float | None = None, eta_s: float | None = None, **steps: int) -> dict[str, object]:
-        progress = {"eta_s": eta_s, **steps} if steps or eta_s is not None else None
-        return {"state": state, "time_s": time_s, "eta_s": None, "progress": progress}
+    names = itertools.count()
+
+    def task(
+        state: TaskState, time_s: float | None = None, eta_s: float | None = None, step: int | None = None,
+        total: int | None = None,
+    ) -> TaskView:  # fmt: skip
+        progress = ProgressView(step, total, eta_s) if step is not None or eta_s is not None else None
+        return TaskView(name=str(next(names)), state=state, time_s=time_s, progress=progress)
 
     tasks = [task("done", 10.0), task("running", 4.0), task("running", 4.0, 20.0), *(task("waiting") for _ in range(3))]
-    estimate(tasks, slots=2)
-    assert [each["eta_s"] for each in tasks] == [None, 6.0, 20.0, 16.0, 26.0, 30.0]
+    assert [each.eta_s for each in estimate(tasks, slots=2)] == [None, 6.0, 20.0, 16.0, 26.0, 30.0]
     unknown = [task("running", 4.0), task("waiting"), task("running", 4.0, step=2, total=8), task("running", 1, step=0)]
-    estimate(unknown, slots=2)
-    assert [each["eta_s"] for each in unknown] == [None, None, 12.0, None]
+    assert [each.eta_s for each in estimate(unknown, slots=2)] == [None, None, 12.0, None]

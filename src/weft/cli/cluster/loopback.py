@@ -129,7 +129,7 @@ class _Rising:
 
 
 def _connected(client: Client) -> set[str]:
-    return {node["node"] for node in client.query("nodes")["nodes"] if node.get("state") == "connected"}
+    return {node.node for node in client.nodes().nodes if node.state == "connected"}
 
 
 def _last_words(console: Path) -> str:

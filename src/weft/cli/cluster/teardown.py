@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli.background import end_process
 from weft.cli.cluster.record import Record
@@ -17,6 +17,7 @@ from weft.errors import WeftError
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.views.jobs import JobView
 
 END_S: Final = 20.0
 
@@ -35,26 +36,28 @@ def reached(record: Record) -> Client | None:
 
     try:
         client = Client(address(record.scheduler))
-        client.query("queue", limit=1)
+        client.queue(limit=1)
     except WeftError:
         return None
     return client
 
 
-def running(client: Client, record: Record) -> list[dict[str, Any]]:
+def running(client: Client, record: Record) -> list[JobView]:
     """Jobs that would be stopped: all of them with the scheduler, else those on its workers."""
     from weft.cli.views.monitor import is_on
 
-    jobs = [job for job in client.query("queue", limit=10_000)["jobs"] if job["place"]]
+    jobs = [job for job in client.queue(limit=10_000).jobs if job.place]
     if record.server is not None:
         return jobs
     names = [each.name for each in record.workers] + [each.name for each in record.remotes]
-    return [job for job in jobs if any(is_on(job["place"], name) for name in names)]
+    return [job for job in jobs if any(is_on(job.place, name) for name in names)]
 
 
 def stop_jobs(client: Client) -> None:
     """Stops the jobs, then the scheduler; returns when it listens no more, or does not go."""
-    pid = client.operate("shutdown", jobs="stop")["pid"]
+    from weft.wire.views.operations import SHUTDOWN
+
+    pid = client.operate(SHUTDOWN, jobs="stop").pid
     until = time.monotonic() + END_S
     while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
         time.sleep(0.05)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft attach 7
@@ -21,14 +21,13 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
-    flags.add_scheduler(parser)
-    render.add_arguments(parser, json=False)
+    flags.add_common(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:
     command: list[str] = []
     with connection.reach(args.scheduler) as client:
-        jobs = client.query("job", [args.job])["jobs"]
+        jobs = client.jobs([args.job]).jobs
         if len(jobs) > 1:
             from weft.errors import NotFound
 
@@ -37,13 +36,13 @@ def run(args: argparse.Namespace) -> int:
         if render.can_ask() and render.is_terminal():
             command = _command(client, job)
         if not command:
-            _follow(client, job["id"])
+            _follow(client, job.id)
     if command:
         os.execvp(command[0], command)
     return 0
 
 
-def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
+def _command(client: Client, job: JobDetailView) -> list[str]:
     """What opens its session; empty where it has none, or runs elsewhere."""
     from pathlib import Path
 
@@ -56,13 +55,13 @@ def _command(client: Client, job: Mapping[str, Any]) -> list[str]:
     from weft.workspace.tags import Tag, state_mark
     from weft.workspace.tasks import BACKEND, HOME
 
-    params = job["params"] if job["group"].startswith(GROUP) else {}
+    params = job.params if job.group.startswith(GROUP) else {}
     sessions = backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
     state = state_mark(client.where.state)
     found: list[tuple[int, str]] = []
     for each in [] if sessions.why_not() else sessions.all():
         tag = Tag.read(each.tag)
-        if tag is not None and (tag.state, tag.job) == (state, job["id"]) and tag.run.isdecimal():
+        if tag is not None and (tag.state, tag.job) == (state, job.id) and tag.run.isdecimal():
             found.append((int(tag.run), each.name))
     return sessions.attach_command(max(found)[1]) if found else []
 

@@ -9,34 +9,28 @@ from typing import Final
 
 from weft.cli import connection, flags, render
 from weft.cli.views import change_report
-from weft.errors import InputError
+from weft.model.status import ACTIVE, UNFINISHED
 
 EXAMPLE: Final = """examples:
   weft cancel 7
   weft cancel 3-7 train -y
   weft cancel --all"""
 
-UNFINISHED: Final = ("blocked", "waiting", "held", "starting", "running", "stopping")
-ACTIVE: Final = ("starting", "running", "stopping")
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    flags.add_jobs(parser, needed=False)
-    parser.add_argument("--all", action="store_true", help="every job that has not ended")
+    flags.add_jobs_or_all(parser, "every job that has not ended")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    if bool(args.jobs) == args.all:
-        raise InputError("which jobs?", hint="name some, or give --all, not both")
+    flags.check_jobs_or_all(args)
     with connection.reach(args.scheduler) as client:
         if not args.yes and render.can_ask():
-            found = client.query("queue" if args.all else "job", args.jobs)["jobs"]
-            running = [job for job in found if job["status"] in ACTIVE]
+            found = client.queue().jobs if args.all else client.jobs(args.jobs).jobs
+            running = [job for job in found if job.status in ACTIVE]
             if running and not change_report.is_sure("cancel", running):
                 render.say("nothing was cancelled")
                 return 1
-        reply = client.change("cancel", args.jobs, statuses=UNFINISHED if args.all else ())
+        reply = client.change("cancel", args.jobs, statuses=sorted(UNFINISHED) if args.all else ())
     return change_report.report(args, "cancelled", reply)

@@ -7,15 +7,19 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import connection, flags, listing, render
 from weft.errors import WeftError
+from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.endpoints.paths import Places
     from weft.server.settings import Settings
+    from weft.wire.views.doctor import DoctorView
 
 EXAMPLE: Final = """example:
   weft doctor --json"""
@@ -23,39 +27,43 @@ EXAMPLE: Final = """example:
 LOW_MB: Final = 512
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import setting
     from weft.endpoints.paths import places
+    from weft.wire.views.base import extended, plain
+    from weft.wire.views.doctor import DoctorView
 
     here = places()
     where = setting("scheduler", args.scheduler)
-    found: dict[str, Any] = {
-        "schema": 1, "version": version("weft"), "python": platform.python_version(), "platform": platform.platform(),
-        "pid": None, "state_dir": str(here.state), "runtime_dir": str(here.runtime), "free_mb": _free_mb(here),
-    }  # fmt: skip
-    found["scheduler_at"] = f"{where.value} ({where.origin})"
-    problems = []
+    found = DoctorView(
+        version=version("weft"), python=platform.python_version(), platform=platform.platform(),
+        state_dir=str(here.state), runtime_dir=str(here.runtime), free_mb=_free_mb(here),
+        scheduler_at=f"{where.value} ({where.origin})",
+    )  # fmt: skip
+    problems: list[str] = []
     if where.value != connection.LOCAL or here.answers():
         try:
             with connection.reach(args.scheduler) as client:
-                found |= client.operate("doctor")
+                found = extended(DoctorView, found, vars(client.doctor()))
         except WeftError as error:
-            problems.append(str(error).replace("\n", ":"))
+            problems.append(_one_line(error))
     else:
-        problems += _settings(here, found)
-    problems += _journal(here, found)
+        found = _would_be(here, found, problems)
+    found = _with_journal(here, found, problems)
     problems += _problems(here, found)
-    found = _without_home({**found, "problems": problems})
+    found = replace(found, problems=problems)
     if args.json:
-        render.print_json(found)
+        render.print_json(_without_home(plain(found)))
     else:
-        _show(found, args.color)
+        _show(_without_home(plain(found)), args.color)
     return 1 if problems else 0
+
+
+def _one_line(error: WeftError) -> str:
+    return str(error).replace("\n", ":")
 
 
 def _free_mb(here: Places) -> int | None:
@@ -69,69 +77,67 @@ def _free_mb(here: Places) -> int | None:
     return found.f_bavail * found.f_frsize >> 20
 
 
-def _settings(here: Places, found: dict[str, Any]) -> list[str]:
-    """How a scheduler would be set up."""
+def _would_be(here: Places, found: DoctorView, problems: list[str]) -> DoctorView:
+    """Return it with how a scheduler would be set up."""
     from weft.server.settings import load
 
     try:
         settings = load(here.state)
+        found = replace(found, policy=settings.policy, idle_s=settings.idle_s)
+        return _with_machine(found, settings)
     except WeftError as error:
-        return [str(error).replace("\n", ":")]
-    found |= {"policy": settings.policy, "idle_s": settings.idle_s}
-    try:
-        found |= _machine(settings)
-    except WeftError as error:
-        return [str(error).replace("\n", ":")]
-    return []
+        problems.append(_one_line(error))
+    return found
 
 
-def _machine(settings: Settings) -> dict[str, Any]:
-    """As a scheduler would find it."""
+def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
+    """Return it with the machine as a scheduler would find it."""
     from weft.engines.process.gpu.nvml import NoDriver
     from weft.engines.process.gpu.this_machine import this_machine
     from weft.server.admin.guarantees import ADVISORY, ENFORCED
+    from weft.wire.views.doctor import DeviceView
 
     machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):
         nvml.close()
     node = machine.node
-    return {
-        "node": node.id, "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in node.gpus],
-        "gpus_from": machine.source, "driver": machine.note or "ok", "cpus": node.cpus, "ram_mb": node.ram_mb,
-        "enforced": list(ENFORCED), "advisory": list(ADVISORY),
-    }  # fmt: skip
+    return replace(
+        found, node=node.id, gpus=[DeviceView(gpu.model, gpu.memory_mb) for gpu in node.gpus],
+        gpus_from=machine.source, driver=machine.note or "ok", cpus=node.cpus, ram_mb=node.ram_mb,
+        enforced=ENFORCED, advisory=ADVISORY,
+    )  # fmt: skip
 
 
-def _journal(here: Places, found: dict[str, Any]) -> list[str]:
-    """Looked at from outside: a scheduler that is asked goes on meanwhile, and none need be there."""
+def _with_journal(here: Places, found: DoctorView, problems: list[str]) -> DoctorView:
+    """Return it with the journal as it looks from outside: a scheduler goes on meanwhile, and none need be there."""
     if not here.has_state():
-        return []
+        return found
     from datetime import UTC, datetime
 
     from weft.journal import store_at
     from weft.journal.base import OK, UNFINISHED
+    from weft.wire.views.doctor import JournalView
 
     store = store_at(here.journal_url)
     health = store.check()
-    known = found["journal"] = {
-        **found.get("journal", {}),
-        "bytes": health.size_bytes, "wal_bytes": health.pending_bytes, "check": health.check,
-    }  # fmt: skip
+    backup = None
     if (backup_at := store.backup_at()) is not None:
-        known["backup"] = datetime.fromtimestamp(backup_at, UTC).isoformat(timespec="seconds")[:-6] + "Z"
-    if health.check in (OK, UNFINISHED):
-        return []
-    remedy = f"; weft up --restore goes back to the backup of {known['backup']}" if "backup" in known else ""
-    return [f"{here.journal_url} is damaged: {health.check}{remedy}"]
+        backup = datetime.fromtimestamp(backup_at, UTC).isoformat(timespec="seconds")[:-6] + "Z"
+    if health.check not in (OK, UNFINISHED):
+        remedy = f"; weft up --restore goes back to the backup of {backup}" if backup else ""
+        problems.append(f"{here.journal_url} is damaged: {health.check}{remedy}")
+    facts = found.journal.facts if found.journal is not None else None
+    journal = JournalView(facts, health.size_bytes, health.pending_bytes, health.check, backup)
+    return replace(found, journal=journal)
 
 
-def _problems(here: Places, found: dict[str, Any]) -> list[str]:
+def _problems(here: Places, found: DoctorView) -> list[str]:
     problems = []
-    for why, detail in found.get("paused_for", {}).items():
-        if why != "Paused":
+    for why, detail in (found.paused_for or {}).items():
+        if why != Reason.PAUSED:
             problems.append(f"nothing new is started ({why}): {detail}")
-    if found["free_mb"] is not None and found["free_mb"] < LOW_MB:
-        problems.append(f"only {found['free_mb']} MB of disk are left for the state and the logs")
+    if found.free_mb is not None and found.free_mb < LOW_MB:
+        problems.append(f"only {found.free_mb} MB of disk are left for the state and the logs")
     for folder in (here.state, here.runtime):
         if folder.exists() and folder.stat().st_uid != os.getuid():
             problems.append(f"{folder} belongs to somebody else")
@@ -139,7 +145,7 @@ def _problems(here: Places, found: dict[str, Any]) -> list[str]:
             problems.append(f"{folder} cannot be written to")
         elif folder.exists() and folder.stat().st_mode & 0o077:
             problems.append(f"others may enter {folder}: chmod 700 it")
-    if found["pid"] is None and connection.died(here):
+    if found.pid is None and connection.died(here):
         problems.append("the last scheduler died: weft up starts it again and finds its jobs; server.log tells why")
     return problems
 
@@ -153,7 +159,7 @@ def _without_home(value: Any) -> Any:
     return [_without_home(each) for each in value] if isinstance(value, list) else value
 
 
-def _show(found: dict[str, Any], color: str) -> None:
+def _show(found: Mapping[str, object], color: str) -> None:
     pairs = []
     for key, value in found.items():
         if key == "pid":
@@ -163,7 +169,7 @@ def _show(found: dict[str, Any], color: str) -> None:
     listing.print_pairs(pairs, color)
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     if isinstance(value, list):
         return [text for each in value for text in _texts(each)] or ["none"]
     if isinstance(value, dict):

@@ -30,15 +30,15 @@ def run(args: argparse.Namespace) -> int:
             render.say("no scheduler is running")
         return 0
     with connection.reach(connection.LOCAL) as client:
-        running = [job for job in client.query("queue")["jobs"] if job["place"]]
+        running = [job for job in client.queue().jobs if job.place]
         if args.kill and running and not args.yes and render.can_ask() and not change_report.is_sure("kill", running):
             render.say("it goes on")
             return 1
         told = connection.end(client, **({"kill": "yes"} if args.kill else {}))
     if args.json:
-        render.print_json({"schema": 1, "pid": told["pid"], "running": told["running"]})
-    elif told["running"] and not args.kill:
-        render.say(f"ended; {plural(told['running'], 'job')} still running, weft up finds them again")
+        render.print_json({"schema": 1, "pid": told.pid, "running": told.running})
+    elif told.running and not args.kill:
+        render.say(f"ended; {plural(told.running, 'job')} still running, weft up finds them again")
     else:
         render.say("ended")
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import connection, flags, render
+from weft.cli import flags
+from weft.cli.views import change_report
 
 EXAMPLE: Final = """examples:
   weft drain 0,1
@@ -17,19 +18,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "gpus", metavar="GPU", nargs="*", help="numbers, a node, or n1[0,1] (default: all of this machine)"
     )
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    return operate(args, "nothing new comes to")
+    from weft.wire.views.operations import DRAIN
 
-
-def operate(args: argparse.Namespace, text: str, **options: str) -> int:
-    with connection.begin(args.scheduler) as client:
-        found = client.operate("drain", gpus=" ".join(args.gpus), **options)
-    if args.json:
-        render.print_json(found)
-    else:
-        render.say(f"{text} {', '.join(found['places'])}")
-    return 0
+    return change_report.operate(
+        args, DRAIN, lambda found: f"nothing new comes to {', '.join(found.places)}", gpus=" ".join(args.gpus)
+    )

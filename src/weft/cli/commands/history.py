@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any, Final
+from typing import Final
 
 from weft.cli import connection, flags, render
 from weft.cli.text import plural
@@ -21,25 +21,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else job_table.HISTORY
+    from weft.wire.views.jobs import HistoryView
+
     since = 0.0 if args.since is None else time.time() - _ago_s(args.since)
     client = connection.look(args.scheduler, ended=True)
     if client is None:
-        found: dict[str, Any] = {"schema": 1, "jobs": [], "more": 0}
+        found = HistoryView()
     else:
         with client:
-            found = client.query("history", limit=args.limit, since=since)
+            found = client.history(limit=args.limit, since=since)
     if args.json:
         render.print_json(found)
         return 0
-    job_table.print_jobs(found["jobs"], names, args.color, header=not args.no_header)
-    if found["more"]:
-        render.say(f"{plural(found['more'], 'older job')}; --limit and --since show them")
+    job_table.print_jobs(found.jobs, names, args.color, header=not args.no_header)
+    if found.more:
+        render.say(f"{plural(found.more, 'older job')}; --limit and --since show them")
     return 0
 
 

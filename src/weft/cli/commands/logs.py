@@ -25,8 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="N", type=flags.whole, default=0, help="of this run (default: the latest)")
     parser.add_argument("--rank", metavar="N", type=flags.rank, default=0, help="of this node of a gang (default: 0)")
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser, json=False)
+    flags.add_common(parser, json=False)
 
 
 def run(args: argparse.Namespace) -> int:

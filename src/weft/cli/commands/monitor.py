@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, listing, render
 from weft.cli.views import monitor
@@ -15,6 +15,7 @@ from weft.errors import NotFound, Unreachable
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.views.nodes import MonitorView
 
 EXAMPLE: Final = """examples:
   weft monitor
@@ -29,8 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="every so many seconds (1)"
     )
     parser.add_argument("--count", metavar="N", type=flags.whole, default=0, help="only so often; 0: until Ctrl-C")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,12 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reach(scheduler: str | None) -> Client:
-    client = connection.look(scheduler)
-    if client is None:
-        raise Unreachable(
-            f"{connection.absence(scheduler)}\n  weft server starts one for a cluster, weft up one for this machine"
-        )
-    return client
+    return connection.watch(scheduler, "weft server starts one for a cluster, weft up one for this machine")
 
 
 def _let_go(client: Client | None) -> None:
@@ -69,15 +64,15 @@ def _let_go(client: Client | None) -> None:
         client.close()
 
 
-def _seen(client: Client, worker: str | None) -> dict[str, Any]:
-    queue, gpus, nodes = (client.query(what) for what in ("queue", "gpus", "nodes"))
-    if worker is not None and all(node["node"] != worker for node in nodes["nodes"]):
-        there = ", ".join(node["node"] for node in nodes["nodes"]) or "none"
+def _seen(client: Client, worker: str | None) -> MonitorView:
+    queue, gpus, nodes = client.queue(), client.gpus(), client.nodes()
+    if worker is not None and all(node.node != worker for node in nodes.nodes):
+        there = ", ".join(node.node for node in nodes.nodes) or "none"
         raise NotFound(f"there is no worker {worker!r}\n  there are: {there}")
     return monitor.of_worker(queue, gpus, nodes, worker)
 
 
-def _show(seen: dict[str, Any], args: argparse.Namespace) -> None:
+def _show(seen: MonitorView, args: argparse.Namespace) -> None:
     if args.json:
         render.print_json(seen)
     else:

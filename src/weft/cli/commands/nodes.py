@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, listing, render
 from weft.cli.listing import Cell, Column
 from weft.cli.views import node_table
-from weft.errors import Unreachable
+
+if TYPE_CHECKING:
+    from weft.wire.views.nodes import NodeView
 
 EXAMPLE: Final = """example:
   weft nodes --json"""
@@ -21,31 +22,26 @@ TAKEN: Final = (
 )  # fmt: skip
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    client = connection.look(args.scheduler)
-    if client is None:
-        raise Unreachable(f"{connection.absence(args.scheduler)}\n  weft up starts one")
-    with client:
-        found = client.query("nodes")
+    with connection.watch(args.scheduler) as client:
+        found = client.nodes()
     if args.json:
         render.print_json(found)
         return 0
-    nodes = node_table.in_order(found["nodes"])
+    nodes = node_table.in_order(found.nodes)
     heard = node_table.is_cluster(nodes)
     columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
     listing.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
     return 0
 
 
-def _row(node: Mapping[str, Any], *, heard: bool) -> list[Cell]:
+def _row(node: NodeView, *, heard: bool) -> list[Cell]:
     return [
-        Cell(node["node"]), node_table.state(node),
+        Cell(node.node), node_table.state(node),
         *([node_table.beat(node), node_table.load(node)] if heard else []),
-        Cell(str(node["jobs"])), Cell(f"{node['busy']}/{node['gpus']}"),
-        node_table.taken(node, "cpus_used", "cpus"), node_table.taken(node, "ram_used_mb", "ram_mb"),
+        Cell(str(node.jobs)), Cell(f"{node.busy}/{node.gpus}"),
+        node_table.taken(node.cpus_used, node.cpus), node_table.taken(node.ram_used_mb, node.ram_mb),
     ]  # fmt: skip

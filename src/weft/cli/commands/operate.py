@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from weft.cli import connection, flags, render
 from weft.cli.text import plural
 from weft.errors import InputError
+from weft.wire.views.base import Answer
+from weft.wire.views.operations import (
+    CORDON,
+    DRAIN,
+    DUMP,
+    INTERVAL,
+    PASS,
+    PAUSE,
+    POLICY,
+    RESUME,
+    SET,
+    SHUTDOWN,
+    UNCORDON,
+    UNDRAIN,
+    DrainedView,
+    DumpView,
+    IntervalView,
+    Operation,
+    PolicyView,
+    SetView,
+    ShutdownView,
+)
 
 EXAMPLE: Final = """commands:
   pause, resume                    start nothing new; start jobs again
@@ -26,6 +48,7 @@ examples:
   weft operate set 7 priority=100
   weft operate shutdown --jobs stop"""
 Options = dict[str, str]
+V = TypeVar("V", bound=Answer)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,27 +56,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="WORD", nargs="*", help="what the command is about")
     parser.add_argument("--jobs", choices=("keep", "stop"), help="of shutdown: what becomes of running jobs (keep)")
     parser.add_argument("--placement", metavar="P", help="of policy: another than it brings along")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    read, said = COMMANDS[args.command]
-    options = read(args.words)
-    for flag, command in (("jobs", "shutdown"), ("placement", "policy")):
+    command = COMMANDS[args.command]
+    options = command.read(args.words)
+    for flag, verb in (("jobs", "shutdown"), ("placement", "policy")):
         if value := getattr(args, flag):
-            if args.command != command:
-                raise InputError(f"--{flag} belongs to {command}", hint=f"weft operate {command} --{flag} ...")
+            if args.command != verb:
+                raise InputError(f"--{flag} belongs to {verb}", hint=f"weft operate {verb} --{flag} ...")
             options[flag] = value
-    with connection.reach(args.scheduler) as client:
-        found = client.operate(args.command, **options)
-    if args.json or args.command == "dump":
-        render.print_json(found)
-    elif args.command == "policy" and not options.get("policy"):
-        print(found["policy"])  # asked for, not said: it may go into a pipe
-    else:
-        render.say(said(found))
-    return 1 if found.get("refused") else 0
+    return command.run(args, options)
+
+
+class Command(Generic[V]):
+    def __init__(self, operation: Operation[V], read: Callable[[list[str]], Options], said: Callable[[V], str]) -> None:
+        """`said`: what the answer means to a person."""
+        self.operation, self.read, self._said = operation, read, said
+
+    def run(self, args: argparse.Namespace, options: Options) -> int:
+        with connection.reach(args.scheduler) as client:
+            found = client.operate(self.operation, **options)
+        if args.json or isinstance(found, DumpView):
+            render.print_json(found)
+        elif isinstance(found, PolicyView) and not options.get("policy"):
+            print(found.policy)  # asked for, not said: it may go into a pipe
+        else:
+            render.say(self._said(found))
+        return 1 if isinstance(found, SetView) and found.refused else 0
 
 
 # ---- what the words mean
@@ -93,27 +124,42 @@ def _all(words: list[str]) -> Options:
 # ---- what is said
 
 
-def _rounds(found: dict[str, Any]) -> str:
-    seconds = found["interval_s"]
+def _drained(found: DrainedView) -> str:
+    return f"nothing new comes to {', '.join(found.places)}"
+
+
+def _undrained(found: DrainedView) -> str:
+    return f"jobs may come again to {', '.join(found.places)}"
+
+
+def _rounds(found: IntervalView) -> str:
+    seconds = found.interval_s
     return f"it decides in rounds of {seconds:g} s" if seconds else "it decides whenever something happens"
 
 
-def _changed(found: dict[str, Any]) -> str:
-    refused = [f"{each['id']}: {each['why']}" for each in found["refused"]]
-    return "\n".join([f"changed {plural(len(found['changed']), 'job')}"] * bool(found["changed"]) + refused)
+def _changed(found: SetView) -> str:
+    refused = [f"{each.id}: {each.why}" for each in found.refused]
+    return "\n".join([f"changed {plural(len(found.changed), 'job')}"] * bool(found.changed) + refused)
 
 
-COMMANDS: Final[dict[str, tuple[Callable[[list[str]], Options], Callable[[dict[str, Any]], str]]]] = {
-    "pause": (_none, lambda _: "nothing new is started before resume; running jobs go on"),
-    "resume": (_none, lambda _: "jobs are started again"),
-    "drain": (_places, lambda found: f"nothing new comes to {', '.join(found['places'])}"),
-    "undrain": (_places, lambda found: f"jobs may come again to {', '.join(found['places'])}"),
-    "cordon": (_places, lambda found: f"nothing new comes to {', '.join(found['places'])}"),
-    "uncordon": (_places, lambda found: f"jobs may come again to {', '.join(found['places'])}"),
-    "policy": (_policy, lambda found: f"policy {found['policy']}"),
-    "interval": (_seconds, _rounds),
-    "pass": (_none, lambda found: f"{plural(len(found['started']), 'job')} started"),
-    "set": (_set, _changed),
-    "dump": (_all, str),
-    "shutdown": (_none, lambda found: f"the scheduler, {found['pid']}, ends; {plural(found['running'], 'job')} ran"),
+def _ends(found: ShutdownView) -> str:
+    return f"the scheduler, {found.pid}, ends; {plural(found.running, 'job')} ran"
+
+
+COMMANDS: Final[dict[str, Command[Any]]] = {
+    each.operation.verb: each
+    for each in (
+        Command(PAUSE, _none, lambda _: "nothing new is started before resume; running jobs go on"),
+        Command(RESUME, _none, lambda _: "jobs are started again"),
+        Command(DRAIN, _places, _drained),
+        Command(UNDRAIN, _places, _undrained),
+        Command(CORDON, _places, _drained),
+        Command(UNCORDON, _places, _undrained),
+        Command(POLICY, _policy, lambda found: f"policy {found.policy}"),
+        Command(INTERVAL, _seconds, _rounds),
+        Command(PASS, _none, lambda found: f"{plural(len(found.started), 'job')} started"),
+        Command(SET, _set, _changed),
+        Command(DUMP, _all, str),
+        Command(SHUTDOWN, _none, _ends),
+    )
 }

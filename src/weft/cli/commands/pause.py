@@ -5,22 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import connection, flags, render
+from weft.cli import flags
+from weft.cli.views import change_report
 
 EXAMPLE: Final = """example:
   weft pause"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.begin(args.scheduler) as client:
-        found = client.operate("pause")
-    if args.json:
-        render.print_json(found)
-    else:
-        render.say("nothing new is started before weft resume; running jobs go on")
-    return 0
+    from weft.wire.views.operations import PAUSE
+
+    return change_report.operate(args, PAUSE, lambda _: "nothing new is started before weft resume; running jobs go on")

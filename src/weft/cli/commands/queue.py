@@ -7,15 +7,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, listing, render
 from weft.cli.text import plural
 from weft.cli.views import job_table
 from weft.errors import Unreachable
+from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.views.jobs import QueueView
 
 EXAMPLE: Final = """ST: PD waits, R runs, CG is stopping, H is held, PR was preempted and waits again; CD done,
 F failed, CA cancelled, TO ran out of time, OOM out of GPU memory.
@@ -25,10 +28,6 @@ examples:
   weft queue -a --limit 20 -o id,name,state,exit
   weft queue --json"""
 
-EMPTY: Final[dict[str, Any]] = {
-    "schema": 1, "jobs": [], "running": 0, "waiting": 0, "more": 0, "paused": False, "paused_for": {},
-    "policy": None
-}  # fmt: skip
 WATCH_S: Final = 2.0
 
 
@@ -40,8 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
     parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,24 +48,28 @@ def run(args: argparse.Namespace) -> int:
         return _watch(names, args)
     client = connection.look(args.scheduler, ended=args.all)
     if client is None:
-        _show(EMPTY, names, args)
+        _show(_found(None, args), names, args)
         return 0
     with client:
         _show(_found(client, args), names, args)
     return 0
 
 
-def _found(client: Client, args: argparse.Namespace) -> dict[str, Any]:
-    found = client.query("queue", limit=args.limit)
-    if args.all:
-        ended = client.query("history", limit=args.limit)
-        gone = {job["id"] for job in ended["jobs"]}  # some perhaps since the first look
-        found["jobs"] = [*(job for job in found["jobs"] if job["id"] not in gone), *ended["jobs"]]
-        found["more"] += ended["more"]
-    return found
+def _found(client: Client | None, args: argparse.Namespace) -> QueueView:
+    from weft.wire.views.jobs import QueueView
+
+    if client is None:
+        return QueueView()
+    found = client.queue(limit=args.limit)
+    if not args.all:
+        return found
+    ended = client.history(limit=args.limit)
+    gone = {job.id for job in ended.jobs}  # some perhaps since the first look
+    jobs = [*(job for job in found.jobs if job.id not in gone), *ended.jobs]
+    return replace(found, jobs=jobs, more=found.more + ended.more)
 
 
-def _show(found: dict[str, Any], names: list[str] | None, args: argparse.Namespace) -> None:
+def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> None:
     if args.json:
         render.print_json(found)
         return
@@ -77,20 +79,20 @@ def _show(found: dict[str, Any], names: list[str] | None, args: argparse.Namespa
         render.say(remark)
 
 
-def _lines(found: dict[str, Any], names: list[str] | None, args: argparse.Namespace) -> list[str]:
-    columns, cells = job_table.table(found["jobs"], names or job_table.queue_fields(found["jobs"]))
+def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> list[str]:
+    columns, cells = job_table.table(found.jobs, names or job_table.queue_fields(found.jobs))
     colour, narrow = render.use_colour(args.color), render.is_terminal()
     return list(listing.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 
 
-def _remarks(found: dict[str, Any], args: argparse.Namespace) -> list[str]:
+def _remarks(found: QueueView, args: argparse.Namespace) -> list[str]:
     """What the table does not say."""
-    remarks = [connection.absence(args.scheduler)] if found["policy"] is None else []
-    for why, detail in found["paused_for"].items():
-        what = "paused" if why == "Paused" else f"paused ({why})"
+    remarks = [connection.absence(args.scheduler)] if found.policy is None else []
+    for why, detail in found.paused_for.items():
+        what = "paused" if why == Reason.PAUSED else f"paused ({why})"
         remarks.append(f"{what}: {detail or 'nothing new is started before weft resume'}")
-    if found["more"]:
-        remarks.append(f"{plural(found['more'], 'more job')}; --limit shows them")
+    if found.more:
+        remarks.append(f"{plural(found.more, 'more job')}; --limit shows them")
     return remarks
 
 
@@ -101,13 +103,13 @@ def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
         while True:
             try:
                 client = client or connection.look(args.scheduler, ended=args.all)
-                found = _found(client, args) if client else EMPTY
+                found = _found(client, args)
             except Unreachable:
-                client, found = None, EMPTY
+                client, found = None, _found(None, args)
             if args.json:
                 render.print_json(found)
             else:
-                head = f"{plural(found['running'], 'job')} running, {found['waiting']:,} waiting"
+                head = f"{plural(found.running, 'job')} running, {found.waiting:,} waiting"
                 listing.redraw([head, *_remarks(found, args), "", *_lines(found, names, args)])
             sys.stdout.flush()
             time.sleep(args.watch)

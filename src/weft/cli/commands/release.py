@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import connection, flags, render
+from weft.cli import flags
 from weft.cli.views import change_report
 
 EXAMPLE: Final = """examples:
@@ -15,10 +15,8 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.reach(args.scheduler) as client:
-        return change_report.report(args, "released", client.change("release", args.jobs))
+    return change_report.change(args, "release", "released")

@@ -18,8 +18,7 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
     parser.add_argument("--failed", action="store_true", help="only those that failed; without JOB, all that did")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     with connection.reach(args.scheduler) as client:
         jobs = args.jobs
         if jobs and args.failed:
-            jobs = [job["id"] for job in client.query("job", jobs)["jobs"] if job["status"] == "failed"]
+            jobs = [job.id for job in client.jobs(jobs).jobs if job.status == "failed"]
             if not jobs:
                 render.say("none of them failed")
                 return change_report.report_nothing(args)

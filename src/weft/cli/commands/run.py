@@ -5,7 +5,7 @@ Ctrl-C cancels the job; Ctrl-C again leaves it to end by itself."""
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.submit import task_flags
@@ -13,6 +13,7 @@ from weft.cli.views.change_report import ending
 
 if TYPE_CHECKING:
     from weft.client import Client
+    from weft.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft run --gpus 1 -- python train.py
@@ -26,8 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     task_flags.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show only what the job writes")
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser, json=False)
+    flags.add_common(parser, json=False)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
 
 
@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
             ended = _follow(client, job, args)
         except KeyboardInterrupt:
             return _cancel(client, job)
-    if not args.quiet and ended["status"] != "done":
+    if not args.quiet and ended.status != "done":
         render.say(ending(ended))
     return exit_code(ended)
 
 
-def _follow(client: Client, job: str, args: argparse.Namespace) -> dict[str, Any]:
+def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView:
     from weft.cli.commands.logs import write
 
     write(client.follow(job), follow=True, raw=args.raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import connection, flags, render
+from weft.cli import connection, flags
 from weft.cli.views import change_report
 from weft.errors import InputError
 
@@ -20,8 +20,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="id, 7_3 of an array, name, @ (the last), @~1, 3-7")
     parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="as the flags of submit")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:

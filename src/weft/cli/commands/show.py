@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, listing, render
 from weft.cli.text import moment, plural, visible
 from weft.cli.views import figures, job_table
+
+if TYPE_CHECKING:
+    from weft.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft show 7
@@ -17,55 +20,55 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with connection.reach(args.scheduler) as client:
-        found = client.query("job", args.jobs)
+        found = client.jobs(args.jobs)
     if args.json:
         render.print_json(found)
         return 0
-    for at, job in enumerate(found["jobs"]):
+    for at, job in enumerate(found.jobs):
         if at:
             print()
         listing.print_pairs([(label, visible(value)) for label, value in _pairs(job)], args.color)
     return 0
 
 
-def _pairs(job: dict[str, Any]) -> list[tuple[str, str]]:
-    progress = " ".join(filter(None, [job_table.progress(job), job_table.eta(job) and f"{job_table.eta(job)} left"]))
-    params = ", ".join(f"{name}={value}" for name, value in job["params"].items())
+def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
+    eta = job_table.eta(job.progress)
+    progress = " ".join(filter(None, [job_table.progress(job.progress), eta and f"{eta} left"]))
+    params = ", ".join(f"{name}={value}" for name, value in job.params.items())
     return [
-        ("job", job["id"]),
-        ("name", job["name"]),
-        ("user", job["user"]),
-        ("state", f"{job['status']} ({job['state']})"),
-        ("reason", job["reason"] if job["state"] in ("PD", "H", "PR") else ""),
-        ("exit code", _text(job["last_exit_code"])),
-        ("why", job["why"]),
-        ("command", shlex.join(job["command"])),
-        ("directory", job["chdir"]),
+        ("job", job.id),
+        ("name", job.name),
+        ("user", job.user),
+        ("state", f"{job.status} ({job.state})"),
+        ("reason", job.reason if job.state in ("PD", "H", "PR") else ""),
+        ("exit code", _text(job.last_exit_code)),
+        ("why", job.why),
+        ("command", shlex.join(job.command)),
+        ("directory", job.chdir),
         ("params", params),
         ("GPUs", _gpus(job)),
         ("CPUs, RAM", ", ".join(_hosts(job))),
-        ("on", job["place"]),
-        ("was on", "" if job["place"] else job["last_place"]),
+        ("on", job.place),
+        ("was on", "" if job.place else job.last_place),
         ("also on", _misplaced(job)),
-        ("priority", str(job["priority"])),
-        ("time limit", _duration(job["time_limit_s"])),
-        ("after", ", ".join(job["after"])),
-        ("array index", _text(job["array_index"])),
-        ("submitted", moment(job["submitted"])),
-        ("first started", moment(job["started"]) if job["started"] else ""),
-        ("ended", moment(job["ended"]) if job["ended"] else ""),
+        ("priority", str(job.priority)),
+        ("time limit", _duration(job.time_limit_s)),
+        ("after", ", ".join(job.after)),
+        ("array index", _text(job.array_index)),
+        ("submitted", moment(job.submitted)),
+        ("first started", moment(job.started) if job.started else ""),
+        ("ended", moment(job.ended) if job.ended else ""),
         ("runs", _runs(job)),
-        ("GPU time", _duration(job["gpu_seconds"] or None)),
+        ("GPU time", _duration(job.gpu_seconds or None)),
         ("progress", progress),
         ("metrics", _metrics(job)),
         ("checkpoint", _checkpoint(job)),
-        ("comment", job["comment"]),
+        ("comment", job.comment),
     ]
 
 
@@ -77,39 +80,39 @@ def _duration(seconds: float | None) -> str:
     return "" if seconds is None else figures.duration(seconds)
 
 
-def _gpus(job: dict[str, Any]) -> str:
-    memory = job["memory_mb"]
-    shown = "+".join(map(str, memory)) if isinstance(memory, list) else memory
-    parts = [str(job["gpus"]), f"{shown} MB each" if shown else ""]
-    if (job["max_jobs_per_gpu"] or 1) > 1:
-        parts.append(f"up to {job['max_jobs_per_gpu']} jobs on one")
-    if job["measured_mb"]:
-        parts.append(f"{job['measured_mb']} MB measured")
+def _gpus(job: JobDetailView) -> str:
+    memory = job.memory_mb
+    shown = memory if isinstance(memory, int) else "+".join(map(str, memory))
+    parts = [str(job.gpus), f"{shown} MB each" if shown else ""]
+    if (job.max_jobs_per_gpu or 1) > 1:
+        parts.append(f"up to {job.max_jobs_per_gpu} jobs on one")
+    if job.measured_mb:
+        parts.append(f"{job.measured_mb} MB measured")
     return ", ".join(filter(None, parts))
 
 
-def _misplaced(job: dict[str, Any]) -> str:
-    gpus = job["misplaced"]
+def _misplaced(job: JobDetailView) -> str:
+    gpus = job.misplaced
     return f"GPU {', '.join(map(str, gpus))}, which it was not given" if gpus else ""
 
 
-def _hosts(job: dict[str, Any]) -> list[str]:
-    return [plural(job["cpus"], "CPU")] * bool(job["cpus"]) + [f"{job['ram_mb']} MB"] * bool(job["ram_mb"])
+def _hosts(job: JobDetailView) -> list[str]:
+    return [plural(job.cpus, "CPU")] * bool(job.cpus) + [f"{job.ram_mb} MB"] * bool(job.ram_mb)
 
 
-def _runs(job: dict[str, Any]) -> str:
-    if not job["run"]:
+def _runs(job: JobDetailView) -> str:
+    if not job.run:
         return ""
-    parts = [(job["failures"], f"failed of {job['retries']} retries"), (job["preemptions"], "preempted")]
-    parts.append((job["requeues"], "requeued"))
-    return ", ".join([str(job["run"]), *(f"{count} {what}" for count, what in parts if count)])
+    parts = [(job.failures, f"failed of {job.retries} retries"), (job.preemptions, "preempted")]
+    parts.append((job.requeues, "requeued"))
+    return ", ".join([str(job.run), *(f"{count} {what}" for count, what in parts if count)])
 
 
-def _metrics(job: dict[str, Any]) -> str:
-    found = (job["progress"] or {}).get("metrics", {})
+def _metrics(job: JobDetailView) -> str:
+    found = job.progress.metrics if job.progress is not None else {}
     return ", ".join(f"{name} {'-' if value is None else f'{value:g}'}" for name, value in found.items())
 
 
-def _checkpoint(job: dict[str, Any]) -> str:
-    found = job["checkpoint"]
-    return f"{found['path']} at {moment(found['at'])}" if found else ""
+def _checkpoint(job: JobDetailView) -> str:
+    found = job.checkpoint
+    return f"{found.path} at {moment(found.at)}" if found else ""

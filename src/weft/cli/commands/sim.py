@@ -85,7 +85,13 @@ def _explain(args: argparse.Namespace, work: workload.Workload) -> int:
     outcome = simulate(workload.setting(args, work, args.policy), until=at)
     found = explain(outcome.scheduler, args.explain, at=at)
     if args.json:
-        render.print_json({**work.head(args), "policy": args.policy, "at_s": at, **found.as_json()})
+        from weft.wire.views.explain import ahead_of, reasons_of, unblock_of
+
+        render.print_json({
+            **work.head(args), "policy": args.policy, "at_s": at, "job": found.job, "at": found.at,
+            "status": found.status, "reasons": reasons_of(found), "position": found.position,
+            "waiting": found.waiting, "ahead": ahead_of(found), "unblock": unblock_of(found),
+        })  # fmt: skip
     else:
         print("\n".join(found.lines()))
     return 0

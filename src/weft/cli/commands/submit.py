@@ -27,8 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the id and nothing else")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
 
 

@@ -6,15 +6,23 @@ import argparse
 from typing import Final
 
 from weft.cli.commands import drain
+from weft.cli.views import change_report
 
 EXAMPLE: Final = """examples:
   weft undrain 0
   weft undrain"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    drain.configure(parser)
+configure = drain.configure
 
 
 def run(args: argparse.Namespace) -> int:
-    return drain.operate(args, "jobs may come again to", off="yes")
+    from weft.wire.views.operations import DRAIN
+
+    return change_report.operate(
+        args,
+        DRAIN,
+        lambda found: f"jobs may come again to {', '.join(found.places)}",
+        gpus=" ".join(args.gpus),
+        off="yes",
+    )

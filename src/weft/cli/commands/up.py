@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
             connection.end(client)
         render.say("started again, set up anew; running jobs go on")
     with connection.begin(connection.LOCAL) as client:
-        found = client.operate("doctor")
+        found = client.doctor()
     if args.json:
         render.print_json(found)
     else:
-        gpus = plural(len(found["gpus"]), "GPU")
-        print(f"scheduler {found['pid']} serves {found['node']}: {gpus}, policy {found['policy']}")
+        gpus = plural(len(found.gpus), "GPU")
+        print(f"scheduler {found.pid} serves {found.node}: {gpus}, policy {found.policy}")
     return 0
 
 

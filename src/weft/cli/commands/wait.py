@@ -19,17 +19,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
     parser.add_argument("--any", action="store_true", help="only for the first that ends")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing, just return the code")
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from weft.client import exit_code
+    from weft.wire.views.jobs import JobsView
 
     with connection.reach(args.scheduler) as client:
         jobs = [client.wait_for_any(args.jobs)] if args.any else client.wait_for(args.jobs)
     if args.json:
-        render.print_json({"schema": 1, "jobs": jobs})
+        render.print_json(JobsView(jobs=jobs))
     elif not args.quiet:
         for job in jobs:
             render.say(ending(job))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.text import moment, plural, visible
 from weft.cli.views import figures
+from weft.model.status import Reason
+
+if TYPE_CHECKING:
+    from weft.wire.views.explain import ExplainView
 
 EXAMPLE: Final = """examples:
   weft why 7
@@ -16,8 +20,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
-    flags.add_scheduler(parser)
-    render.add_arguments(parser)
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,30 +34,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    name = f" ({found['name']})" if found["name"] else ""
-    lines = [f"job {found['job']}{name} is {found['status']}"]
-    codes = [f"{reason['code']}: " * (reason["code"] != "None") for reason in found["reasons"]]
-    lines += [f"  {code}{reason['text']}" for code, reason in zip(codes, found["reasons"], strict=True)]
-    if found["position"] is not None:
-        lines.append(f"  position: {found['position']} of {found['waiting']} waiting")
-    if found["ahead"]:
-        shown = [f"{each['job']} ({each['user']}, {plural(each['gpus'], 'GPU')})" for each in found["ahead"]]
-        more = found["position"] - 1 - len(shown)
+def _lines(found: ExplainView) -> list[str]:
+    name = f" ({found.name})" if found.name else ""
+    lines = [f"job {found.job}{name} is {found.status}"]
+    codes = [f"{reason.code}: " * (reason.code != Reason.NONE) for reason in found.reasons]
+    lines += [f"  {code}{reason.text}" for code, reason in zip(codes, found.reasons, strict=True)]
+    if found.position is not None:
+        lines.append(f"  position: {found.position} of {found.waiting} waiting")
+    if found.ahead:
+        shown = [f"{each.job} ({each.user}, {plural(each.gpus, 'GPU')})" for each in found.ahead]
+        more = (found.position or 1) - 1 - len(shown)
         lines.append(f"  ahead: {', '.join(shown)}" + (f" and {more} more" if more > 0 else ""))
     lines += _expected(found)
     return lines
 
 
-def _expected(found: dict[str, Any]) -> list[str]:
-    unblock = found["unblock"]
+def _expected(found: ExplainView) -> list[str]:
+    unblock = found.unblock
     if unblock is None:
         return []
-    if not unblock["jobs"]:
+    if not unblock.jobs:
         return ["  expected start: soon"]
-    done = "may be preempted" if unblock["preempted"] else "has ended" if len(unblock["jobs"]) == 1 else "have ended"
-    ended = f"when {', '.join(unblock['jobs'])} {done}"
-    if unblock["in_s"] is None:
+    done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
+    ended = f"when {', '.join(unblock.jobs)} {done}"
+    if unblock.in_s is None:
         return [f"  expected start: {ended}; nobody knows when that is (--time or --duration would tell)"]
-    at = moment(found["expected_start"])
-    return [f"  expected start: {at}, in about {figures.duration(unblock['in_s'])}, {ended}"]
+    at = moment(found.expected_start)
+    return [f"  expected start: {at}, in about {figures.duration(unblock.in_s)}, {ended}"]

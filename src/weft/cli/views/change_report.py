@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from weft.cli import render
+from weft.cli import connection, render
 from weft.cli.text import plural, visible
 
 if TYPE_CHECKING:
     from weft.wire.messages import ChangeReply
+    from weft.wire.views.base import Answer
+    from weft.wire.views.jobs import JobView
+    from weft.wire.views.operations import Operation
 
+V = TypeVar("V", bound="Answer")
 REFUSED: Final = 6
 SHOWN: Final = 10
 
 
-def ending(job: Mapping[str, Any]) -> str:
+def ending(job: JobView) -> str:
     """How a job ended, in a few words."""
-    code = job["exit_code"]
-    reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job["reason"], job["reason"])
-    why = f", {reason}" if reason not in ("", job["status"]) else ""
-    return f"job {job['id']} is {job['status']}" + (f", exit code {code}" if code else "") + why
+    code = job.exit_code
+    reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job.reason, job.reason)
+    why = f", {reason}" if reason not in ("", job.status) else ""
+    return f"job {job.id} is {job.status}" + (f", exit code {code}" if code else "") + why
 
 
 def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
@@ -44,10 +48,27 @@ def report_nothing(args: argparse.Namespace) -> int:
     return 0
 
 
-def is_sure(question: str, jobs: list[dict[str, Any]]) -> bool:
+def is_sure(question: str, jobs: Sequence[JobView]) -> bool:
     """Asks a person."""
-    named = ", ".join(f"{job['id']} ({visible(job['name'])})" for job in jobs[:SHOWN])
+    named = ", ".join(f"{job.id} ({visible(job.name)})" for job in jobs[:SHOWN])
     more = f" and {len(jobs) - SHOWN:,} more" if len(jobs) > SHOWN else ""
     sys.stderr.write(f"{question} {plural(len(jobs), 'running job')}: {named}{more}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def change(args: argparse.Namespace, verb: str, done: str, statuses: Collection[str] = ()) -> int:
+    """Change the jobs that are named, or all with one of these statuses, and report it."""
+    with connection.reach(args.scheduler) as client:
+        return report(args, done, client.change(verb, args.jobs, statuses=sorted(statuses)))
+
+
+def operate(args: argparse.Namespace, operation: Operation[V], said: Callable[[V], str], **options: str) -> int:
+    """Do something to the scheduler, which is started if there is none, and report it."""
+    with connection.begin(args.scheduler) as client:
+        found = client.operate(operation, **options)
+    if args.json:
+        render.print_json(found)
+    else:
+        render.say(said(found))
+    return 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import listing
 from weft.cli.listing import Cell, Column
@@ -11,7 +12,9 @@ from weft.cli.text import clock, moment
 from weft.cli.views import figures
 from weft.errors import UnknownName
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from weft.wire.views.jobs import JobView, ProgressView
+
 COLOURS: Final = {
     "R": "green", "CG": "green", "PD": "yellow", "H": "yellow", "CD": "blue", "F": "red", "TO": "red", "OOM": "red",
     "CA": "grey", "PR": "magenta",
@@ -20,35 +23,39 @@ COLOURS: Final = {
 
 class Field(NamedTuple):
     column: Column
-    show: Callable[[Row], str]
+    show: Callable[[JobView], str]
 
 
-def _plain(key: str) -> Callable[[Row], str]:
-    return lambda row: "-" if row[key] is None or row[key] == "" else str(row[key])
+def _plain(name: str) -> Callable[[JobView], str]:
+    read = attrgetter(name)
+
+    def show(job: JobView) -> str:
+        value = read(job)
+        return "-" if value is None or value == "" else str(value)
+
+    return show
 
 
-def progress(row: Row) -> str:
+def progress(found: ProgressView | None) -> str:
     """45% of its steps, or how many where nobody knows of how many."""
-    found = row["progress"]
-    if not found or found["step"] is None:
+    if found is None or found.step is None:
         return ""
-    if not found["total"]:
-        return f"step {found['step']:,}"
-    return f"{min(found['step'] / found['total'], 1):.0%}"
+    if not found.total:
+        return f"step {found.step:,}"
+    return f"{min(found.step / found.total, 1):.0%}"
 
 
-def eta(row: Row) -> str:
-    found = row["progress"]
-    return figures.duration(found["eta_s"]) if found and found["eta_s"] is not None else ""
+def eta(found: ProgressView | None) -> str:
+    return figures.duration(found.eta_s) if found is not None and found.eta_s is not None else ""
 
 
-def _where(row: Row) -> str:
+def _where(row: JobView) -> str:
     """Where it is, or in brackets why it is nowhere."""
-    return row["place"] or (f"({row['reason']})" if row["reason"] else "")
+    return row.place or (f"({row.reason})" if row.reason else "")
 
 
-def _exit(row: Row) -> str:
-    return "-" if row["exit_code"] is None else str(row["exit_code"])
+def _exit(row: JobView) -> str:
+    return "-" if row.exit_code is None else str(row.exit_code)
 
 
 FIELDS: Final = {
@@ -57,18 +64,18 @@ FIELDS: Final = {
     "user": Field(Column("USER", most=12), _plain("user")),
     "state": Field(Column("ST"), _plain("state")),
     "status": Field(Column("STATUS"), _plain("status")),
-    "time": Field(Column("TIME", right=True), lambda row: clock(row["time_s"])),
+    "time": Field(Column("TIME", right=True), lambda row: clock(row.time_s)),
     "gpus": Field(Column("GPUS", right=True), _plain("gpus")),
-    "progress": Field(Column("PROGRESS", right=True), progress),
-    "eta": Field(Column("ETA", right=True), eta),
+    "progress": Field(Column("PROGRESS", right=True), lambda row: progress(row.progress)),
+    "eta": Field(Column("ETA", right=True), lambda row: eta(row.progress)),
     "where": Field(Column("NODE(REASON)"), _where),
     "node": Field(Column("NODE"), _plain("place")),
     "reason": Field(Column("REASON"), _plain("reason")),
     "priority": Field(Column("PRIORITY", right=True), _plain("priority")),
     "run": Field(Column("RUN", right=True), _plain("run")),
-    "submitted": Field(Column("SUBMITTED"), lambda row: moment(row["submitted"])),
-    "started": Field(Column("STARTED"), lambda row: moment(row["started"])),
-    "ended": Field(Column("ENDED"), lambda row: moment(row["ended"])),
+    "submitted": Field(Column("SUBMITTED"), lambda row: moment(row.submitted)),
+    "started": Field(Column("STARTED"), lambda row: moment(row.started)),
+    "ended": Field(Column("ENDED"), lambda row: moment(row.ended)),
     "exit": Field(Column("EXIT", right=True), _exit),
 }
 QUEUE: Final = ("id", "name", "user", "state", "time", "gpus", "where")
@@ -88,22 +95,22 @@ def fields_of(text: str) -> list[str]:
     return found
 
 
-def queue_fields(rows: Sequence[Row]) -> list[str]:
+def queue_fields(rows: Sequence[JobView]) -> list[str]:
     """The usual ones; progress where anybody reports it."""
     names = list(QUEUE)
-    if any(row["progress"] for row in rows):
+    if any(row.progress for row in rows):
         names[-1:-1] = ["progress", "eta"]
     return names
 
 
-def table(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Column], list[list[Cell]]]:
+def table(rows: Sequence[JobView], names: Sequence[str]) -> tuple[list[Column], list[list[Cell]]]:
     columns = [FIELDS[name].column for name in names]
     cells = [
-        [Cell(FIELDS[name].show(row), COLOURS.get(row["state"], "") if name in _COLOURED else "") for name in names]
+        [Cell(FIELDS[name].show(row), COLOURS.get(row.state, "") if name in _COLOURED else "") for name in names]
         for row in rows
     ]
     return columns, cells
 
 
-def print_jobs(rows: Sequence[Row], names: Sequence[str], color: str, *, header: bool = True) -> None:
+def print_jobs(rows: Sequence[JobView], names: Sequence[str], color: str, *, header: bool = True) -> None:
     listing.print_table(*table(rows, names), color, header=header)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import listing
 from weft.cli.listing import Cell, Column
 from weft.cli.text import plural
 from weft.cli.views import job_table, node_table
+from weft.model.slots import parse_slots
+from weft.wire.views.base import extended
+from weft.wire.views.nodes import MonitorView
+
+if TYPE_CHECKING:
+    from weft.wire.views.jobs import JobView, QueueView
+    from weft.wire.views.nodes import GpusView, GpuView, NodesView, NodeView
 
 BAR: Final = 12
 WORKERS: Final = (
@@ -26,115 +33,107 @@ BY_WORKER: Final = (
     Column("UTIL", right=True), Column("EACH"),
 )  # fmt: skip
 LEGEND: Final = "each GPU: # busy, . idle, x blocked"
-Seen = Mapping[str, Any]
-"""Of one moment: the answers to the queries for the queue, the GPUs and the nodes, of some workers or of all."""
 
 
-def of_worker(queue: Seen, gpus: Seen, nodes: Seen, worker: str | None) -> dict[str, Any]:
+def of_worker(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | None) -> MonitorView:
     """All of it, or what concerns one worker."""
-    jobs, held = queue["jobs"], node_table.in_order(gpus["gpus"])
+    jobs, held = list(queue.jobs), node_table.in_order(gpus.gpus)
     if worker is not None:
-        held = [gpu for gpu in held if gpu["node"] == worker]
-        there = {job for gpu in held for job in gpu["jobs"]}
-        jobs = [job for job in jobs if job["id"] in there or is_on(job["place"], worker)]
-    shown = [node for node in node_table.in_order(nodes["nodes"]) if worker in (None, node["node"])]
-    return {**queue, "jobs": jobs, "gpus": held, "nodes": shown}
+        held = [gpu for gpu in held if gpu.node == worker]
+        there = {job for gpu in held for job in gpu.jobs}
+        jobs = [job for job in jobs if job.id in there or is_on(job.place, worker)]
+    shown = [node for node in node_table.in_order(nodes.nodes) if worker in (None, node.node)]
+    return extended(MonitorView, queue, {"jobs": jobs, "gpus": held, "nodes": shown})
 
 
 def is_on(place: str, worker: str) -> bool:
     """Whether a place such as n1[0,1],n2[0] or n1 names the worker."""
-    return any(part.partition("[")[0] == worker for part in _parts(place))
+    return any(node == worker for node, _ in parse_slots(place))
 
 
-def _parts(place: str) -> list[str]:
-    """Its nodes: the commas between them, not those between GPUs."""
-    return place.replace("],", "]\n").split("\n") if "[" in place else place.split(",")
-
-
-def draw(seen: Seen, *, colour: bool, narrow: bool) -> list[str]:
+def draw(seen: MonitorView, *, colour: bool, narrow: bool) -> list[str]:
     def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
         return listing.lines(columns, rows, colour=colour, narrow=narrow)
 
-    columns, cells = job_table.table(seen["jobs"], _job_fields(seen["jobs"]))
+    columns, cells = job_table.table(seen.jobs, _job_fields(seen.jobs))
     found = [headline(seen), ""]
     for title, table in (
-        ("workers", lines(WORKERS, [_worker(node) for node in seen["nodes"]])),
-        ("GPUs", lines(*_gpu_table(seen["gpus"]))),
+        ("workers", lines(WORKERS, [_worker(node) for node in seen.nodes])),
+        ("GPUs", lines(*_gpu_table(seen.gpus))),
         ("jobs", lines(columns, cells)),
     ):
         drawn = list(table)
         found += [*(drawn if len(drawn) > 1 else [f"no {title}"]), ""]
-    if len(seen["gpus"]) > MANY:
+    if len(seen.gpus) > MANY:
         found.append(LEGEND)
-    if seen["more"]:
-        found.append(plural(seen["more"], "more job"))
+    if seen.more:
+        found.append(plural(seen.more, "more job"))
     return found
 
 
-def headline(seen: Seen) -> str:
-    busy = sum(bool(gpu["jobs"]) for gpu in seen["gpus"])
-    away = [f"{count} {name}" for name in ("silent", "lost") if (count := _count(seen["nodes"], name))]
+def headline(seen: MonitorView) -> str:
+    busy = sum(bool(gpu.jobs) for gpu in seen.gpus)
+    away = [f"{count} {name}" for name in ("silent", "lost") if (count := _count(seen.nodes, name))]
     there = f" ({', '.join(away)})" if away else ""
-    paused = f", paused ({', '.join(seen['paused_for'])})" if seen["paused"] else ""
+    paused = f", paused ({', '.join(seen.paused_for)})" if seen.paused else ""
     return (
-        f"{seen['now']}  {seen['policy']}{paused}  {plural(len(seen['nodes']), 'worker')}{there}, "
-        f"{busy} of {plural(len(seen['gpus']), 'GPU')} busy, {plural(seen['running'], 'job')} running, "
-        f"{seen['waiting']:,} waiting"
+        f"{seen.now}  {seen.policy}{paused}  {plural(len(seen.nodes), 'worker')}{there}, "
+        f"{busy} of {plural(len(seen.gpus), 'GPU')} busy, {plural(seen.running, 'job')} running, "
+        f"{seen.waiting:,} waiting"
     )
 
 
-def _count(nodes: Sequence[Mapping[str, Any]], standing: str) -> int:
+def _count(nodes: Sequence[NodeView], standing: str) -> int:
     return sum(node_table.standing(node) == standing for node in nodes)
 
 
-def _job_fields(jobs: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for name in job_table.queue_fields(jobs) if name != "user" or len({job["user"] for job in jobs}) > 1]
+def _job_fields(jobs: Sequence[JobView]) -> list[str]:
+    return [name for name in job_table.queue_fields(jobs) if name != "user" or len({job.user for job in jobs}) > 1]
 
 
-def _worker(node: Mapping[str, Any]) -> list[Cell]:
+def _worker(node: NodeView) -> list[Cell]:
     return [
-        Cell(node["node"]), node_table.state(node), node_table.beat(node), node_table.load(node),
-        Cell(f"{node['busy']}/{node['gpus']}"), Cell(str(node["jobs"])), node_table.taken(node, "cpus_used", "cpus"),
-        node_table.taken(node, "ram_used_mb", "ram_mb"),
+        Cell(node.node), node_table.state(node), node_table.beat(node), node_table.load(node),
+        Cell(f"{node.busy}/{node.gpus}"), Cell(str(node.jobs)), node_table.taken(node.cpus_used, node.cpus),
+        node_table.taken(node.ram_used_mb, node.ram_mb),
     ]  # fmt: skip
 
 
-def _gpu_table(gpus: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Column], list[list[Cell]]]:
+def _gpu_table(gpus: Sequence[GpuView]) -> tuple[Sequence[Column], list[list[Cell]]]:
     if len(gpus) <= MANY:
         return GPUS, [_gpu(gpu) for gpu in gpus]
-    by_worker: dict[str, list[Mapping[str, Any]]] = {}
+    by_worker: dict[str, list[GpuView]] = {}
     for gpu in gpus:
-        by_worker.setdefault(gpu["node"], []).append(gpu)
+        by_worker.setdefault(gpu.node, []).append(gpu)
     return BY_WORKER, [_gpus_of(worker, each) for worker, each in by_worker.items()]
 
 
-def _gpus_of(worker: str, gpus: Sequence[Mapping[str, Any]]) -> list[Cell]:
-    models = list(dict.fromkeys(gpu["model"] or "-" for gpu in gpus))
-    there = sum(gpu["memory_mb"] for gpu in gpus)
-    utils = [gpu["utilisation"] for gpu in gpus if gpu.get("utilisation") is not None]
-    each = "".join("x" if gpu["blocked"] else "#" if gpu["jobs"] else "." for gpu in gpus)
+def _gpus_of(worker: str, gpus: Sequence[GpuView]) -> list[Cell]:
+    models = list(dict.fromkeys(gpu.model or "-" for gpu in gpus))
+    there = sum(gpu.memory_mb for gpu in gpus)
+    utils = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+    each = "".join("x" if gpu.blocked else "#" if gpu.jobs else "." for gpu in gpus)
     return [
         Cell(worker), Cell(str(len(gpus))), Cell(",".join(models)), Cell(bar(sum(map(_used_mb, gpus)) / max(there, 1))),
         Cell(f"{sum(utils) / len(utils):.0f}%" if utils else "-"), Cell(each, "red" if "x" in each else ""),
     ]  # fmt: skip
 
 
-def _used_mb(gpu: Mapping[str, Any]) -> int:
+def _used_mb(gpu: GpuView) -> int:
     """As the driver says; without one, what is reserved."""
-    used = gpu.get("used_mb")
-    return int(gpu["reserved_mb"] if used is None else used)
+    return gpu.reserved_mb if gpu.used_mb is None else gpu.used_mb
 
 
-def _gpu(gpu: Mapping[str, Any]) -> list[Cell]:
+def _gpu(gpu: GpuView) -> list[Cell]:
     used = _used_mb(gpu)
-    part = used / gpu["memory_mb"] if gpu["memory_mb"] else 0.0
-    util = gpu.get("utilisation")
-    reasons = list(dict.fromkeys(f"({each['reason']})" for each in gpu["blocked"]))
-    colour = "red" if reasons else "green" if gpu["jobs"] else ""
+    part = used / gpu.memory_mb if gpu.memory_mb else 0.0
+    util = gpu.utilisation
+    reasons = list(dict.fromkeys(f"({each.reason})" for each in gpu.blocked))
+    colour = "red" if reasons else "green" if gpu.jobs else ""
     return [
-        Cell(gpu["node"]), Cell(str(gpu["gpu"])), Cell(gpu["model"] or "-"), Cell(f"{used}/{gpu['memory_mb']}"),
+        Cell(gpu.node), Cell(str(gpu.gpu)), Cell(gpu.model or "-"), Cell(f"{used}/{gpu.memory_mb}"),
         Cell(bar(part), "yellow" if part > 0.9 else ""), Cell("-" if util is None else f"{util:.0f}%"),
-        Cell(" ".join([",".join(gpu["jobs"]), *reasons]).strip() or "-", colour),
+        Cell(" ".join([",".join(gpu.jobs), *reasons]).strip() or "-", colour),
     ]  # fmt: skip
 
 

@@ -3,59 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli.listing import Cell
 from weft.cli.text import clock
+from weft.model.status import Reason
+
+if TYPE_CHECKING:
+    from weft.wire.views.nodes import GpuView, NodeView
 
 STATES: Final = {"connected": ("UP", "green"), "silent": ("SILENT", "yellow"), "lost": ("LOST", "red")}
-BY_SILENCE: Final = "ReqNodeNotAvail"
+BY_SILENCE: Final = Reason.NODE_SILENT
 """Why a silent node is closed: that it is silent says as much."""
 _NUMBER: Final = re.compile(r"(\d+)")
-Node = Mapping[str, Any]
+N = TypeVar("N", "NodeView", "GpuView")
 
 
-def in_order(nodes: Iterable[Node]) -> list[Node]:
+def in_order(nodes: Iterable[N]) -> list[N]:
     """By name, as people count: n2 before n10."""
-    return sorted(nodes, key=lambda node: _parts(node["node"]))
+    return sorted(nodes, key=lambda node: _parts(node.node))
 
 
 def _parts(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
 
 
-def is_cluster(nodes: Iterable[Node]) -> bool:
+def is_cluster(nodes: Iterable[NodeView]) -> bool:
     """Whether they are those of a cluster, which are heard of now and then."""
-    return any("state" in node for node in nodes)
+    return any(node.state is not None for node in nodes)
 
 
-def standing(node: Node) -> str:
-    return str(node.get("state") or ("connected" if node["alive"] else "lost"))
+def standing(node: NodeView) -> str:
+    return node.state or ("connected" if node.alive else "lost")
 
 
-def state(node: Node) -> Cell:
+def state(node: NodeView) -> Cell:
     """UP, SILENT or LOST, and in brackets what keeps jobs away, or when it counts as lost."""
     word, colour = STATES[standing(node)]
-    notes = [why for why in node.get("closed", ()) if why != BY_SILENCE]
-    if node.get("lost_in_s") is not None:
-        notes.append(f"lost in {clock(node['lost_in_s'])}")
+    notes = [why for why in node.closed if why != BY_SILENCE]
+    if node.lost_in_s is not None:
+        notes.append(f"lost in {clock(node.lost_in_s)}")
     return Cell(f"{word} ({', '.join(notes)})", "yellow") if notes else Cell(word, colour)
 
 
-def beat(node: Node) -> Cell:
+def beat(node: NodeView) -> Cell:
     """When it was last heard of."""
-    beat_s = node.get("beat_s")
+    beat_s = node.beat_s
     if beat_s is None:
         return Cell("-")
     return Cell(f"{beat_s:.0f} s ago" if beat_s < 100 else f"{clock(beat_s)} ago")
 
 
-def load(node: Node) -> Cell:
-    value = node.get("load")
+def load(node: NodeView) -> Cell:
+    value = node.load
     return Cell("-" if value is None else f"{value:.1f}")
 
 
-def taken(node: Node, used: str, there: str) -> Cell:
+def taken(used: int, there: int) -> Cell:
     """What is not counted is a dash."""
-    return Cell(f"{node[used]}/{node[there]}" if node[there] else "-")
+    return Cell(f"{used}/{there}" if there else "-")

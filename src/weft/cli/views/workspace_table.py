@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli.listing import Cell, Column
 from weft.cli.text import clock
 from weft.cli.views import figures, job_table
+
+if TYPE_CHECKING:
+    from weft.workspace.status import TaskView, WorkspaceGpuView, WorkspaceView
 
 COLOURS: Final = {
     "waiting": "yellow", "held": "yellow", "running": "green", "done": "blue", "failed": "red", "cancelled": "grey",
@@ -20,51 +23,51 @@ TASKS: Final = (
 )  # fmt: skip
 
 
-def headline(found: dict[str, Any]) -> str:
-    counts = found["counts"]
+def headline(found: WorkspaceView) -> str:
+    counts = found.counts
     words = [f"{counts[state]:,} {state}" for state in ("waiting", "running", "done", "failed")]
     words += [f"{counts[state]:,} {state}" for state in ("cancelled", "new") if counts[state]]
-    stopped = "; stopped, start goes on" if found["stopped"] else ""
-    return f"{found['task_name']}: {', '.join(words)}{stopped}"
+    stopped = "; stopped, start goes on" if found.stopped else ""
+    return f"{found.task_name}: {', '.join(words)}{stopped}"
 
 
-def gpus(found: dict[str, Any]) -> tuple[tuple[Column, ...], list[list[Cell]]]:
+def gpus(found: WorkspaceView) -> tuple[tuple[Column, ...], list[list[Cell]]]:
     return GPUS, [
         [
-            Cell(str(gpu["gpu"])),
-            Cell(f"{gpu['jobs']}/{gpu['limit']}", "green" if gpu["jobs"] else ""),
+            Cell(str(gpu.gpu)),
+            Cell(f"{gpu.jobs}/{gpu.limit}", "green" if gpu.jobs else ""),
             Cell(_memory(gpu)),
-            Cell(", ".join(gpu["blocked"]), "red"),
+            Cell(", ".join(gpu.blocked), "red"),
         ]
-        for gpu in found["gpus"]
+        for gpu in found.gpus
     ]
 
 
-def _memory(gpu: dict[str, Any]) -> str:
-    if gpu["used_mb"] is not None:
-        return f"{gpu['used_mb']:,}/{gpu['memory_mb']:,} MB used"
-    return f"{gpu['reserved_mb']:,}/{gpu['memory_mb']:,} MB reserved"
+def _memory(gpu: WorkspaceGpuView) -> str:
+    if gpu.used_mb is not None:
+        return f"{gpu.used_mb:,}/{gpu.memory_mb:,} MB used"
+    return f"{gpu.reserved_mb:,}/{gpu.memory_mb:,} MB reserved"
 
 
-def tasks(found: dict[str, Any], *, log: bool = True) -> tuple[tuple[Column, ...], list[list[Cell]]]:
+def tasks(found: WorkspaceView, *, log: bool = True) -> tuple[tuple[Column, ...], list[list[Cell]]]:
     """Those that run first; each group in the order of the configs."""
-    rows = sorted(found["tasks"], key=lambda task: ORDER.index(task["state"]))
+    rows = sorted(found.tasks, key=lambda task: ORDER.index(task.state))
     columns = TASKS if log else tuple(column for column in TASKS if column.label != "LOG")
     return columns, [_row(task, log=log) for task in rows]
 
 
-def _row(task: dict[str, Any], *, log: bool) -> list[Cell]:
-    eta = "-" if task["eta_s"] is None else figures.duration(task["eta_s"])
+def _row(task: TaskView, *, log: bool) -> list[Cell]:
+    eta = "-" if task.eta_s is None else figures.duration(task.eta_s)
     return [
-        Cell(task["name"]),
-        Cell(task["state"], COLOURS.get(task["state"], "")),
-        Cell("-" if task["gpu"] is None else str(task["gpu"])),
-        Cell("-" if task["time_s"] is None else clock(task["time_s"])),
-        Cell(f"{task['retries']}/{task['max_retries']}" if task["max_retries"] else "-"),
+        Cell(task.name),
+        Cell(task.state, COLOURS.get(task.state, "")),
+        Cell("-" if task.gpu is None else str(task.gpu)),
+        Cell("-" if task.time_s is None else clock(task.time_s)),
+        Cell(f"{task.retries}/{task.max_retries}" if task.max_retries else "-"),
         Cell(eta),
-        Cell(task["job"] or "-"),
-        *([Cell(_near(task["log"]))] if log else []),
-        Cell(_note(task), "red" if task["warning"] else ""),
+        Cell(task.job or "-"),
+        *([Cell(_near(task.log))] if log else []),
+        Cell(_note(task), "red" if task.warning else ""),
     ]
 
 
@@ -79,15 +82,15 @@ def _near(path: str | None) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _note(task: dict[str, Any]) -> str:
-    if task["warning"]:
-        return str(task["warning"])
-    if task["state"] == "running" and task["progress"]:
-        return job_table.progress(task)
-    if task["state"] == "failed":
-        code = task["exit_code"]
-        return f"exit code {code}" if code is not None else str(task["reason"])
-    if task["state"] != "waiting":
+def _note(task: TaskView) -> str:
+    if task.warning:
+        return task.warning
+    if task.state == "running" and task.progress:
+        return job_table.progress(task.progress)
+    if task.state == "failed":
+        code = task.exit_code
+        return f"exit code {code}" if code is not None else task.reason
+    if task.state != "waiting":
         return ""
-    words = ["preempted"] if task["preemptions"] and task["run"] else []
-    return " ".join([*words, *([f"({task['reason']})"] if task["reason"] else [])])
+    words = ["preempted"] if task.preemptions and task.run else []
+    return " ".join([*words, *([f"({task.reason})"] if task.reason else [])])

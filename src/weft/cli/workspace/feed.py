@@ -51,11 +51,11 @@ class Feed:
 
     def _read(self, client: Client) -> None:
         """Until the scheduler ends, or has replaced what comes next by a snapshot: then it goes on from now."""
-        if client.query("gpus")["position"] >= self._position:  # else it is another journal
+        if client.gpus().position >= self._position:  # else it is another journal
             for position, fact in client.facts(self._position):
                 self._position = position
                 self._news.put(News(position, fact))
-        self._position = client.query("gpus")["position"]
+        self._position = client.gpus().position
 
 
 def connect(here: Places) -> Client:

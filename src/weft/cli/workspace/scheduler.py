@@ -36,13 +36,13 @@ def begin(config: Config) -> Client:
                 _declare(config, settings)
             return connection.begin(connection.LOCAL)
         client = connection.begin(connection.LOCAL)
-        if client.query("gpus")["gpus"]:
+        if client.gpus().gpus:
             return client
         _declare(config, load(here.state))
         with client:
             connection.end(client)
         client = connection.begin(connection.LOCAL)
-        if client.query("gpus")["gpus"]:
+        if client.gpus().gpus:
             return client
     client.close()
     raise Refused(
@@ -102,7 +102,7 @@ def show_again(config: Config, client: Client) -> str:
 
     try:
         with alone(client.places.runtime, config):
-            return show(config, client, client.query("gpus")["position"])[1]
+            return show(config, client, client.gpus().position)[1]
     except Refused:
         return ""  # somebody who starts or ends tasks sees to it
 

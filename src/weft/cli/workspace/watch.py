@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from weft.cli import listing, render
 from weft.cli.text import visible
@@ -23,7 +23,7 @@ from weft.workspace.config import Config
 from weft.workspace.places import alone, take
 from weft.workspace.sessions import sessions_of
 from weft.workspace.show import Shower
-from weft.workspace.status import is_busy, status
+from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0
 SOON_S: Final = 0.5
@@ -66,16 +66,16 @@ class Watch:
         """Knows the jobs as they are; from which position on facts are news."""
         Client(self._places).close()  # from here on, nobody is started who was told to end
         self._client = connect(self._places)
-        found = self._client.query("job", group=self._config.group)
+        found = self._client.jobs(group=self._config.group)
         sessions = sessions_of(self._config)
         if not keep or sessions.why_not():
-            return int(found["position"])
-        numbers = [gpu["gpu"] for gpu in self._client.query("gpus")["gpus"]]
+            return found.position
+        numbers = [gpu.gpu for gpu in self._client.gpus().gpus]
         self._shower = Shower(self._config, self._places, sessions, numbers)
         since = self._args.since
-        early = since is not None and since < found["position"]
-        self._shower.know(found["jobs"], quiet=early)
-        return int(since if early else found["position"])
+        early = since is not None and since < found.position
+        self._shower.know(found.jobs, quiet=early)
+        return int(since if early else found.position)
 
     # ---- what happens
 
@@ -93,7 +93,7 @@ class Watch:
         self._looked = time.monotonic()
         if self._shower is not None and self._client is not None:
             with suppress(WeftError):
-                self._shower.know(self._client.query("job", group=self._config.group)["jobs"])
+                self._shower.know(self._client.jobs(group=self._config.group).jobs)
 
     def _take(self, timeout_s: float) -> bool:
         """Acts on the next that happened; whether it matters here."""
@@ -111,7 +111,7 @@ class Watch:
     def _catch_up(self) -> None:
         """Acts on all that has happened: the shortest of tasks has a session too."""
         until = time.monotonic() + CATCH_UP_S
-        position = self._client.query("gpus")["position"] if self._client is not None else 0
+        position = self._client.gpus().position if self._client is not None else 0
         while self._seen < position and time.monotonic() < until:
             self._take(0.1)
 
@@ -135,7 +135,7 @@ class Watch:
             return False
         return True
 
-    def _draw(self, *head: str) -> dict[str, Any] | None:
+    def _draw(self, *head: str) -> WorkspaceView | None:
         try:
             if self._client is None:
                 self._client = connect(self._places)
@@ -149,7 +149,7 @@ class Watch:
         lines = [*head, workspace_table.headline(found), ""]
         lines += listing.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
         lines += ["", *listing.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
-        log = _tail(found["log"])
+        log = _tail(found.log)
         room = _height() - len(log) - 3
         listing.redraw([*lines[:room], "", *log])
         sys.stdout.flush()

@@ -10,6 +10,7 @@ from weft.core.ports import Placement
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.shapes import Shape, shape_of
 from weft.model import Job, Node
+from weft.model.slots import Message
 
 
 class Feasible:
@@ -22,17 +23,17 @@ class Feasible:
         for model in {gpu.model for gpu in gpus} - {""}:
             self._of_model[model] = sorted((gpu.memory_mb for gpu in gpus if gpu.model == model), reverse=True)
         self._placements = placements
-        self._answers: dict[Shape, str] = {}
+        self._answers: dict[Shape, Message] = {}
         self._floor = ClusterResources()
         for node in nodes:
             self._floor.join(node)
 
-    def why_not(self, job: Job) -> str:
-        """Empty where it fits."""
+    def why_not(self, job: Job) -> Message:
+        """Return why the cluster can never hold the job; empty where it can."""
         shape = shape_of(job)
         if shape not in self._answers:
-            gpus = self._judge_gpus(job.gpus, job.where.gpu_model, job.memory_mb)
-            self._answers[shape] = gpus or self._judge_hosts(shape) or self._judge_seats(shape)
+            total = self._judge_gpus(job.gpus, job.where.gpu_model, job.memory_mb) or self._judge_hosts(shape)
+            self._answers[shape] = (total,) if total else self._judge_seats(shape)
         return self._answers[shape]
 
     def _judge_gpus(self, gpus: int, model: str, memory_mb: int | tuple[int, ...]) -> str:
@@ -62,20 +63,20 @@ class Feasible:
         each = " and ".join(filter(None, wants))
         return f"needs {_gpus(shape.gpus)} with {each} each; the cluster can give {could:,}"
 
-    def _judge_seats(self, shape: Shape) -> str:
+    def _judge_seats(self, shape: Shape) -> Message:
         """Whether there is a way to seat it at all: enough GPUs in all may still be too few on each node."""
         if not shape.gpus:
-            return ""
+            return ()
         if shape.family.where.pinned:
-            wanted = ", ".join(f"{node}[{','.join(map(str, gpus))}]" for node, gpus in shape.family.where.pinned)
-            given = pinned_slots(self._floor, shape)
-            return "" if given else f"is pinned to {wanted}; the cluster cannot give it these"
+            if pinned_slots(self._floor, shape):
+                return ()
+            return ("is pinned to ", shape.family.where.pinned, "; the cluster cannot give it these")
         for placement in self._placements:
             parts = placement.place(shape, self._floor.free_for(shape, after_release=False))
             if parts is None or slots_of(self._floor, shape, parts, placement) is None:
                 name = type(placement).__name__
-                return f"needs {_gpus(shape.gpus)}, which placement {name} cannot seat even on the empty cluster"
-        return ""
+                return (f"needs {_gpus(shape.gpus)}, which placement {name} cannot seat even on the empty cluster",)
+        return ()
 
 
 def _gpus(count: int) -> str:

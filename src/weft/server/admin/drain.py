@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError, NotFound
 from weft.model import Blocked, Cordoned, Event, NodeId, Seconds, Slots, Unblocked, Uncordoned
+from weft.model.slots import format_slots
+from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.server.controller import Running
 
-DRAINED: Final = "Drained"
+DRAINED: Final = Reason.DRAINED
 _PLACE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\d,]+)\]|:([\d,]+))")
 HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
 
@@ -84,7 +86,4 @@ def undrain(running: Running, slots: Slots, now: Seconds) -> list[Event]:
 
 def said(running: Running, slots: Slots) -> list[str]:
     """As a person would."""
-    numbers = running.inventory.numbers
-    return [
-        f"{node}[{','.join(str(numbers.number(node, gpu)) for gpu in gpus)}]" if gpus else node for node, gpus in slots
-    ]
+    return [format_slots((each,)) for each in running.inventory.numbers.renumbered(slots)]

@@ -9,16 +9,27 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
 from weft.model import AdminAction, Cancelled, Event, Paused, Resumed, Wake
 from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
-from weft.server.api.rows import SCHEMA
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
 from weft.server.loop import CLOSING, POLICY_FAILED
+from weft.wire.views.base import Answer
+from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
+from weft.wire.views.operations import (
+    DrainedView,
+    DumpView,
+    IntervalView,
+    PassView,
+    PausedView,
+    PolicyView,
+    SetView,
+    ShutdownView,
+)
 
 if TYPE_CHECKING:
     from weft.server.controller import Running
@@ -42,26 +53,26 @@ class Asked(NamedTuple):
         await running.loop.ask(lambda now: ([AdminAction(now, *asked), *make(now)], None))
 
 
-async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> dict[str, Any]:
+async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
     if verb not in VERBS:
         raise UnknownName("operation", verb, VERBS)
     if any(len(text) > LONGEST for each in options.items() for text in each):
         raise InputError(f"{verb}: more than {LONGEST:,} characters")
-    return {"schema": SCHEMA, **await VERBS[verb](Asked(running, who, verb, options))}
+    return await VERBS[verb](Asked(running, who, verb, options))
 
 
-async def _pause(asked: Asked) -> dict[str, Any]:
+async def _pause(asked: Asked) -> PausedView:
     await asked.journal(lambda now: [Paused(now)])
-    return {"paused": True}
+    return PausedView(paused=True)
 
 
-async def _resume(asked: Asked) -> dict[str, Any]:
+async def _resume(asked: Asked) -> PausedView:
     asked.running.try_policy_again()
     await asked.journal(lambda now: [Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)])
-    return {"paused": False}
+    return PausedView(paused=False)
 
 
-async def _drain(asked: Asked) -> dict[str, Any]:
+async def _drain(asked: Asked) -> DrainedView:
     """Nobody new comes to GPUs or nodes; with `off`, they do again."""
     running, undo = asked.running, "off" in asked.options or asked.verb in ("undrain", "uncordon")
     slots = drain.targets(running, asked.options.get("gpus", ""))
@@ -70,70 +81,70 @@ async def _drain(asked: Asked) -> dict[str, Any]:
     first, gpus = slots[0]
     there = gpus or range(len(running.scheduler.state.resources.by_id[first].node.gpus))
     numbers = [running.inventory.numbers.number(first, gpu) for gpu in there]
-    return {"node": first, "gpus": numbers, "places": drain.said(running, slots), "drained": not undo}
+    return DrainedView(node=first, gpus=numbers, places=drain.said(running, slots), drained=not undo)
 
 
-async def _policy(asked: Asked) -> dict[str, Any]:
+async def _policy(asked: Asked) -> PolicyView:
     found = reconfigure.policy(asked.running, asked.options)
     if asked.options.get("policy"):
         await asked.journal(lambda now: [Resumed(now, POLICY_FAILED)])
     return found
 
 
-async def _interval(asked: Asked) -> dict[str, Any]:
+async def _interval(asked: Asked) -> IntervalView:
     found = reconfigure.interval(asked.running, asked.options)
     await asked.journal(lambda _: ())
     return found
 
 
-async def _pass(asked: Asked) -> dict[str, Any]:
+async def _pass(asked: Asked) -> PassView:
     """Looks at everything at once, also where it plans at intervals."""
     asked.running.scheduler.plan_at_once()
     before = set(asked.running.scheduler.state.active)
     await asked.journal(lambda now: [Wake(now)])
-    return {"started": [job for job in asked.running.scheduler.state.active if job not in before]}
+    return PassView(started=[job for job in asked.running.scheduler.state.active if job not in before])
 
 
-async def _set(asked: Asked) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+async def _set(asked: Asked) -> SetView:
+    found: list[SetView] = []
 
     def make(now: float) -> Sequence[Event]:
-        events, found = reconfigure.set_job(asked.running, asked.options, now, asked.who)
-        said.update(found)
+        events, answer = reconfigure.set_job(asked.running, asked.options, now, asked.who)
+        found[:] = [answer]
         return events
 
     await asked.journal(make)
-    return said
+    return found[0]
 
 
-async def _dump(asked: Asked) -> dict[str, Any]:
+async def _dump(asked: Asked) -> DumpView:
     return reconfigure.dump(asked.running, asked.options)
 
 
-async def _doctor(asked: Asked) -> dict[str, Any]:
+async def _doctor(asked: Asked) -> SchedulerView:
     """Safe to paste: no environment, no command, no name of a job."""
     running = asked.running
-    state = running.scheduler.state
-    return {
-        "pid": os.getpid(),
-        "version": version("weft"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "versions": {name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
-        "policy": running.policy,
-        "paused_for": dict(state.paused),
-        **running.inventory.about(),
-        "state_dir": str(running.places.state),
-        "runtime_dir": str(running.places.runtime),
-        "journal": {"facts": len(running.journal), "bytes": running.journal.check(0.0).size_bytes},
-        "jobs": {"running": len(state.active), "waiting": len(state.waiting), "ended": len(state.ended)},
-        "enforced": list(ENFORCED),
-        "advisory": list(ADVISORY),
-        "idle_s": running.settings.idle_s,
-    }  # fmt: skip
+    state, about = running.scheduler.state, running.inventory.about()
+    return SchedulerView(
+        pid=os.getpid(),
+        version=version("weft"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        versions={name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
+        policy=running.policy,
+        paused_for=dict(state.paused),
+        **about,
+        state_dir=str(running.places.state),
+        runtime_dir=str(running.places.runtime),
+        journal=JournalView(facts=len(running.journal), bytes=running.journal.check(0.0).size_bytes),
+        jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
+        enforced=list(ENFORCED),
+        advisory=list(ADVISORY),
+        idle_s=running.settings.idle_s,
+    )
 
 
-async def _shutdown(asked: Asked) -> dict[str, Any]:
+async def _shutdown(asked: Asked) -> ShutdownView:
     """Jobs go on, unless they are to stop."""
     running, jobs = asked.running, asked.options.get("jobs", "keep")
     if jobs not in ("keep", "stop"):
@@ -143,7 +154,7 @@ async def _shutdown(asked: Asked) -> dict[str, Any]:
     if "kill" in asked.options or jobs == "stop":
         await _kill(running)
     running.stop()
-    return {"pid": os.getpid(), "running": runs}
+    return ShutdownView(pid=os.getpid(), running=runs)
 
 
 async def _kill(running: Running) -> None:
@@ -163,7 +174,7 @@ async def _kill(running: Running) -> None:
             await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
 
 
-VERBS: Final[dict[str, Callable[[Asked], Awaitable[dict[str, Any]]]]] = {
+VERBS: Final[dict[str, Callable[[Asked], Awaitable[Answer]]]] = {
     "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain, "uncordon": _drain,
     "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump, "doctor": _doctor,
     "shutdown": _shutdown,

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any, Final
 
 from weft.errors import InputError
 from weft.model import NodeId, Slots
-
-SAID: Final = frozenset({"place", "last_place", "text", "lines", "jobs", "gpus", "reasons", "unblock", "nodes"})
-"""Fields of an answer, or of what they hold, in which places are written out, or GPUs listed with their nodes."""
-_PLACE: Final = re.compile(r"(?<![\w.-])([\w.-]+)\[(\d+(?:,\d+)*)\]")
 
 
 class GpuNumbers:
@@ -52,24 +46,8 @@ class GpuNumbers:
         known = self._numbers
         return [known[node][gpu] for node, gpus in slots for gpu in gpus if gpu < len(known.get(node, ()))]
 
-    def shown(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """An answer with GPUs as they are numbered."""
-        if not self._odd:
-            return answer
-        found = {key: self._said(value) if key in SAID else value for key, value in answer.items()}
-        if "gpu" in answer and "node" in answer:
-            found["gpu"] = self.number(answer["node"], answer["gpu"])
-        return found
-
-    def _said(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return _PLACE.sub(self._renumbered, value)
-        if isinstance(value, list | tuple):
-            return [self._said(each) for each in value]
-        return self.shown(value) if isinstance(value, dict) else value
-
-    def _renumbered(self, place: re.Match[str]) -> str:
-        node, places = place[1], place[2]
-        if node not in self._odd:
-            return place[0]
-        return f"{node}[{','.join(str(self.number(node, int(each))) for each in places.split(','))}]"
+    def renumbered(self, slots: Slots) -> Slots:
+        """Return the same GPUs by their numbers."""
+        if not self._odd or not any(node in self._odd for node, _ in slots):
+            return slots
+        return tuple((node, tuple(self.number(node, gpu) for gpu in gpus)) for node, gpus in slots)

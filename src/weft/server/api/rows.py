@@ -1,4 +1,4 @@
-"""Jobs, GPUs and nodes as the JSON that --json prints: docs/reference/json.md."""
+"""Jobs, GPUs and nodes of the state as views."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from weft.core.resources.node import Occupant
 from weft.core.scheduler import Scheduler
-from weft.core.state.job import ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import JobId, Seconds, Slots, Task
+from weft.model import JobId, Seconds, Task
+from weft.model.slots import Renumber, format_slots
+from weft.model.status import ENDED, Reason
+from weft.server.api.gpu_numbers import GpuNumbers
+from weft.wire.views.jobs import JobDetailView, JobView, ProgressView
+from weft.wire.views.nodes import BlockView, GpuView, NodeView
 
-SCHEMA: Final = 1
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",
     "failed": "F", "cancelled": "CA",
@@ -32,67 +35,65 @@ def code(job: JobState) -> str:
     return CODES[job.status]
 
 
-def place(slots: Slots) -> str:
-    return ",".join(f"{node}[{','.join(map(str, gpus))}]" if gpus else node for node, gpus in slots)
+def job_view(job: JobState, now: Seconds, reason: str, progress: ProgressView | None, renumber: Renumber) -> JobView:
+    """Return one line of the queue."""
+    return JobView(
+        id=job.id,
+        name=job.job.name,
+        user=job.job.user,
+        state=code(job),
+        status=job.status,
+        time_s=round(_time_s(job, now), 3),
+        gpus=job.gpus,
+        place=format_slots(renumber(job.slots)) if job.active else "",
+        reason=reason,
+        priority=job.job.priority,
+        run=job.run,
+        submitted=iso(job.submitted_at),
+        started=iso(job.first_start),
+        ended=iso(job.ended_at),
+        exit_code=job.code if job.status in ENDED else None,
+        progress=progress,
+    )
 
 
-def row(job: JobState, now: Seconds, reason: str, progress: Mapping[str, Any] | None) -> dict[str, Any]:
-    """One line of the queue."""
-    return {
-        "id": job.id,
-        "name": job.job.name,
-        "user": job.job.user,
-        "state": code(job),
-        "status": job.status,
-        "time_s": round(_time_s(job, now), 3),
-        "gpus": job.gpus,
-        "place": place(job.slots) if job.active else "",
-        "reason": reason,
-        "priority": job.job.priority,
-        "run": job.run,
-        "submitted": iso(job.submitted_at),
-        "started": iso(job.first_start),
-        "ended": iso(job.ended_at),
-        "exit_code": job.code if job.status in ENDED else None,
-        "progress": dict(progress) if progress else None,
-    }
-
-
-def detail(job: JobState, now: Seconds, reason: str, progress: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All that there is to know of a job, but its environment, which may hold secrets."""
+def job_detail(
+    job: JobState, now: Seconds, reason: str, progress: ProgressView | None, numbers: GpuNumbers
+) -> JobDetailView:
+    """Return everything about a job except its environment, which may hold secrets."""
     task = job.job.task or Task()
-    return {
-        **row(job, now, reason, progress),
-        "command": list(job.job.command),
-        "chdir": task.chdir,
-        "params": dict(job.job.params),
-        "memory_mb": job.job.memory_mb,
-        "measured_mb": job.measured_mb or None,
-        "cpus": job.job.cpus,
-        "ram_mb": job.job.ram_mb,
-        "max_jobs_per_gpu": round(1 / job.job.share.request) if job.job.share.request else None,
-        "retries": job.job.retries,
-        "failures": job.failures,
-        "preemptions": job.preemptions,
-        "requeues": job.requeues,
-        "time_limit_s": task.time_limit_s,
-        "after": list(job.job.after),
-        "array_index": task.array_index,
-        "gpu_seconds": round(job.attained(now) * job.gpus, 3),
-        "last_exit_code": job.code,
-        "why": job.why,
-        "comment": task.comment,
-        "group": task.group,
-        "last_gpus": [gpu for _, gpus in job.placed for gpu in gpus],
-        "last_place": place(job.placed) if job.run else "",
-    }
+    return JobDetailView(
+        **vars(job_view(job, now, reason, progress, numbers.renumbered)),
+        command=job.job.command,
+        chdir=task.chdir,
+        params=dict(job.job.params),
+        memory_mb=job.job.memory_mb,
+        measured_mb=job.measured_mb or None,
+        cpus=job.job.cpus,
+        ram_mb=job.job.ram_mb,
+        max_jobs_per_gpu=round(1 / job.job.share.request) if job.job.share.request else None,
+        retries=job.job.retries,
+        failures=job.failures,
+        preemptions=job.preemptions,
+        requeues=job.requeues,
+        time_limit_s=task.time_limit_s,
+        after=job.job.after,
+        array_index=task.array_index,
+        gpu_seconds=round(job.attained(now) * job.gpus, 3),
+        last_exit_code=job.code,
+        why=job.why,
+        comment=task.comment,
+        group=task.group,
+        last_gpus=numbers.numbers(job.placed),
+        last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",
+    )
 
 
-def whereabouts(job: JobState, now: Seconds) -> str:
+def whereabouts(job: JobState, now: Seconds, renumber: Renumber) -> str:
     """Of a job that does not wait: where it is, or how it ended."""
     if job.active:
         woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
-        where = f" on {place(job.slots)}" if job.slots else ""
+        where = f" on {format_slots(renumber(job.slots))}" if job.slots else ""
         return f"run {job.run}{where} for {now - job.started_at:.0f} s{woven}"
     why = f" ({job.why})" if job.why else ""
     code = f" with code {job.code}" if job.code is not None else ""
@@ -106,23 +107,30 @@ def _time_s(job: JobState, now: Seconds) -> float:
     return job.attained_s if job.status in ENDED else now - job.waiting_since
 
 
-def gpu_rows(state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]]) -> list[dict[str, Any]]:
+def gpu_views(
+    state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]], numbers: GpuNumbers
+) -> list[GpuView]:
     found = []
-    closed: dict[str, list[Occupant]] = {}
+    closed: dict[str, list[BlockView]] = {}
     for (node, why), closure in state.closed.items():
-        closed.setdefault(node, []).append(Occupant(node, 0, why, None, closure.detail))
+        closed.setdefault(node, []).append(BlockView(why, None, closure.detail))
+    blocked: dict[tuple[str, int], list[BlockView]] = {}
+    for (node, index, _), occupant in state.occupants.items():
+        block = BlockView(occupant.why, occupant.memory_mb, occupant.detail)
+        blocked.setdefault((node, index), []).append(block)
     for room in state.resources.nodes:
         for gpu, device in enumerate(room.node.gpus) if room.alive else ():
+            where = room.node.id, gpu
             jobs = [holder for holder in room.holders[gpu] if isinstance(holder, JobState)]
-            blocks = [o for (node, index, _), o in state.occupants.items() if (node, index) == (room.node.id, gpu)]
-            reserved = sum(_memory_on(job, room.node.id, gpu) for job in jobs)
+            reading = measured.get(where, {})
             found.append(
-                {
-                    "node": room.node.id, "gpu": gpu, "model": device.model, "memory_mb": device.memory_mb,
-                    "reserved_mb": reserved, "jobs": [job.id for job in jobs],
-                    "blocked": [_blocked(o) for o in (*blocks, *closed.get(room.node.id, ()))],
-                    **measured.get((room.node.id, gpu), {}),
-                }
+                GpuView(
+                    node=room.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
+                    reserved_mb=sum(_memory_on(job, *where) for job in jobs), jobs=[job.id for job in jobs],
+                    blocked=[*blocked.get(where, ()), *closed.get(room.node.id, ())],
+                    used_mb=reading.get("used_mb"), utilisation=reading.get("utilisation"),
+                    processes=reading.get("processes"), misplaced=reading.get("misplaced"),
+                )
             )  # fmt: skip
     return found
 
@@ -135,21 +143,17 @@ def _memory_on(job: JobState, node: str, gpu: int) -> int:
     return memory[ranks.index((node, gpu))]
 
 
-def _blocked(occupant: Occupant) -> dict[str, Any]:
-    return {"reason": occupant.why, "memory_mb": occupant.memory_mb, "detail": occupant.detail}
-
-
-def node_rows(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """With what else is known of them. One that was lost and joined again is there as what it is now."""
+def node_views(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[NodeView]:
+    """Return the nodes with what the backend knows of them. A node that was lost and has joined again is there once."""
     return [
-        {
-            "node": room.node.id, "alive": room.alive, "gpus": len(room.node.gpus),
-            "busy": sum(any(isinstance(h, JobState) for h in holders) for holders in room.holders),
-            "jobs": len(room.runs()), "cpus": room.node.cpus, "cpus_used": room.cpus_used, "ram_mb": room.node.ram_mb,
-            "ram_used_mb": room.ram_used, "labels": dict(room.node.labels),
-            "closed": [why for node, why in state.closed if node == room.node.id],
+        NodeView(
+            node=room.node.id, alive=room.alive, gpus=len(room.node.gpus),
+            busy=sum(any(isinstance(h, JobState) for h in holders) for holders in room.holders),
+            jobs=len(room.runs()), cpus=room.node.cpus, cpus_used=room.cpus_used, ram_mb=room.node.ram_mb,
+            ram_used_mb=room.ram_used, labels=dict(room.node.labels),
+            closed=[why for node, why in state.closed if node == room.node.id],
             **({"state": "lost"} if not room.alive else known.get(room.node.id, {})),
-        }
+        )
         for room in state.resources.nodes if state.resources.by_id[room.node.id] is room
     ]  # fmt: skip
 
@@ -162,14 +166,14 @@ def first_in_line(scheduler: Scheduler) -> JobId | None:
 def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> str:
     """In one word, cheaply: `why` tells it in full."""
     if job.status == "held":
-        return "JobHeldUser"
+        return Reason.HELD
     if job.status == "blocked":
         if job.over_quota:
-            return "Quota"
-        later = "JobArrayTaskLimit" if job.begin_at is None else "BeginTime"
-        return "Dependency" if job.unmet_dependencies else later
+            return Reason.QUOTA
+        later = Reason.ARRAY_LIMIT if job.begin_at is None else Reason.BEGIN_TIME
+        return Reason.DEPENDENCY if job.unmet_dependencies else later
     if job.status == "waiting":
         if scheduler.impossible(job):
-            return "ReqNodeNotAvail"
-        return next(iter(scheduler.state.paused), "Resources" if job.id == first else "Priority")
+            return Reason.INFEASIBLE
+        return next(iter(scheduler.state.paused), Reason.RESOURCES if job.id == first else Reason.PRIORITY)
     return job.why

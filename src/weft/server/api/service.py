@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +14,7 @@ from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
 from weft.server.controller import Running
 from weft.wire import messages as m
+from weft.wire.views.base import encode
 
 FOR_ALL: Final = ("doctor",)
 """Operations that change nothing."""
@@ -58,17 +58,17 @@ class Service:
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        return _json(Queries(self._running, caller().user).answer(request))
+        return m.JsonReply(json=encode(Queries(self._running, caller().user).answer(request)))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return _json(Queries(self._running, caller().user).why(request.job))
+        return m.JsonReply(json=encode(Queries(self._running, caller().user).why(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()
         if who.role != "admin" and request.verb not in FOR_ALL:
             raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = {each.name: each.value for each in request.options}
-        return _json(await self._running.operate(request.verb, options, who))
+        return m.JsonReply(json=encode(await self._running.operate(request.verb, options, who)))
 
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
         return read_log(self._running, request, caller())
@@ -102,7 +102,3 @@ def seen_by(who: Caller, fact: Fact) -> Fact:
     if not isinstance(fact, Submitted | Edited | JobSnapshot) or fact.job.task is None or who.owns(fact.job.user):
         return fact
     return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))
-
-
-def _json(value: dict[str, Any]) -> m.JsonReply:
-    return m.JsonReply(json=json.dumps(value))

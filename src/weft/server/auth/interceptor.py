@@ -7,7 +7,6 @@ refused is refused before a message is read, with words that say what to do.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -30,6 +29,7 @@ from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
 from weft.wire import messages as m
 from weft.wire.service import PREFIX, SERVER
+from weft.wire.views.base import encode
 
 SERVER_OPTIONS: Final = (
     *SERVER,
@@ -209,7 +209,7 @@ class Doors:
         log.info("%s: %s", caller().user, request.verb)
         if request.verb == "revoke":
             self.show_out()
-        return m.JsonReply(json=json.dumps(found))
+        return m.JsonReply(json=encode(found))
 
 
 class Turned(Exception):

@@ -7,43 +7,45 @@ from typing import Any, Final
 
 from weft.errors import NotFound, UnknownName
 from weft.inputs.quantities import duration_s
-from weft.server.api.rows import SCHEMA, iso
+from weft.server.api.rows import iso
 from weft.server.auth.tls import Material
 from weft.server.auth.tokens import Tokens
+from weft.wire.views.auth import InvitationView, TokensView, TokenView
+from weft.wire.views.base import Answer
 
 USUAL_EXPIRY: Final = "1h"
 
 
-def manage(tokens: Tokens, material: Material | None, by: str, verb: str, options: Mapping[str, str]) -> dict[str, Any]:
+def manage(tokens: Tokens, material: Material | None, by: str, verb: str, options: Mapping[str, str]) -> Answer:
     if verb not in VERBS:
         raise UnknownName("verb", verb, VERBS)
-    return {"schema": SCHEMA, **VERBS[verb](tokens, material, by, options)}
+    return VERBS[verb](tokens, material, by, options)
 
 
-def _token(tokens: Tokens, material: Material | None, by: str, options: Mapping[str, str]) -> dict[str, Any]:
+def _token(tokens: Tokens, material: Material | None, by: str, options: Mapping[str, str]) -> InvitationView:
     role, user = options.get("role") or "user", options.get("user") or by
     expires_s = duration_s(options.get("expires") or USUAL_EXPIRY)
     made = tokens.invite(
         role, user, expires_s=expires_s, by=by, fingerprint=material.fingerprint if material is not None else ""
     )
-    return {"token": made, "role": role, "user": user, "expires_s": expires_s}
+    return InvitationView(token=made, role=role, user=user, expires_s=expires_s)
 
 
-def _list(tokens: Tokens, _material: Material | None, _by: str, _options: Mapping[str, str]) -> dict[str, Any]:
-    return {"tokens": [_shown(each) for each in tokens.all()]}
+def _list(tokens: Tokens, _material: Material | None, _by: str, _options: Mapping[str, str]) -> TokensView:
+    return TokensView(tokens=[_shown(each) for each in tokens.all()])
 
 
-def _revoke(tokens: Tokens, _material: Material | None, _by: str, options: Mapping[str, str]) -> dict[str, Any]:
+def _revoke(tokens: Tokens, _material: Material | None, _by: str, options: Mapping[str, str]) -> TokensView:
     keys, known = options.get("ids", "").split(), {each["id"] for each in tokens.all()}
     for key in keys:
         if key not in known:
             raise NotFound(f"there is no token {key[:40]!r}\n  weft auth list shows their ids; nothing was revoked")
-    return {"tokens": [_shown(tokens.revoke(key)) for key in keys]}
+    return TokensView(tokens=[_shown(tokens.revoke(key)) for key in keys])
 
 
-def _shown(token: Mapping[str, Any]) -> dict[str, Any]:
-    return {**token, "made_at": iso(token["made_at"]), "expires_at": iso(token["expires_at"])}
+def _shown(token: Mapping[str, Any]) -> TokenView:
+    return TokenView(**{**token, "made_at": iso(token["made_at"]), "expires_at": iso(token["expires_at"])})
 
 
-Verb = Callable[[Tokens, Material | None, str, Mapping[str, str]], dict[str, Any]]
+Verb = Callable[[Tokens, Material | None, str, Mapping[str, str]], Answer]
 VERBS: Final[dict[str, Verb]] = {"token": _token, "list": _list, "revoke": _revoke}

@@ -13,6 +13,7 @@ from weft.core.ports import Placement
 from weft.core.state.state import State
 from weft.errors import InputError
 from weft.model import Job, Node, NodeId, Task
+from weft.model.slots import format_message
 from weft.server.api.gpu_numbers import GpuNumbers
 
 MOST_GPUS: Final = 100_000
@@ -65,7 +66,7 @@ class OneMachine:
 
     def check(self, job: Job) -> None:
         self._check_program(job)
-        reason = self._feasible.why_not(job)
+        reason = format_message(self._feasible.why_not(job), self.numbers.renumbered)
         if reason:
             raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
 

@@ -12,13 +12,14 @@ from typing import Any, Final
 from weft.engines.process.shim import run_files
 from weft.model import JobId
 from weft.server.jobs.progress_report import checkpoint_of
+from weft.wire.views.jobs import CheckpointView
 
 LATEST: Final = "latest.json"
 """As `weft.train` writes it."""
 MOST_BYTES: Final = 65536
 
 
-def last_checkpoint(jobs: Path, job: JobId) -> dict[str, Any] | None:
+def last_checkpoint(jobs: Path, job: JobId) -> CheckpointView | None:
     """The last that any run of the job has recorded."""
     try:
         body = _read(jobs / job / run_files.CHECKPOINTS / LATEST)

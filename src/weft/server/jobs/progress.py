@@ -9,6 +9,7 @@ from weft.core.state.job import JobState
 from weft.engines.process.progress_bars import last_bar
 from weft.model import JobId, Progressed
 from weft.server.jobs.progress_report import Report
+from weft.wire.views.jobs import ProgressView
 
 if TYPE_CHECKING:
     from weft.server.controller import Running
@@ -37,32 +38,19 @@ class Progress:
             known.told_at = now
             self._running.loop.tell(lambda at: [Progressed(at, job, run, rest_s)])
 
-    def of(self, job: JobState) -> Mapping[str, Any] | None:
-        """What can be said of a job."""
+    def of(self, job: JobState) -> ProgressView | None:
+        """Return how far a job is, where it reports it or its log shows it."""
         report = self._reports.get((job.id, job.run))
         if report is None:
             return self._of_log(job) if job.active else None
-        return {
-            "step": report.step,
-            "total": report.total,
-            "eta_s": report.rest_s(self._running.loop.clock.now()) if job.active else None,
-            "metrics": report.metrics,
-            "checkpoint": report.checkpoint,
-            "from": "job",
-        }
+        eta_s = report.rest_s(self._running.loop.clock.now()) if job.active else None
+        return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job")
 
-    def _of_log(self, job: JobState) -> Mapping[str, Any] | None:
+    def _of_log(self, job: JobState) -> ProgressView | None:
         bar = last_bar(self._running.run_logs.tail(job.id, job.run))
         if bar is None:
             return None
-        return {
-            "step": bar.step,
-            "total": bar.total,
-            "eta_s": bar.left_s,
-            "metrics": {},
-            "checkpoint": None,
-            "from": "log",
-        }
+        return ProgressView(bar.step, bar.total, bar.left_s, source="log")
 
     def prune(self, jobs: Mapping[JobId, JobState]) -> None:
         """Forgets runs that are not the last of their job, and jobs that are forgotten."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weft.server.api.rows import iso
+from weft.wire.views.jobs import CheckpointView
 
 MOST_METRICS: Final = 64
 MOST_STEPS: Final = 1 << 53
@@ -22,7 +23,7 @@ class Report:
     at: float = 0.0
     total: int | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
-    checkpoint: dict[str, Any] | None = None
+    checkpoint: CheckpointView | None = None
     told_at: float = 0.0
 
     def take(self, body: Mapping[str, Any], now: float) -> None:
@@ -61,9 +62,9 @@ def _finite(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def checkpoint_of(body: Any) -> dict[str, Any] | None:
+def checkpoint_of(body: Any) -> CheckpointView | None:
     """What a job has said of a checkpoint."""
     if not isinstance(body, dict):
         return None
     step = None if body.get("step") is None else _count(body["step"])
-    return {"path": str(body["path"])[:4096], "step": step, "at": iso(float(body["time"]))}
+    return CheckpointView(str(body["path"])[:4096], step, iso(float(body["time"])))

@@ -8,6 +8,7 @@ from weft.core.planning.feasibility import Feasible
 from weft.core.ports import Placement
 from weft.errors import PlanError
 from weft.model import Node
+from weft.model.slots import format_message
 from weft.plugins.errors import blaming
 from weft.sim.traces.trace import TraceJob
 
@@ -42,7 +43,7 @@ def _split(jobs: Iterable[TraceJob], cluster: Feasible) -> Split:
     for each in jobs:
         reason = cluster.why_not(each.job)
         if reason:
-            infeasible.append((each, reason))
+            infeasible.append((each, format_message(reason)))
         else:
             feasible.append(each)
     return feasible, infeasible

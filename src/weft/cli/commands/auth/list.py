@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import auth_target, listing, render
 from weft.cli.listing import Cell, Column
+
+if TYPE_CHECKING:
+    from weft.wire.views.auth import TokenView
 
 EXAMPLE: Final = """example:
   weft auth list --json"""
@@ -22,16 +25,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = auth_target.managed(args, "list")
+    from weft.wire.views.auth import LIST
+
+    found = auth_target.managed(args, LIST)
     if args.json:
         render.print_json(found)
     else:
-        listing.print_table(COLUMNS, [_row(token) for token in found["tokens"]], args.color)
+        listing.print_table(COLUMNS, [_row(token) for token in found.tokens], args.color)
     return 0
 
 
-def _row(token: dict[str, Any]) -> list[Cell]:
-    colour = "green" if token["state"] == "good" else "red" if token["state"] == "revoked" else ""
-    times = [(token[key] or "-").partition(".")[0] for key in ("made_at", "expires_at")]
-    texts = [token[key] or "-" for key in ("id", "kind", "role", "user", "node")]
-    return [*map(Cell, texts), Cell(token["state"], colour), *map(Cell, times), Cell(token["made_by"])]
+def _row(token: TokenView) -> list[Cell]:
+    colour = "green" if token.state == "good" else "red" if token.state == "revoked" else ""
+    times = [(at or "-").partition(".")[0] for at in (token.made_at, token.expires_at)]
+    texts = [text or "-" for text in (token.id, token.kind, token.role, token.user, token.node)]
+    return [*map(Cell, texts), Cell(token.state, colour), *map(Cell, times), Cell(token.made_by)]

@@ -17,10 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = auth_target.managed(args, "revoke", ids=" ".join(args.ids))
+    from weft.wire.views.auth import REVOKE
+
+    found = auth_target.managed(args, REVOKE, ids=" ".join(args.ids))
     if args.json:
         render.print_json(found)
     else:
-        for token in found["tokens"]:
-            print(f"revoked {token['id']} ({token['role']} {token['node'] or token['user']})")
+        for token in found.tokens:
+            print(f"revoked {token.id} ({token.role} {token.node or token.user})")
     return 0

@@ -24,14 +24,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.wire.views.auth import INVITE
+
     options = {"role": args.role, "expires": args.expires}
-    found = auth_target.managed(args, "token", **options, **({"user": args.user} if args.user else {}))
+    found = auth_target.managed(args, INVITE, **options, **({"user": args.user} if args.user else {}))
     if args.json:
         render.print_json(found)
         return 0
-    print(found["token"])
-    of = "" if args.role == "worker" else f" for {found['user']}"
+    print(found.token)
+    of = "" if args.role == "worker" else f" for {found.user}"
     render.say(f"good once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
-    if not found["token"].rpartition(".")[2]:
+    if not found.token.rpartition(".")[2]:
         render.say("only on this machine: the scheduler has no certificate (weft auth init)")
     return 0

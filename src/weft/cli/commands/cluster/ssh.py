@@ -90,8 +90,10 @@ def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
 
 
 def _token(where: Address) -> str:
+    from weft.wire.views.auth import INVITE
+
     which = argparse.Namespace(port=None, scheduler=str(where))
-    return str(auth_target.managed(which, "token", role="worker", expires=EXPIRES)["token"])
+    return auth_target.managed(which, INVITE, role="worker", expires=EXPIRES).token
 
 
 def _show(args: argparse.Namespace, where: Address, done: list[Joined]) -> None:

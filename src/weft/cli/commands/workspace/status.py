@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import listing, render
 from weft.cli.views import workspace_table
+
+if TYPE_CHECKING:
+    from weft.workspace.status import WorkspaceView
 
 EXAMPLE: Final = """example:
   weft workspace status --json"""
@@ -40,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(found: dict[str, Any], color: str) -> None:
+def _show(found: WorkspaceView, color: str) -> None:
     print(workspace_table.headline(found))
-    if found["gpus"]:
+    if found.gpus:
         print()
         listing.print_table(*workspace_table.gpus(found), color)
-    if found["tasks"]:
+    if found.tasks:
         print()
         listing.print_table(*workspace_table.tasks(found), color)

@@ -1,0 +1,50 @@
+"""The statuses of a job, and the codes of reasons: Slurm's words where the meaning is the same."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Literal
+
+Status = Literal["blocked", "waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
+PENDING: Final[tuple[Status, ...]] = ("blocked", "waiting", "held")
+"""Not ended, and on no GPU."""
+ACTIVE: Final[frozenset[Status]] = frozenset({"starting", "running", "stopping"})
+"""Holds its GPUs."""
+ENDED: Final[frozenset[Status]] = frozenset({"done", "failed", "cancelled"})
+UNFINISHED: Final[frozenset[Status]] = ACTIVE.union(PENDING)
+LEAST_FINAL: Final[tuple[Status, ...]] = (
+    "running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done",
+)  # fmt: skip
+"""The status of several jobs is the first of these that one of them has."""
+
+
+class Reason(StrEnum):
+    """Why a job waits, a GPU is blocked, a node is closed or the scheduler is paused."""
+
+    NONE = "None"
+    # ---- a job
+    HELD = "JobHeldUser"
+    DEPENDENCY = "Dependency"
+    BEGIN_TIME = "BeginTime"
+    QUOTA = "Quota"
+    ARRAY_LIMIT = "JobArrayTaskLimit"
+    RESOURCES = "Resources"
+    PRIORITY = "Priority"
+    POLICY_HOLD = "PolicyHold"
+    NODE_LOST = "NodeLost"
+    GPU_MEMORY = "GpuMemory"
+    MISPLACED = "MisplacedProcess"
+    INFEASIBLE = "ReqNodeNotAvail"
+    """No node could ever hold the job."""
+    # ---- a GPU or a node
+    NODE_SILENT = "ReqNodeNotAvail"
+    """The agent of the node sends no heartbeats."""
+    GPU_VANISHED = "ReqNodeNotAvail"
+    """The driver does not list the GPU any more."""
+    DRAINED = "Drained"
+    FOREIGN_PROCESS = "ForeignProcess"
+    DIRTY_GPU = "DirtyGpu"
+    # ---- the scheduler
+    PAUSED = "Paused"
+    POLICY_FAILED = "PolicyFailed"
+    CLOSING = "Closing"

@@ -1,0 +1,47 @@
+"""Tokens: of `weft auth`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from weft.wire.views.base import Answer, View
+from weft.wire.views.operations import Operation
+
+
+@dataclass(frozen=True)
+class InvitationView(Answer):
+    """A join token."""
+
+    token: str = ""
+    role: str = ""
+    user: str = ""
+    expires_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TokenView(View):
+    """What a person may see of a token: not the secret."""
+
+    id: str = ""
+    kind: str = ""
+    role: str = ""
+    user: str = ""
+    node: str = ""
+    made_at: str | None = None
+    made_by: str = ""
+    expires_at: str | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class TokensView(Answer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"tokens": TokenView}
+
+    tokens: Sequence[TokenView] = ()
+
+
+INVITE: Final = Operation("token", InvitationView)
+LIST: Final = Operation("list", TokensView)
+REVOKE: Final = Operation("revoke", TokensView)

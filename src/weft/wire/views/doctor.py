@@ -1,0 +1,129 @@
+"""What there is and what is wrong: of `doctor` and `up`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from weft.wire.views.base import Answer, View
+from weft.wire.views.operations import Operation
+
+
+@dataclass(frozen=True)
+class DeviceView(View):
+    """A GPU as it was declared or found."""
+
+    model: str = ""
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class MembersView(View):
+    """How many nodes a cluster has."""
+
+    KEYS: ClassVar[Mapping[str, str]] = {"known": "all"}
+
+    connected: int = 0
+    known: int = 0
+
+
+@dataclass(frozen=True)
+class JournalView(View):
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        "facts": "facts", "bytes": "bytes", "wal_bytes": "wal_bytes", "check": "check", "backup": "backup"
+    }  # fmt: skip
+
+    facts: int | None = None
+    bytes: int | None = None
+    wal_bytes: int | None = None
+    check: str | None = None
+    """ok, unfinished, or what is wrong."""
+    backup: str | None = None
+
+
+@dataclass(frozen=True)
+class JobCountsView(View):
+    running: int = 0
+    waiting: int = 0
+    ended: int = 0
+
+
+@dataclass(frozen=True)
+class SchedulerView(Answer):
+    """What a scheduler says of itself: safe to paste, without names, commands or environments of jobs."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {
+        "nodes": MembersView, "gpus": DeviceView, "journal": JournalView, "jobs": JobCountsView
+    }  # fmt: skip
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s"}
+
+    pid: int | None = None
+    version: str = ""
+    python: str = ""
+    platform: str = ""
+    versions: Mapping[str, str] | None = None
+    policy: str = ""
+    paused_for: Mapping[str, str] | None = None
+    node: str = ""
+    nodes: MembersView | None = None
+    """Of a cluster."""
+    gpus: Sequence[DeviceView] = ()
+    gpus_from: str = ""
+    driver: str = ""
+    cpus: int = 0
+    ram_mb: int = 0
+    lease_s: float | None = None
+    beat_s: float | None = None
+    state_dir: str = ""
+    runtime_dir: str = ""
+    journal: JournalView | None = None
+    jobs: JobCountsView | None = None
+    enforced: Sequence[str] = ()
+    advisory: Sequence[str] = ()
+    idle_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DoctorView(Answer):
+    """What `weft doctor` finds, with or without a scheduler: keys that nobody could tell are left out."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = SchedulerView.PARTS
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        name: name
+        for name in (
+            "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
+            "lease_s", "beat_s", "journal", "jobs", "enforced", "advisory", "idle_s",
+        )
+    }  # fmt: skip
+
+    version: str = ""
+    python: str = ""
+    platform: str = ""
+    pid: int | None = None
+    """None: no scheduler is running."""
+    state_dir: str = ""
+    runtime_dir: str = ""
+    free_mb: int | None = None
+    scheduler_at: str = ""
+    versions: Mapping[str, str] | None = None
+    policy: str | None = None
+    paused_for: Mapping[str, str] | None = None
+    node: str | None = None
+    nodes: MembersView | None = None
+    gpus: Sequence[DeviceView] | None = None
+    gpus_from: str | None = None
+    driver: str | None = None
+    cpus: int | None = None
+    ram_mb: int | None = None
+    lease_s: float | None = None
+    beat_s: float | None = None
+    journal: JournalView | None = None
+    jobs: JobCountsView | None = None
+    enforced: Sequence[str] | None = None
+    advisory: Sequence[str] | None = None
+    idle_s: float | None = None
+    problems: Sequence[str] = ()
+
+
+DOCTOR: Final = Operation("doctor", SchedulerView)

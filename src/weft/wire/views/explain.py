@@ -1,0 +1,66 @@
+"""Why a job waits: of `why`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from weft.model.slots import Renumber, format_message
+from weft.wire.views.base import Answer, View
+
+if TYPE_CHECKING:
+    from weft.core.explain import Explanation
+
+
+@dataclass(frozen=True)
+class ReasonView(View):
+    code: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class AheadView(View):
+    job: str = ""
+    user: str = ""
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
+class UnblockView(View):
+    """The jobs whose end would let it start."""
+
+    jobs: Sequence[str] = ()
+    nodes: Sequence[str] = ()
+    in_s: float | None = None
+    preempted: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ExplainView(Answer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"reasons": ReasonView, "ahead": AheadView, "unblock": UnblockView}
+
+    now: str | None = None
+    name: str = ""
+    job: str = ""
+    at: str | None = None
+    status: str = ""
+    reasons: Sequence[ReasonView] = ()
+    position: int | None = None
+    waiting: int = 0
+    ahead: Sequence[AheadView] = ()
+    unblock: UnblockView | None = None
+    expected_start: str | None = None
+
+
+def reasons_of(found: Explanation, renumber: Renumber | None = None) -> list[ReasonView]:
+    return [ReasonView(str(each.code), format_message(each.message, renumber)) for each in found.reasons]
+
+
+def ahead_of(found: Explanation) -> list[AheadView]:
+    return [AheadView(each.job, each.user, each.gpus) for each in found.ahead]
+
+
+def unblock_of(found: Explanation) -> UnblockView | None:
+    each = found.unblock
+    return None if each is None else UnblockView(each.jobs, each.nodes, each.in_s, each.preempted)

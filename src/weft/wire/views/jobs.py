@@ -1,0 +1,130 @@
+"""Jobs: of `queue`, `history`, `show`, `wait`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from weft.wire.views.base import Answer, View
+
+
+@dataclass(frozen=True)
+class CheckpointView(View):
+    path: str = ""
+    step: int | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True)
+class ProgressView(View):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"checkpoint": CheckpointView}
+    KEYS: ClassVar[Mapping[str, str]] = {"source": "from"}
+
+    step: int | None = None
+    total: int | None = None
+    eta_s: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    checkpoint: CheckpointView | None = None
+    source: str = ""
+    """`job`: the job reports it. `log`: its log shows it."""
+
+
+@dataclass(frozen=True)
+class JobView(View):
+    """One line of the queue."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView}
+
+    id: str = ""
+    name: str = ""
+    user: str = ""
+    state: str = ""
+    """Slurm's letters."""
+    status: str = ""
+    time_s: float = 0.0
+    gpus: int = 0
+    place: str = ""
+    reason: str = ""
+    priority: int = 0
+    run: int = 0
+    submitted: str | None = None
+    started: str | None = None
+    ended: str | None = None
+    exit_code: int | None = None
+    progress: ProgressView | None = None
+
+
+@dataclass(frozen=True)
+class JobDetailView(JobView):
+    """Everything about a job except its environment, which may hold secrets."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "checkpoint": CheckpointView}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"misplaced": "misplaced", "checkpoint": "misplaced"}
+
+    command: Sequence[str] = ()
+    chdir: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    memory_mb: int | Sequence[int] = 0
+    measured_mb: int | None = None
+    cpus: int = 0
+    ram_mb: int = 0
+    max_jobs_per_gpu: int | None = None
+    retries: int = 0
+    failures: int = 0
+    preemptions: int = 0
+    requeues: int = 0
+    time_limit_s: float | None = None
+    after: Sequence[str] = ()
+    array_index: int | None = None
+    gpu_seconds: float = 0.0
+    last_exit_code: int | None = None
+    why: str = ""
+    comment: str = ""
+    group: str = ""
+    last_gpus: Sequence[int] = ()
+    last_place: str = ""
+    misplaced: Sequence[int] | None = None
+    """None: not looked for."""
+    checkpoint: CheckpointView | None = None
+
+
+@dataclass(frozen=True)
+class QueryAnswer(Answer):
+    """The head of what a query answers; without `now` and `position` where no scheduler was asked."""
+
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"now": "now", "position": "now"}
+
+    now: str | None = None
+    position: int = 0
+    """How many facts there were."""
+
+
+@dataclass(frozen=True)
+class QueueView(QueryAnswer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView}
+
+    jobs: Sequence[JobView] = ()
+    running: int = 0
+    waiting: int = 0
+    more: int = 0
+    paused: bool = False
+    paused_for: Mapping[str, str] = field(default_factory=dict)
+    policy: str | None = None
+
+
+@dataclass(frozen=True)
+class HistoryView(QueryAnswer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView}
+
+    jobs: Sequence[JobView] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class JobsView(QueryAnswer):
+    """Of `show`; of `wait`, without `now` and `position`."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobDetailView}
+
+    jobs: Sequence[JobDetailView] = ()

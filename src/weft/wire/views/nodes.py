@@ -1,0 +1,91 @@
+"""GPUs and nodes: of `gpus`, `nodes`, and of `monitor`, which shows them with the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from weft.wire.views.base import View
+from weft.wire.views.jobs import JobView, QueryAnswer, QueueView
+
+
+@dataclass(frozen=True)
+class BlockView(View):
+    """What keeps a GPU from being used."""
+
+    reason: str = ""
+    memory_mb: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class GpuView(View):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        "used_mb": "used_mb", "utilisation": "used_mb", "processes": "used_mb", "misplaced": "misplaced",
+    }  # fmt: skip
+
+    node: str = ""
+    gpu: int = 0
+    model: str = ""
+    memory_mb: int = 0
+    reserved_mb: int = 0
+    jobs: Sequence[str] = ()
+    blocked: Sequence[BlockView] = ()
+    used_mb: int | None = None
+    """None: there is no driver to ask."""
+    utilisation: float | None = None
+    processes: int | None = None
+    misplaced: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class NodeView(View):
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        "state": "state", "beat_s": "beat_s", "load": "beat_s", "address": "beat_s", "version": "beat_s",
+        "lost_in_s": "beat_s",
+    }  # fmt: skip
+
+    node: str = ""
+    alive: bool = False
+    gpus: int = 0
+    busy: int = 0
+    jobs: int = 0
+    cpus: int = 0
+    cpus_used: int = 0
+    ram_mb: int = 0
+    ram_used_mb: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    closed: Sequence[str] = ()
+    state: str | None = None
+    """connected, silent or lost. None: the one machine of a local scheduler."""
+    beat_s: float | None = None
+    load: float | None = None
+    address: str | None = None
+    version: str | None = None
+    lost_in_s: float | None = None
+
+
+@dataclass(frozen=True)
+class GpusView(QueryAnswer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"gpus": GpuView}
+
+    gpus: Sequence[GpuView] = ()
+
+
+@dataclass(frozen=True)
+class NodesView(QueryAnswer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"nodes": NodeView}
+
+    nodes: Sequence[NodeView] = ()
+
+
+@dataclass(frozen=True)
+class MonitorView(QueueView):
+    """The queue, the GPUs and the nodes at one moment: of one worker, or of all."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView, "gpus": GpuView, "nodes": NodeView}
+
+    gpus: Sequence[GpuView] = ()
+    nodes: Sequence[NodeView] = ()

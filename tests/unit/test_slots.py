@@ -1,0 +1,35 @@
+"""GPUs as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.model import Slots
+from weft.model.slots import format_message, format_slots, parse_slots
+
+
+@pytest.mark.parametrize(
+    ("slots", "text"),
+    [
+        ((), ""),
+        ((("n1", ()),), "n1"),
+        ((("n1", (0, 1)), ("n-2.x", (10,))), "n1[0,1],n-2.x[10]"),
+        ((("n1", ()), ("n2", (3,))), "n1,n2[3]"),
+    ],
+)
+def test_what_is_formatted_is_parsed(slots: Slots, text: str) -> None:
+    assert format_slots(slots) == text
+    assert parse_slots(text) == slots
+
+
+@pytest.mark.parametrize("text", ["[0]", "n1[", "n1[a]", "n1[0]n2", "n1 n2", "n1[]"])
+def test_other_text_names_no_gpus(text: str) -> None:
+    with pytest.raises(ValueError, match="names no GPUs"):
+        parse_slots(text)
+
+
+def test_a_message_has_its_gpus_numbered_where_it_is_printed() -> None:
+    message = ("on ", (("n1", (0, 1)), ("n2", (0,))), " since 5 s")
+    assert format_message(message) == "on n1[0,1], n2[0] since 5 s"
+    doubled = format_message(message, lambda slots: tuple((node, tuple(2 * g for g in gpus)) for node, gpus in slots))
+    assert doubled == "on n1[0,2], n2[0] since 5 s"
