@@ -19,7 +19,7 @@ from live import until
 WEFT = [sys.executable, "-m", "weft"]
 PATIENCE_S = 30
 HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", "sqlite3", "weft.sim", "weft.core",
-         "weft.journal", "weft.report", "weft.plugins.registry")  # fmt: skip
+         "weft.journal", "weft.report", "weft.plugins.registry", "weft.model.job", "weft.model.events")  # fmt: skip
 WIRE = ("grpc", "google.protobuf", "weft.client", "asyncio")
 
 

@@ -1,4 +1,4 @@
-"""Facts as JSON, by tables built once from the dataclass fields of `weft.model.FACTS`.
+"""Facts as JSON, by tables built from the dataclass fields of `weft.model.FACTS`.
 
 A fact is one object, `{"fact":"Started","at":3.0,"job":"a","run":1}`: fields in declared order, those equal to
 their default left out, all of it ASCII. The same fact always makes the same bytes.
@@ -78,7 +78,7 @@ def _take_old(name: Any, body: dict[str, Any]) -> Fact:
     """Read a fact under the name that an older format gave it."""
     present = old_formats.FACTS.get(name) if isinstance(name, str) else None
     if present is None:
-        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _READ)}")
+        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _BY_NAME)}")
     return cast(Fact, _READ[present](old_formats.flattened(body) if present == "JobSnapshot" else body))
 
 
@@ -214,5 +214,23 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-_PACK: Final[dict[type, Pack]] = {cls: _packer(cls) for cls in FACTS}
-_READ: Final = {cls.__name__: _reader(cls) for cls in FACTS}
+# ---- the tables, an entry at its first use: making all of them takes longer than a small command does
+
+
+class _Packers(dict[type, Pack]):
+    def __missing__(self, cls: type) -> Pack:
+        if _BY_NAME.get(cls.__name__) is not cls:
+            raise KeyError(cls)
+        made = self[cls] = _packer(cls)
+        return made
+
+
+class _Readers(dict[str, Callable[[Mapping[str, Any]], Any]]):
+    def __missing__(self, name: str) -> Callable[[Mapping[str, Any]], Any]:
+        made = self[name] = _reader(_BY_NAME[name])
+        return made
+
+
+_BY_NAME: Final = {cls.__name__: cls for cls in FACTS}
+_PACK: Final = _Packers()
+_READ: Final = _Readers()

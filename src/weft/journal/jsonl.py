@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -106,7 +105,7 @@ class JsonlJournal:
             with suppress(FileExistsError):
                 fd = open_private(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
                 try:
-                    write_all(fd, secrets.token_hex(8).encode())
+                    write_all(fd, os.urandom(8).hex().encode())
                 finally:
                     os.close(fd)
             return place.read_text()

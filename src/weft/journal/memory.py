@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice
@@ -28,7 +28,7 @@ class MemoryJournal:
 
     @cached_property
     def name(self) -> str:
-        return secrets.token_hex(8)
+        return os.urandom(8).hex()
 
     def append(self, *facts: Fact) -> None:
         if self._closed:

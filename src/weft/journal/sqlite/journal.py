@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,7 +85,7 @@ class SqliteJournal:
         with self._explained("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'name'").fetchone()
         if row is None:
-            row = (secrets.token_hex(8),)
+            row = (os.urandom(8).hex(),)
             with self._explained("write to"), self._transaction():
                 self._db.execute("INSERT INTO meta VALUES ('name', ?)", row)
         return str(row[0])
