@@ -8,7 +8,6 @@ from itertools import chain
 
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.feasibility import Feasible
-from weft.core.ports import Replanner
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape, memory_needed
@@ -134,8 +133,7 @@ def _whereabouts(job: JobState) -> Cause:
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
     """Those who wait and go first, in order."""
-    ranked = scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now) if scheduler.keyed else []
-    order = [entry[2] for entry in ranked] or sorted(scheduler.state.waiting.values(), key=lambda other: other.seq)
+    order = [entry[2] for entry in scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now)]
     return order[: order.index(job)]
 
 
@@ -152,8 +150,8 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
         yield from _occupied(state, shape)
         yield from _closed(state, shape)
     ahead = [other for other in ahead if not scheduler.impossible(other)]
-    if ahead and (not scheduler.policy.backfill or not fits):
-        passing = "" if scheduler.policy.backfill else ", and nobody may pass"
+    if ahead and (not scheduler.planner.lets_pass or not fits):
+        passing = "" if scheduler.planner.lets_pass else ", and nobody may pass"
         yield _cause(Reason.PRIORITY, f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
@@ -260,9 +258,8 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
 
 def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
     """When a run ends, or may be preempted for this job, whichever comes first."""
-    policy, order = scheduler.policy, scheduler.order
-    ends_in = run.ends_in(now)
-    if not policy.preempts or isinstance(policy, Replanner):
+    order, ends_in = scheduler.order, run.ends_in(now)
+    if not scheduler.planner.preempts_by_key:
         return ends_in
     if (order.key(run, now), run.tie_breaker) <= (order.key(job, now), job.tie_breaker):
         return ends_in

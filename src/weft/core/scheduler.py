@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from weft.core.admission import check_job
 from weft.core.planning.allocator import Allocator
-from weft.core.planning.plan import go_on, start_asks, walk_asks, walk_keys
+from weft.core.planning.choice import planner_of
+from weft.core.planning.planner import Context
 from weft.core.planning.preemption_cache import PreemptionCache
-from weft.core.planning.repack import Assignment, as_wanted, move_to, repack, solo
-from weft.core.planning.view import ClusterView
 from weft.core.ports import Placement, Policy, Replanner
-from weft.core.queue.order import UNPROTECTED, Order, Protection, Resorted
+from weft.core.queue.order import UNPROTECTED, Protection, order_of
 from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Planned, Seconds, Stop, Submitted
+from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, Submitted
 
 
 class Scheduler:
@@ -37,28 +36,26 @@ class Scheduler:
         interval_s: float | None = None,
         protection: Protection = UNPROTECTED,
     ) -> None:
-        self.policy, self.placement = policy, placement
+        self.policy, self.placement, self.protection = policy, placement, protection
         self.state = State(policy.oversubscription)
-        self._repack = repack and policy.preempts
-        self._replanner = policy if isinstance(policy, Replanner) else None
-        self._walks = self._replanner is None and not self._repack
-        order = Resorted if resort else Order
-        self.order = order(policy, victims=policy.preempts and self._walks, protection=protection)
-        self.protection = protection
-        self._reach = PreemptionCache(self.state, self.order, fills_nodes=placement.fills_nodes)
-        self._walk = Allocator(self.state, placement, self._decide)
+        kind = planner_of(policy, repack=repack)
+        victims = kind.preempts_by_key and not kind.replaces_order
+        self.order = order_of(policy, victims=victims, ends=kind.reserves, protection=protection, resort=resort)
         self.memo = self.order.memo = policy.memo()
+        if interval_s is None:
+            interval_s = policy.interval_s if isinstance(policy, Replanner) else 0.0
+        allocator = Allocator(self.state, placement, self._decide)
+        self._cache = PreemptionCache(self.state, self.order, fills_nodes=placement.fills_nodes)
+        self.planner = kind(
+            Context(
+                self.state, self.order, policy, placement, protection, allocator, self._cache, interval_s, self._decide
+            )
+        )
         self._observes = type(policy).observe is not Policy.observe
         self._steps = self.order.steps and not self.order.remembers
         self._epoch = policy.epoch(self.memo)
-        self.keyed = self.order.keyed
-        if self._replanner is None and not self.keyed:
-            raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
-        if interval_s is None:
-            interval_s = self._replanner.interval_s if self._replanner else 0.0
         self._interval_s = interval_s
         self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
-        self._target: list[Assignment] = []
         self.alarm: Seconds | None = None
         """When it wants to be woken."""
         self._decisions: list[Decision] = []
@@ -79,7 +76,8 @@ class Scheduler:
             self._look_again()
         if self.protection is not UNPROTECTED:
             self._unprotect()
-        self._plan()
+        if (self.state.news or self.state.vacated) and not self.state.paused:
+            self.planner.step()
         if self._wakes or self.state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
@@ -95,7 +93,7 @@ class Scheduler:
                 self.alarm = fact.due
         self.state.news = self._interval_s > 0 and self.alarm is not None
         self.state.vacated = False
-        self._drain()
+        self.order.drain(self.state)
 
     def fold(self, fact: Fact) -> bool:
         """Applies one fact to the state and to the policy's memory; False where it was stale and dropped."""
@@ -108,15 +106,8 @@ class Scheduler:
         if not self.fold(decision):
             raise PlanError(f"{type(self.policy).__name__} led to a decision that cannot be: {decision}")
         self._decisions.append(decision)
-        if not self._repack:
-            self._drain()
-
-    def _drain(self) -> None:
-        """The order takes up what changed."""
-        if self.keyed:
+        if not self.planner.replaces_order:
             self.order.drain(self.state)
-        else:
-            self.state.touched.clear()
 
     def _stop_orphans(self) -> None:
         """Runs that must go whatever the policy says."""
@@ -129,7 +120,7 @@ class Scheduler:
         """Journals the keys that have stepped: those who wait at the new key go first."""
         state, now = self.state, self.state.now
         jobs = self.order.stepping(now)
-        if self._repack:  # the original looks at every running job at every event
+        if self.planner.replaces_order:  # the original checks every running job at every event
             jobs = sorted((job for job in state.active.values() if not job.releasing), key=lambda job: job.seq)
         for job in jobs:
             key = self.policy.key(job, now)
@@ -153,61 +144,14 @@ class Scheduler:
             self.state.touched[job.id] = job
             self.state.resources.touch(job.slots)
 
-    def _plan(self) -> None:
-        state = self.state
-        if state.paused or not (state.news or state.vacated):
-            return
-        if self._walks:
-            if self._interval_s and state.now < state.planned_at + self._interval_s:
-                state.news = True  # for the next round
-                return
-            self._drain()
-            state.news = state.vacated = False
-            walk_keys(self._walk, self.order, self._reach)
-            if self._interval_s:
-                self._decide(Planned(state.now))
-            return
-        planned = state.news and state.now >= state.planned_at + self._interval_s
-        if planned:
-            state.news = False
-            self._plan_anew()
-        state.vacated = False
-        if self._repack:
-            move_to(state, self._target, self._decide)
-        elif self.policy.preempts and not planned:
-            self._drain()
-            if self.keyed and state.resources.idle.exhausted() and self.order.all_want_whole_gpus():
-                return
-            go_on(self._walk, self.order if self.keyed and state.news else None)
-
-    def _plan_anew(self) -> None:
-        """A new target, or new asks; until the next, what is vacated goes to these."""
-        state = self.state
-        self._drain()
-        view = ClusterView(state, self.order, self.placement, self.memo)
-        if self._replanner is None:
-            cursor = view.cursor()
-            self._target = repack(state, solo(cursor), self.placement, cursor.fail)
-        elif not self.policy.preempts:
-            start_asks(self._walk, self.order, self._replanner.rank(view))
-        elif self._repack:
-            wanted = as_wanted(state, self._replanner.rank(view))
-            self._target = repack(state, wanted, self.placement, lambda _: None)
-        elif state.waiting or state.active:
-            asks = list(self._replanner.rank(view))
-            pending = walk_asks(self._walk, asks, self.protection)
-            self._decide(Planned(state.now, tuple(pending)))
-
     def in_order(self) -> Iterator[JobState]:
-        """Those that wait, best first; first come first where the policy has no key. To be read between two steps."""
-        if not self.keyed:
-            return iter(sorted(self.state.waiting.values(), key=lambda job: job.seq))
-        self._drain()
+        """The waiting jobs, best first; first come first where the policy has no key. Read it between two steps."""
+        self.order.drain(self.state)
         return self.order.best_first()
 
     def impossible(self, job: JobState) -> bool:
         """Whether the nodes there are could not hold it even if they were empty: it holds up nobody."""
-        return self._reach.impossible(job.shape, self.placement)
+        return self._cache.impossible(job.shape, self.placement)
 
     def plan_at_once(self) -> None:
         """Where it plans at intervals: with the next event, however long ago the last plan was."""
@@ -215,16 +159,13 @@ class Scheduler:
 
     def next_plan_at(self) -> Seconds | None:
         """When it plans next, where it waits for that. While nothing may be started, it waits for something else."""
-        state = self.state
-        if not self._interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
-            return None
-        return state.planned_at + self._interval_s
+        return self.planner.next_plan_at()
 
     def _set_alarm(self) -> None:
         """One alarm: when the next key steps, the next plan is due, or the next job may be tried again."""
         due: Seconds | None = None
         if self._steps:
-            self._drain()
+            self.order.drain(self.state)
             due = self.order.next_step()
         if (plan_at := self.next_plan_at()) is not None:
             due = plan_at

@@ -51,7 +51,7 @@ def _wrong_answer(policy: Policy, scheduler: Scheduler) -> str:
     """The first of its numbers that is none."""
     state = scheduler.state
     for job in (*state.waiting.values(), *state.active.values()):
-        key = policy.key_from(scheduler.memo, job, state.now) if scheduler.keyed else 0.0
+        key = policy.key_from(scheduler.memo, job, state.now) if scheduler.order.keyed else 0.0
         answers: dict[str, object] = {"a key": key}
         answers |= {"a slope": policy.slope(job), "an until": policy.until(job, state.now) or 0.0}
         for noun, answer in answers.items():

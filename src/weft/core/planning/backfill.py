@@ -3,11 +3,17 @@ start if they do not delay it: on GPUs that it does not need, or on any if they 
 
 from __future__ import annotations
 
+from typing import ClassVar, Final
+
 from weft.core.planning.allocator import NEVER, Allocator
+from weft.core.planning.planner import RoundPlanner
 from weft.core.queue.order import Order
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.model import Seconds, Share
+
+BACKFILL_DEPTH: Final = 500
+"""How many waiting jobs a pass tries in vain: the first of them gets the reservation."""
 
 
 class EasyBackfill:
@@ -51,3 +57,27 @@ class EasyBackfill:
             return True
         self.hopeless.add(shape)
         return False
+
+
+class BackfillPlanner(RoundPlanner):
+    """For key policies that do not preempt and let jobs pass: as EASY has it."""
+
+    reserves: ClassVar[bool] = True
+
+    def plan(self) -> None:
+        context = self.context
+        order, allocator = context.order, context.allocator
+        after_release = allocator.resources.after_release
+        if order.all_want_whole_gpus() and after_release.exhausted():
+            return
+        allocator.begin()
+        cursor, easy = order.cursor(after_release.top), EasyBackfill(allocator, order)
+        in_vain = 0
+        for _, _, job in cursor:
+            if easy.start((job,), job.shape, job.wanted_share):
+                continue
+            if job.shape in easy.hopeless:
+                cursor.fail(job.shape)
+            in_vain += 1
+            if in_vain > BACKFILL_DEPTH:
+                return

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from weft.core.planning.allocator import Decide
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.planning.planner import Context, TargetPlanner
 from weft.core.planning.tentative import TentativeCluster
-from weft.core.ports import Ask, Placement
+from weft.core.ports import Ask, Placement, Replanner
 from weft.core.queue.cursors import StreamCursor
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
@@ -95,3 +97,37 @@ def move_to(state: State, target: list[Assignment], decide: Decide) -> None:
     starts = [(job, assignment) for assignment in target for job in assignment.jobs if job.status == "waiting"]
     for job, assignment in sorted(starts, key=lambda start: start[0].tie_breaker):
         decide(Start(state.now, job.id, job.run + 1, assignment.slots, assignment.share, assignment.weave))
+
+
+class RepackPlanner(TargetPlanner):
+    """Keeps a target and moves to it; what `replan` does differs."""
+
+    replaces_order: ClassVar[bool] = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._target: list[Assignment] = []
+
+    def work_towards(self, *, planned: bool) -> None:  # noqa: ARG002
+        move_to(self.context.state, self._target, self.context.decide)
+
+
+class RepackKeysPlanner(RepackPlanner):
+    """The target of a key policy: every job, best first, where it fits."""
+
+    preempts_by_key: ClassVar[bool] = True
+
+    def replan(self) -> None:
+        context = self.context
+        cursor = context.view().cursor()
+        self._target = repack(context.state, solo(cursor), context.placement, cursor.fail)
+
+
+class RepackAsksPlanner(RepackPlanner):
+    """The target of a replanner: its asks, where they fit."""
+
+    def replan(self) -> None:
+        context = self.context
+        assert isinstance(context.policy, Replanner)
+        wanted = as_wanted(context.state, context.policy.rank(context.view()))
+        self._target = repack(context.state, wanted, context.placement, lambda _: None)

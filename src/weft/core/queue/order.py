@@ -8,13 +8,13 @@ which only the ends are ever compared.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from math import inf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from weft.core.ports import Policy, Replanner
+from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
 from weft.core.queue.cursors import Entry, QueueCursor
 from weft.core.queue.expected_ends import ExpectedEnds, end_of
@@ -23,7 +23,7 @@ from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
-from weft.model import Seconds
+from weft.model import JobId, Seconds
 
 Line = tuple[float, int, JobState]
 """(intercept, tie-breaker, job): ascending, so that the worst is last."""
@@ -53,9 +53,14 @@ UNPROTECTED: Final = Protection()
 
 
 class Order:
-    """With `victims`, it also knows who of those running is worst."""
+    """With `victims`, it also keeps the running jobs, worst last; with `ends`, when runs are expected to end."""
 
-    def __init__(self, policy: Policy, *, victims: bool, protection: Protection = UNPROTECTED) -> None:
+    keyed: ClassVar[bool] = True
+    """Whether the policy has a key."""
+
+    def __init__(
+        self, policy: Policy, *, victims: bool, ends: bool = False, protection: Protection = UNPROTECTED
+    ) -> None:
         self.policy, self._victims, self._protection = policy, victims, protection
         self._protects = victims and protection != UNPROTECTED
         self._protected: list[tuple[Seconds, int, JobState]] = []
@@ -82,13 +87,9 @@ class Order:
         self.remembers = kind.key_from is not Policy.key_from
         """Whether keys come of memory. They are not journalled when they step: a replay gives the same memory."""
         self.steps = kind.until is not Policy.until
-        self.keyed = self.remembers or kind.key is not Policy.key
-        """Whether the policy has a key, so that there is an order to look at."""
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
-        reserves = policy.backfill or isinstance(policy, Replanner)
-        self._ends = ExpectedEnds() if self.keyed and reserves and not policy.preempts else None
-        """Where nobody may be stopped, who will go by itself."""
+        self._ends = ExpectedEnds() if ends else None
 
     def key(self, job: JobState, now: Seconds) -> float:
         """The policy's key; one that steps is what the facts say, 0 at first."""
@@ -317,6 +318,45 @@ class Resorted(Order):
         self.waiting, self._lines, self._at, self.line_of, self._partial = {}, {}, {}, {}, []
         for job in state.jobs.values():
             self._take_up(job, state.now)
+
+
+class Unordered(Order):
+    """For replanners without a key: first come, first served, and nothing is kept sorted."""
+
+    keyed: ClassVar[bool] = False
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy, victims=False)
+        self._waiting: Mapping[JobId, JobState] = {}
+
+    def drain(self, state: State) -> None:
+        state.touched.clear()
+        self._waiting = state.waiting
+
+    def key(self, job: JobState, now: Seconds) -> float:  # noqa: ARG002
+        return 0.0
+
+    def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:  # noqa: ARG002
+        return [(0.0, job.seq, job) for job in sorted(jobs, key=lambda job: job.seq)]
+
+    def best_first(self) -> Iterator[JobState]:
+        return iter(sorted(self._waiting.values(), key=lambda job: job.seq))
+
+    def all_want_whole_gpus(self) -> bool:
+        """Unknown: nothing is kept by shape."""
+        return False
+
+
+def has_key(policy: Policy) -> bool:
+    kind = type(policy)
+    return kind.key is not Policy.key or kind.key_from is not Policy.key_from
+
+
+def order_of(policy: Policy, *, victims: bool, ends: bool, protection: Protection, resort: bool) -> Order:
+    """The order of a policy; with `resort`, one that sorts everything again each time."""
+    if not has_key(policy):
+        return Unordered(policy)
+    return (Resorted if resort else Order)(policy, victims=victims, ends=ends, protection=protection)
 
 
 def _intercept(line: Line) -> float:

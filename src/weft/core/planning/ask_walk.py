@@ -1,0 +1,135 @@
+"""Planners for replanners: they walk over the asks, earlier ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.planning.backfill import EasyBackfill
+from weft.core.planning.planner import Context, TargetPlanner
+from weft.core.ports import Ask, Replanner
+from weft.core.queue.cursors import Cursor
+from weft.core.resources.shapes import shape_of_weave
+from weft.core.state.job import JobState
+from weft.model import WHOLE, JobId, Planned, Reserve
+
+UNWANTED = 1 << 60
+"""The rank of a run that no ask names."""
+
+
+class StartPlanner(TargetPlanner):
+    """For replanners that never preempt: each ask starts, or keeps what it reserves, before the next is made.
+
+    EASY holds for asks that name no GPUs: the first that does not fit is not delayed by later ones.
+    """
+
+    reserves: ClassVar[bool] = True
+
+    def replan(self) -> None:
+        context = self.context
+        allocator, state = context.allocator, context.state
+        allocator.begin()
+        easy = EasyBackfill(allocator, context.order)
+        for ask in _replanner(context).rank(context.view()):
+            if ask.reserve:
+                context.decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
+                continue
+            jobs = jobs_of(state, ask)
+            shape = ask_shape(ask, jobs)
+            if ask.where.pinned:
+                allocator.start(jobs, shape, ask.share)
+            else:
+                easy.start(jobs, shape, ask.share)
+
+
+class AskPlanner(TargetPlanner):
+    """For replanners that preempt: what runs as asked stays, the next ask is placed, or less wanted runs are stopped
+    for it. Until the next plan, idle GPUs go to what was planned, then to the next jobs in the order."""
+
+    def replan(self) -> None:
+        context = self.context
+        if context.state.waiting or context.state.active:
+            pending = self._walk(list(_replanner(context).rank(context.view())))
+            context.decide(Planned(context.state.now, tuple(pending)))
+
+    def work_towards(self, *, planned: bool) -> None:
+        if planned:
+            return
+        context = self.context
+        state, order, allocator = context.state, context.order, context.allocator
+        order.drain(state)
+        if state.resources.idle.exhausted() and order.all_want_whole_gpus():
+            return
+        allocator.begin()
+        for ids in state.pending:
+            self._start_pending(tuple([state.jobs[job] for job in ids]))
+        if state.news:
+            cursor = order.cursor(state.resources.after_release.top)
+            for _, _, job in cursor:
+                if not allocator.start((job,), job.shape, job.wanted_share):
+                    cursor.fail(job.shape)
+
+    def _start_pending(self, jobs: tuple[JobState, ...]) -> None:
+        """Start jobs that were planned together, or promise them GPUs that are being released."""
+        allocator = self.context.allocator
+        if any(job.status != "waiting" and not job.releasing for job in jobs):
+            return
+        share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
+        shape = shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
+        if any(job.releasing for job in jobs) or not allocator.start(jobs, shape, share):
+            allocator.promise(shape)
+
+    def _walk(self, asks: list[Ask]) -> list[tuple[JobId, ...]]:
+        """Serve the asks in order; return the jobs that wait for GPUs to be released."""
+        context = self.context
+        state, allocator = context.state, context.allocator
+        allocator.begin()
+        pending, hopeless = [], Cursor(allocator.resources.after_release.top)
+        rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
+        if len(rank) < sum(len(ask.jobs) for ask in asks):
+            refuse_twice(asks)
+        able = (run for run in state.active.values() if context.protection.until(run) <= state.now)
+        runs = sorted(able, key=lambda job: (rank.get(job.id, UNWANTED), job.tie_breaker), reverse=True)
+        for place, ask in enumerate(asks):
+            jobs = jobs_of(state, ask)
+            running = tuple([job for job in jobs if job.active])
+            shape = ask_shape(ask, jobs)
+            if running and _as_asked(ask, jobs):
+                continue
+            if not running and (hopeless.dropped(shape) or allocator.start(jobs, shape, ask.share)):
+                continue
+            if any(job.releasing for job in jobs):
+                promised = allocator.promise(shape)
+            elif not running and allocator.promise(shape):
+                promised = True
+            else:
+                victims = _less_wanted(runs, rank, place, ask)
+                plan = allocator.find_victims(shape, victims, forced=running) if shape.gpus else None
+                promised = plan is not None and allocator.preempt(shape, plan)
+            if ask.where.pinned:
+                continue
+            if promised:
+                pending.append(ask.jobs)
+            elif not running:
+                hopeless.fail(shape)
+        return pending
+
+
+def _replanner(context: Context) -> Replanner:
+    assert isinstance(context.policy, Replanner)
+    return context.policy
+
+
+def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:
+    """Of the runs, least wanted first, those that stay so far and are wanted less than this ask."""
+    for job in runs:
+        if rank.get(job.id, UNWANTED) <= place:
+            return
+        if not job.releasing and job.id not in ask.jobs:
+            yield job
+
+
+def _as_asked(ask: Ask, jobs: tuple[JobState, ...]) -> bool:
+    weave = tuple(sorted(ask.jobs)) if len(ask.jobs) > 1 else ()
+    return all(job.active and job.weave == weave and job.slots == jobs[0].slots for job in jobs)

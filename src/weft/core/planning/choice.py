@@ -1,0 +1,27 @@
+"""Which planner serves a policy: chosen once, when the scheduler is made."""
+
+from __future__ import annotations
+
+from weft.core.planning.ask_walk import AskPlanner, StartPlanner
+from weft.core.planning.backfill import BackfillPlanner
+from weft.core.planning.key_walk import PreemptivePlanner, StrictPlanner, StrictPreemptivePlanner
+from weft.core.planning.planner import Planner
+from weft.core.planning.repack import RepackAsksPlanner, RepackKeysPlanner
+from weft.core.ports import Policy, Replanner
+from weft.core.queue.order import has_key
+from weft.errors import PlanError
+
+
+def planner_of(policy: Policy, *, repack: bool) -> type[Planner]:
+    """The planner of a policy; with `repack`, one that places everything again where the policy may preempt."""
+    if isinstance(policy, Replanner):
+        if not policy.preempts:
+            return StartPlanner
+        return RepackAsksPlanner if repack else AskPlanner
+    if not has_key(policy):
+        raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
+    if not policy.preempts:
+        return BackfillPlanner if policy.backfill else StrictPlanner
+    if repack:
+        return RepackKeysPlanner
+    return PreemptivePlanner if policy.backfill else StrictPreemptivePlanner

@@ -1,0 +1,90 @@
+"""Planners for key policies: one pass over the waiting jobs, best first. Each job is placed, or runs are preempted for
+it, or it is skipped."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from weft.core.planning.planner import RoundPlanner
+from weft.core.resources.shapes import Shape
+from weft.core.state.job import JobState
+
+
+class StrictPlanner(RoundPlanner):
+    """No preemption: a job that does not fit blocks all jobs behind it."""
+
+    def plan(self) -> None:
+        context = self.context
+        order, allocator, cache = context.order, context.allocator, context.cache
+        resources = allocator.resources
+        only_whole = order.all_want_whole_gpus()
+        if (only_whole and resources.after_release.exhausted()) or cache.still_blocked():
+            return
+        cursor = order.cursor(resources.after_release.top)
+        allocator.begin()
+        for _, _, job in cursor:
+            if only_whole and allocator.full():
+                break  # no later job fits either
+            shape = job.shape
+            if allocator.start((job,), shape, job.wanted_share):
+                continue
+            if resources.releasing and allocator.promise(shape):
+                continue
+            if not cache.impossible(shape, allocator.placement):
+                cache.block(job)
+                return
+            cursor.fail(shape)
+        cache.settled_at = resources.change_log.version
+
+
+class PreemptivePlanner(RoundPlanner):
+    """Runs with larger keys are preempted; jobs that do not fit even so are passed."""
+
+    preempts_by_key: ClassVar[bool] = True
+
+    def plan(self) -> None:
+        context = self.context
+        order, allocator, cache, now = context.order, context.allocator, context.cache, context.state.now
+        resources, remembers = allocator.resources, not allocator.splits_gangs
+        only_whole = order.all_want_whole_gpus()
+        settled = cache.settled_at == resources.change_log.version and not order.rising and not resources.releasing
+        cursor = order.cursor(resources.after_release.top, fresh=self.lets_pass and settled and only_whole)
+        allocator.begin()
+        for key, tie, job in cursor:
+            if only_whole and allocator.full() and not order.anybody_worse(now, key, tie):
+                break  # no later job fits either
+            shape = job.shape
+            if not (remembers and cache.hopeless(shape, key, tie)):
+                if allocator.start((job,), shape, job.wanted_share):
+                    continue
+                if resources.releasing and allocator.promise(shape):
+                    continue
+                if shape.gpus and self._preempt(shape, key, tie):
+                    continue
+            if self._blocks(job):
+                return
+            cursor.fail(shape)
+        cache.settled_at = resources.change_log.version
+
+    def _preempt(self, shape: Shape, key: float, tie: int) -> bool:
+        context = self.context
+        allocator = context.allocator
+        plan = allocator.find_victims(shape, context.order.worst(context.state.now, (key, tie)))
+        if plan.parts is None:
+            context.cache.learn(shape, key, tie, plan.free, allocator.promised)
+        return allocator.preempt(shape, plan)
+
+    def _blocks(self, _job: JobState) -> bool:
+        """Whether this job, for which there is no way, blocks all jobs behind it."""
+        return False
+
+
+class StrictPreemptivePlanner(PreemptivePlanner):
+    """Runs with larger keys are preempted; a job that does not fit even so blocks all jobs behind it."""
+
+    def _blocks(self, job: JobState) -> bool:
+        cache = self.context.cache
+        if cache.impossible(job.shape, self.context.placement):
+            return False
+        cache.block(job)
+        return True

@@ -1,0 +1,116 @@
+"""What every planner is: it decides what to start and stop once something has happened.
+
+`choice.planner_of` picks the planner of a policy once, when the scheduler is made; nothing else asks what kind of
+policy it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from weft.core.planning.allocator import Allocator, Decide
+from weft.core.planning.preemption_cache import PreemptionCache
+from weft.core.planning.view import ClusterView
+from weft.core.ports import Placement, Policy
+from weft.core.queue.order import Order, Protection
+from weft.core.state.state import State
+from weft.model import Planned, Seconds
+
+
+@dataclass(slots=True)
+class Context:
+    """What planners work with."""
+
+    state: State
+    order: Order
+    policy: Policy
+    placement: Placement
+    protection: Protection
+    allocator: Allocator
+    cache: PreemptionCache
+    interval_s: float
+    """Plan at most this often; 0: whenever something happens."""
+    decide: Decide
+
+    def view(self) -> ClusterView:
+        return ClusterView(self.state, self.order, self.placement, self.memo)
+
+    @property
+    def memo(self) -> Any:
+        return self.order.memo
+
+    def is_due(self) -> bool:
+        """Whether the interval since the last plan is over."""
+        return self.state.now >= self.state.planned_at + self.interval_s
+
+
+class Planner:
+    """Decides through `context.decide`; each decision is applied to the state at once."""
+
+    preempts_by_key: ClassVar[bool] = False
+    """A waiting job may take the GPUs of a run with a larger key."""
+    reserves: ClassVar[bool] = False
+    """The first job that does not fit gets a reservation: the order keeps the ends of runs at hand."""
+    replaces_order: ClassVar[bool] = False
+    """A plan ranks all jobs itself: the order need not follow each decision, and every running key is checked."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @property
+    def lets_pass(self) -> bool:
+        """Whether jobs may start before a job that is ahead of them and does not fit."""
+        return self.context.policy.backfill
+
+    def step(self) -> None:
+        """Something happened: plan, unless the next plan is not due yet."""
+        raise TypeError(f"{type(self).__name__} has no step")
+
+    def next_plan_at(self) -> Seconds | None:
+        """When it plans next, where a plan waits for the interval to end. A paused scheduler plans nothing."""
+        state, interval_s = self.context.state, self.context.interval_s
+        if not interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
+            return None
+        return state.planned_at + interval_s
+
+
+class RoundPlanner(Planner):
+    """Plans from scratch whenever something happened, in rounds where there is an interval."""
+
+    def step(self) -> None:
+        context = self.context
+        state = context.state
+        if context.interval_s and not context.is_due():
+            state.news = True  # for the next round
+            return
+        context.order.drain(state)
+        state.news = state.vacated = False
+        self.plan()
+        if context.interval_s:
+            context.decide(Planned(state.now))
+
+    def plan(self) -> None:
+        raise TypeError(f"{type(self).__name__} has no plan")
+
+
+class TargetPlanner(Planner):
+    """Plans the whole cluster at intervals, and works towards that plan in between."""
+
+    def step(self) -> None:
+        context = self.context
+        state = context.state
+        planned = state.news and context.is_due()
+        if planned:
+            state.news = False
+            context.order.drain(state)
+            self.replan()
+        state.vacated = False
+        self.work_towards(planned=planned)
+
+    def replan(self) -> None:
+        """Make a new plan."""
+        raise TypeError(f"{type(self).__name__} has no replan")
+
+    def work_towards(self, *, planned: bool) -> None:
+        """Do what the present plan still needs; `planned`: it was made at this instant."""
