@@ -40,7 +40,7 @@ $(READY): pyproject.toml constraints.txt
 all: setup proto ## setup, plus whatever is generated
 
 proto rpc: setup ## the messages of the wire, from weft.proto
-	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. weft/wire/weft.proto
+	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --pyi_out=. --descriptor_set_out=weft/wire/weft.binpb weft/wire/weft.proto
 
 run: setup ## compare the policies on a small cluster, run real jobs here, a workspace of training scripts, a small cluster
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)

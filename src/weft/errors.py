@@ -14,7 +14,6 @@ WeftError                 what every caller may catch
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -84,4 +83,6 @@ class PlanError(WeftError):
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The known names, those most like `name` first."""
+    import difflib  # only what fails needs it
+
     return sorted(known, key=lambda k: (-difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))

@@ -7,7 +7,6 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final, Literal
 
 from weft.agent.connection import Backoff, Cut, Dial, Stream, cut_by
@@ -27,6 +26,7 @@ from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
+from weft.version import VERSION
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
 from weft.wire.runs import KEPT_AT_A_TIME, RunKey
 from weft.wire.service import call
@@ -70,7 +70,7 @@ class Worker:
             node=spec,
             instance=secrets.token_hex(8),
             disk_id=folder.disk_id(),
-            version=version("weft"),
+            version=VERSION,
             cluster=folder.cluster(),
             lease_until=lease.read(folder.lease),
             runs=self._found,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from weft.client import batches
 from weft.client.local import OUTLIVE_S, LocalTransport
 from weft.client.transport import Transport
 from weft.endpoints.addresses import Address, address
@@ -71,7 +69,9 @@ class Client:
 
     def submit(self, request: m.SubmitRequest) -> list[str]:
         """The ids. A scheduler that dies meanwhile is started again, and takes the request once."""
-        request.key = request.key or secrets.token_hex(16)
+        request.key = request.key or os.urandom(16).hex()
+        from weft.client import batches  # what only looks does not need it
+
         return batches.submit(request, self._submit, self._cancel)
 
     def _submit(self, request: m.SubmitRequest) -> list[str]:
@@ -225,7 +225,9 @@ class Client:
 
     def put(self, blob: bytes) -> str:
         """Its name. One that the scheduler has already is not sent again."""
-        name = hashlib.sha256(blob).hexdigest()
+        from hashlib import sha256
+
+        name = sha256(blob).hexdigest()
         reply = self._transport.upload("Put", _parts(blob, name), PUT_S)
         if reply.sha256 != name:
             raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._transport.advice}")

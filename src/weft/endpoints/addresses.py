@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.errors import InputError
 
@@ -18,8 +16,7 @@ _PLAIN: Final = re.compile(r"([^:]+):([0-9]{1,5})")
 HINT: Final = "such as localhost:50051, gpu-head:50051 or [::1]:50051"
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     host: str
     port: int = PORT
 
@@ -42,6 +39,8 @@ def address(text: str, where: str = "") -> Address:
 
 
 def _is_ip(host: str) -> bool:
+    import ipaddress
+
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -51,6 +50,8 @@ def _is_ip(host: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Whether all that this name stands for never leaves the machine. One that resolves to nothing may."""
+    import ipaddress
+
     return bool(found := _resolved(host)) and all(ipaddress.ip_address(each).is_loopback for each in found)
 
 

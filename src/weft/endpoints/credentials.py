@@ -49,9 +49,9 @@ class Credentials:
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    from importlib.metadata import version
+    from weft.version import VERSION
 
-    return (("weft-protocol", str(PROTOCOL)), ("weft-version", version("weft")))
+    return (("weft-protocol", str(PROTOCOL)), ("weft-version", VERSION))
 
 
 # ---- where they are

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.endpoints.addresses import PORT, Address
 from weft.endpoints.paths import places, server_folder
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 LISTENS: Final = "0A"
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -54,6 +56,8 @@ def _in_table(table: str, port: int) -> Iterator[tuple[IPv4Address | IPv6Address
 
 def _address(number: str) -> IPv4Address | IPv6Address:
     """As the kernel writes it: words of four bytes, each in this machine's own order."""
+    from ipaddress import IPv6Address, ip_address
+
     words = [int(number[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(number), 8)]
     found = ip_address(b"".join(words))
     return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found

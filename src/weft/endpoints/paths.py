@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import stat
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.errors import InputError, WeftError
+
+try:  # hashlib loads OpenSSL, which takes longer than all that is done with it here
+    from _sha2 import sha256 as _sha256  # type: ignore[import-not-found]
+except ImportError:
+    try:
+        from _sha256 import sha256 as _sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256 as _sha256
 
 JOURNAL: Final = "state.db"
 LONGEST_SOCKET: Final = 100
 """The kernel takes no more than 107 bytes as the path of a socket."""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     state: Path
     runtime: Path
     journal: str = ""
@@ -102,12 +106,13 @@ class Places:
 def places(env: Mapping[str, str] = os.environ) -> Places:
     """Of this user, as the environment says."""
     state = Path(env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state"), "weft").absolute()
-    mark = hashlib.sha256(os.fsencode(state)).hexdigest()[:8]
+    mark = _sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")
-    fallback = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
-    runtime = Path(given, "weft", mark).absolute() if given else fallback
-    if len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
-        runtime = fallback
+    runtime = Path(given, "weft", mark).absolute() if given else None
+    if runtime is None or len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
+        import tempfile  # with all that it can compress by: 5 ms
+
+        runtime = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
     if len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
         raise InputError(
             f"{runtime} is too long a path for a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter one"

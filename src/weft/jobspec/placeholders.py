@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from weft.engines.process.environment import param_variable
 from weft.errors import InputError, UnknownName
 
 _PLACEHOLDER: Final = re.compile(r"\{params\.([^{}]*)\}")
@@ -71,6 +70,8 @@ def _known(name: str, params: Mapping[str, str]) -> str:
 
 
 def _variable(name: str, params: Mapping[str, str]) -> str:
+    from weft.engines.process.environment import param_variable
+
     variable = param_variable(name)
     others = [other for other in params if other != name and param_variable(other) == variable]
     if others:

@@ -1,51 +1,61 @@
-"""The messages and services of `weft.proto`, as the rest of Weft names them."""
+"""The messages of `weft.proto`, as the rest of Weft names them.
+
+Each class is made when it is first asked for, from the compiled schema and by protobuf's C implementation directly. The
+modules that protoc generates for Python load all of protobuf's Python implementation as well, which is not used: every
+command would pay for it.
+"""
 
 from __future__ import annotations
 
-from weft.wire.weft_pb2 import (
-    AgentMessage,
-    BlobName,
-    BlobPart,
-    ChangeReply,
-    ChangeRequest,
-    Confirm,
-    ExplainRequest,
-    FactLine,
-    Forget,
-    GangMember,
-    GpuBlock,
-    GpuMemory,
-    GpuNews,
-    GpuReading,
-    GpuSpec,
-    Heartbeat,
-    HeartbeatReply,
-    Hello,
-    JobSpec,
-    JoinReply,
-    JoinRequest,
-    JsonReply,
-    Kept,
-    LogChunk,
-    LogPart,
-    LogsRequest,
-    LogTail,
-    NodeSpec,
-    OperateRequest,
-    Progress,
-    QueryRequest,
-    ReadLog,
-    RunEnd,
-    RunNews,
-    SchedulerMessage,
-    StartRun,
-    StopRun,
-    SubmitReply,
-    SubmitRequest,
-    Variable,
-    WatchRequest,
-    Welcome,
-)
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from weft.wire.weft_pb2 import (
+        AgentMessage,
+        BlobName,
+        BlobPart,
+        ChangeReply,
+        ChangeRequest,
+        Confirm,
+        ExplainRequest,
+        FactLine,
+        Forget,
+        GangMember,
+        GpuBlock,
+        GpuMemory,
+        GpuNews,
+        GpuReading,
+        GpuSpec,
+        Heartbeat,
+        HeartbeatReply,
+        Hello,
+        JobSpec,
+        JoinReply,
+        JoinRequest,
+        JsonReply,
+        Kept,
+        LogChunk,
+        LogPart,
+        LogsRequest,
+        LogTail,
+        NodeSpec,
+        OperateRequest,
+        Progress,
+        QueryRequest,
+        ReadLog,
+        RunEnd,
+        RunNews,
+        SchedulerMessage,
+        StartRun,
+        StopRun,
+        SubmitReply,
+        SubmitRequest,
+        Variable,
+        WatchRequest,
+        Welcome,
+    )
 
 __all__ = [
     "AgentMessage",
@@ -91,3 +101,51 @@ __all__ = [
     "WatchRequest",
     "Welcome",
 ]  # fmt: skip
+
+SCHEMA: Final = os.path.join(os.path.dirname(__file__), "weft.binpb")
+"""What protoc makes of weft.proto: `make proto`."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _class_of(_schema().message_types_by_name[name])
+
+
+@cache
+def _schema() -> Any:
+    """Return the file descriptor of weft.proto."""
+    with open(SCHEMA, "rb") as file:
+        files = file.read()
+    at = 1  # a set of files, of which there is one: a tag, its length as a varint, the file
+    while files[at] & 0x80:
+        at += 1
+    return _implementation()[0]().AddSerializedFile(files[at + 1 :])
+
+
+@cache
+def _implementation() -> tuple[Any, Any]:
+    """Return the pool of descriptors and the class of message classes."""
+    try:
+        from google._upb import _message
+    except ImportError:  # protobuf without its C implementation
+        from google.protobuf.descriptor_pool import DescriptorPool
+        from google.protobuf.internal.python_message import GeneratedProtocolMessageType
+
+        return DescriptorPool, GeneratedProtocolMessageType
+    return _message.DescriptorPool, _message.MessageMeta
+
+
+def _class_of(descriptor: Any) -> Any:
+    """Return the class of a message. The classes of its fields are made first, as protobuf expects."""
+    made = globals().get(descriptor.name)
+    if made is None:
+        from google.protobuf.message import Message
+
+        for field in descriptor.fields:
+            if field.message_type is not None:
+                _class_of(field.message_type)
+        attributes = {"DESCRIPTOR": descriptor, "__module__": __name__}
+        made = globals()[descriptor.name] = _implementation()[1](descriptor.name, (Message,), attributes)
+    return made

@@ -43,9 +43,19 @@ Kind = Literal["unary", "stream", "upload", "both"]
 
 
 class Method(NamedTuple):
-    request: Any
-    reply: Any
+    """The names of its messages, whose classes are made only where the method is used, and its kind."""
+
+    request_name: str
+    reply_name: str
     kind: Kind = "unary"
+
+    @property
+    def request(self) -> Any:
+        return getattr(m, self.request_name)
+
+    @property
+    def reply(self) -> Any:
+        return getattr(m, self.reply_name)
 
     @property
     def max_request_bytes(self) -> int:
@@ -54,17 +64,17 @@ class Method(NamedTuple):
 
 
 SCHEDULER: Final = {
-    "Submit": Method(m.SubmitRequest, m.SubmitReply),
-    "Change": Method(m.ChangeRequest, m.ChangeReply),
-    "Query": Method(m.QueryRequest, m.JsonReply),
-    "Explain": Method(m.ExplainRequest, m.JsonReply),
-    "Logs": Method(m.LogsRequest, m.LogChunk, "stream"),
-    "Watch": Method(m.WatchRequest, m.FactLine, "stream"),
-    "Operate": Method(m.OperateRequest, m.JsonReply),
+    "Submit": Method("SubmitRequest", "SubmitReply"),
+    "Change": Method("ChangeRequest", "ChangeReply"),
+    "Query": Method("QueryRequest", "JsonReply"),
+    "Explain": Method("ExplainRequest", "JsonReply"),
+    "Logs": Method("LogsRequest", "LogChunk", "stream"),
+    "Watch": Method("WatchRequest", "FactLine", "stream"),
+    "Operate": Method("OperateRequest", "JsonReply"),
 }
-AGENTS: Final = {"Attach": Method(m.AgentMessage, m.SchedulerMessage, "both")}
-BLOBS: Final = {"Put": Method(m.BlobPart, m.BlobName, "upload"), "Get": Method(m.BlobName, m.BlobPart, "stream")}
-AUTH: Final = {"Join": Method(m.JoinRequest, m.JoinReply), "Manage": Method(m.OperateRequest, m.JsonReply)}
+AGENTS: Final = {"Attach": Method("AgentMessage", "SchedulerMessage", "both")}
+BLOBS: Final = {"Put": Method("BlobPart", "BlobName", "upload"), "Get": Method("BlobName", "BlobPart", "stream")}
+AUTH: Final = {"Join": Method("JoinRequest", "JoinReply"), "Manage": Method("OperateRequest", "JsonReply")}
 SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Auth": AUTH}
 PREFIX: Final = "weft.v1."
 _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import platform
-from importlib.metadata import version
 from typing import Final
 
 from weft.cli import render
+from weft.version import VERSION
 
 EXAMPLE: Final = """example:
   weft version --json"""
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.json:
-        render.print_json({"schema": 1, "version": version("weft"), "python": platform.python_version()})
+        render.print_json({"schema": 1, "version": VERSION, "python": platform.python_version()})
     else:
-        print(f"weft {version('weft')}")
+        print(f"weft {VERSION}")
     return 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Final
 
 from weft.errors import Refused
+from weft.version import VERSION
 from weft.wire.protocol import PROTOCOL
 
 OLDEST: Final = 2
@@ -25,4 +25,4 @@ def check_protocol(metadata: Mapping[str, str]) -> None:
         if known > PROTOCOL
         else f"update what calls: it must send weft-protocol {PROTOCOL} in its metadata"
     )
-    raise Refused(f"{who} speaks {said}, the scheduler (Weft {version('weft')}) protocol {PROTOCOL}\n  {hint}")
+    raise Refused(f"{who} speaks {said}, the scheduler (Weft {VERSION}) protocol {PROTOCOL}\n  {hint}")

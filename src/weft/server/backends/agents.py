@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Final
 
 from weft.core.scheduler import Scheduler
@@ -33,6 +32,7 @@ from weft.server.nodes.run_messages import stop_run
 from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
 from weft.server.settings import Settings
+from weft.version import VERSION
 from weft.wire import messages as m
 
 TICK_S: Final = 1.0
@@ -70,7 +70,7 @@ class AgentBackend:
     def _new_roster(self) -> Roster:
         return Roster(
             self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
-            margin_s=self._margin_s, cluster=self._host.cluster, version=version("weft"),
+            margin_s=self._margin_s, cluster=self._host.cluster, version=VERSION,
             checkpoint=self._checkpoints.of,
         )  # fmt: skip
 
