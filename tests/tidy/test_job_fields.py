@@ -21,6 +21,7 @@ from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
+from weft.server.backends.local import launch_spec
 from weft.server.jobs.admission import ManyNodes
 from weft.server.jobs.commands import Desk
 from weft.server.nodes.registered_node import Member
@@ -81,15 +82,17 @@ def spec_with(field: Field, example: int) -> JobSpec:
     return spec
 
 
-def launched(job: Job) -> tuple[StartRun, RunOrder]:
-    """Return what the node is sent for a job that starts on its first GPU, and what it makes of it."""
+def launched(job: Job) -> tuple[StartRun, RunOrder, RunOrder]:
+    """Return what a node is sent for a job that starts on its first GPU, what it makes of it, and what one machine
+    without a cluster makes of the job."""
     rig = Rig("fifo", NODES)
     rig.tell(Submitted(rig.now, replace(job, after=(), where=Job("").where, share=Job("").share, gpus=1)))
     member = Member(NODES[0], 0.0, spec=NodeSpec(id="n1", address="n1"))
     message = start_run(rig.job(job.id), member, {"n1": member, "n2": replace(member, node=NODES[1])})
     assert message is not None
     start = message.start
-    return start, run_order(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease="")
+    here = launch_spec(rig.job(job.id), 1, MACHINE, (0,), start.memory_mb, "")
+    return start, run_order(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease=""), here
 
 
 def same(job: Job, other: Job) -> bool:
@@ -134,6 +137,7 @@ def test_a_field_reaches_the_run_if_it_says_so(field: Field) -> None:
     if field.launch:
         assert getattr(one[0], field.launch) != getattr(other[0], field.launch), f"StartRun.{field.launch}"
         assert one[1] != other[1], f"the launch of a run does not have {field.key}"
+        assert one[2] != other[2] or field.key == "snapshot", f"on one machine, a run does not have {field.key}"
     elif field.key != "array":
         assert one == other
 

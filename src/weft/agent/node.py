@@ -5,7 +5,8 @@ from __future__ import annotations
 from weft.agent.runtime import with_gpus_in_use
 from weft.agent.state_dir import Folder
 from weft.engines.process.gpu.discovery import Machine
-from weft.wire.messages import GpuSpec, NodeSpec, Variable
+from weft.wire.convert import variables
+from weft.wire.messages import GpuSpec, NodeSpec
 
 
 def settled(machine: Machine, folder: Folder) -> Machine:
@@ -22,5 +23,5 @@ def spec_of(machine: Machine, address: str, port: int, labels: tuple[tuple[str, 
     ]
     return NodeSpec(
         id=node.id, gpus=gpus, cpus=node.cpus, ram_mb=node.ram_mb, switch=node.switch, address=address, port=port,
-        labels=[Variable(name=name, value=value) for name, value in labels],
+        labels=variables(labels),
     )  # fmt: skip

@@ -59,7 +59,7 @@ def gang_of(order: StartRun, members: Sequence[GangMember]) -> Gang | None:
 
 def filled(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The submitter's variables, and of what belongs to a machine the worker's."""
-    missing = {each.name: each.value for each in captured(own) if belongs_to_machine(each.name)}
+    missing = {name: value for name, value in pairs(captured(own)) if belongs_to_machine(name)}
     return {**missing, **given}
 
 

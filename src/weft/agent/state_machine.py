@@ -14,6 +14,7 @@ from typing import Final
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import is_plain
 from weft.model import JobId
+from weft.wire.convert import run_end
 from weft.wire.messages import (
     AgentMessage,
     Confirm,
@@ -33,7 +34,7 @@ from weft.wire.messages import (
     Welcome,
 )
 from weft.wire.protocol import PROTOCOL
-from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news, to_end
+from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news
 
 PATIENCE_S: Final = 10.0
 """So long it waits for an answer to Hello, and at least so long for one to a heartbeat, before it connects anew."""
@@ -232,7 +233,7 @@ class Agent:
         if run is None:
             run = self._known[key] = _Run()
         if isinstance(report, RunExited):
-            run.phase, run.end = RunNews.ENDED, to_end(report)
+            run.phase, run.end = RunNews.ENDED, run_end(report)
         elif run.phase == RunNews.ORDERED:
             run.phase = RunNews.STARTED
         return self._say(key, run)

@@ -14,6 +14,7 @@ from weft.endpoints.addresses import Address, address
 from weft.endpoints.paths import Places, places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
+from weft.wire.convert import variables
 
 if TYPE_CHECKING:
     from weft.wire.views.base import Answer
@@ -86,7 +87,7 @@ class Client:
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
         statuses: Sequence[str] = (), group: str = "",
     ) -> m.ChangeReply:  # fmt: skip
-        pairs = [m.Variable(name=key, value=value) for key, value in (settings or {}).items()]
+        pairs = variables((settings or {}).items())
         request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group)
         reply: m.ChangeReply = self._call("Change", request)
         return reply
@@ -266,7 +267,7 @@ class Client:
 
 
 def _request(operation: Operation[Any], options: Mapping[str, str]) -> m.OperateRequest:
-    pairs = [m.Variable(name=key, value=value) for key, value in options.items()]
+    pairs = variables(options.items())
     return m.OperateRequest(verb=operation.verb, options=pairs)
 
 

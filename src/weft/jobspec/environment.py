@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from weft.errors import InputError
+from weft.wire.convert import variables
 from weft.wire.messages import Variable
 
 NAMES: Final = {
@@ -50,12 +51,12 @@ def captured(env: Mapping[str, str], *, everything: bool = False, elsewhere: boo
 
     With `elsewhere`, it runs on some other machine: what belongs to this one stays behind, even of `everything`.
     """
-    return [
-        Variable(name=name, value=value)
+    return variables(
+        (name, value)
         for name, value in env.items()
         if (everything or _is_wanted(name, value)) and _is_plain(name) and _is_text(value)
         if not (elsewhere and _stays(name))
-    ]
+    )
 
 
 def _stays(name: str) -> bool:

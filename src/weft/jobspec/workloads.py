@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.errors import InputError, nearest
+from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec
 
 GROUP: Final = "weft.workloads"
@@ -27,7 +28,7 @@ def demo(duration_s: float = DEMO_S) -> list[str]:
 def complete(spec: JobSpec) -> None:
     """Gives a job without a command that of its workload."""
     if not spec.command:
-        spec.command.extend(command_for({each.name: each.value for each in spec.params}))
+        spec.command.extend(command_for(dict(pairs(spec.params))))
 
 
 def command_for(params: Mapping[str, str]) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from weft.wire.messages import Variable
+from weft.wire.messages import RunEnd, RunNews, Variable
+
+if TYPE_CHECKING:
+    from weft.engines.process.events import RunExited
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -45,3 +48,38 @@ def put(message: Message, name: str, value: Any) -> None:
 
 def _variable(pair: tuple[str, str]) -> Variable:
     return Variable(name=pair[0], value=pair[1])
+
+
+def run_end(report: RunExited) -> RunEnd:
+    return RunEnd(
+        code=report.code,
+        signal=report.signal,
+        why=report.why,
+        detail=report.detail,
+        done=report.done,
+        started_at=report.started_at,
+        ran_s=report.ran_s,
+        cpu_s=report.cpu_s,
+        max_rss_mb=report.max_rss_mb,
+    )
+
+
+def run_exited(said: RunNews, at: float) -> RunExited:
+    """Return the exit of a run as an agent reported it at this time."""
+    from weft.engines.process.events import RunExited  # clients convert no exits
+
+    end = said.end
+    return RunExited(
+        at,
+        said.job,
+        said.run,
+        code=get(end, "code"),
+        signal=get(end, "signal"),
+        why=end.why,
+        detail=end.detail,
+        done=end.done,
+        started_at=end.started_at,
+        ran_s=end.ran_s,
+        cpu_s=end.cpu_s,
+        max_rss_mb=end.max_rss_mb,
+    )

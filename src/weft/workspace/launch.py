@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from weft.inputs.quantities import LONGEST_NAME, NOT_IN_NAMES
-from weft.wire.messages import JobSpec, Variable
+from weft.wire.convert import variables
+from weft.wire.messages import JobSpec
 from weft.workspace.config import Config
 from weft.workspace.tasks import AGAIN, BACKEND, HOME, NAME, Task, marker_of
 
@@ -54,7 +55,7 @@ class Launch:
             retries=config.whole("max_retries") if config.is_on("auto_restart_failed") else 0,
             comment=f"workspace {config.task_name}",
             group=config.group,
-            params=[Variable(name=name, value=value) for name, value in params.items()],
+            params=variables(params.items()),
         )
 
     def _command(self, task: Task, *, again: bool) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import connection, render
 from weft.cli.text import plural, visible
+from weft.wire.convert import pairs
 
 if TYPE_CHECKING:
     from weft.wire.messages import ChangeReply
@@ -31,7 +32,7 @@ def ending(job: JobView) -> str:
 
 def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
     """Which jobs were changed, and which were not and why."""
-    refused = {each.name: each.value for each in reply.refused}
+    refused = dict(pairs(reply.refused))
     if args.json:
         render.print_json({"schema": 1, "jobs": list(reply.ids), "refused": refused})
     else:

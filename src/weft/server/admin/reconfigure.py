@@ -17,7 +17,8 @@ from weft.server.api.rows import (
 )
 from weft.server.auth.identity import Caller
 from weft.server.settings import changed
-from weft.wire.messages import ChangeRequest, Variable
+from weft.wire.convert import variables
+from weft.wire.messages import ChangeRequest
 from weft.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def interval(running: Running, options: Mapping[str, str]) -> IntervalView:
 
 def set_job(running: Running, options: Mapping[str, str], now: float, who: Caller) -> tuple[list[Event], SetView]:
     """The same as `weft set`."""
-    settings = [Variable(name=key, value=value) for key, value in options.items() if key != "job"]
+    settings = variables((key, value) for key, value in options.items() if key != "job")
     if not options.get("job") or not settings:
         raise InputError("set what of which job?", hint="such as: weft operate set 7 priority=10")
     request = ChangeRequest(verb="set", jobs=[options["job"]], settings=settings)

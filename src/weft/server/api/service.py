@@ -14,6 +14,7 @@ from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
 from weft.server.controller import Running
 from weft.wire import messages as m
+from weft.wire.convert import pairs
 from weft.wire.views.base import encode
 
 FOR_ALL: Final = ("doctor",)
@@ -67,7 +68,7 @@ class Service:
         who = caller()
         if who.role != "admin" and request.verb not in FOR_ALL:
             raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
-        options = {each.name: each.value for each in request.options}
+        options = dict(pairs(request.options))
         return m.JsonReply(json=encode(await self._running.operate(request.verb, options, who)))
 
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:

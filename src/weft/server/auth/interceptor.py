@@ -28,6 +28,7 @@ from weft.server.auth.rate_limit import Failures, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
 from weft.wire import messages as m
+from weft.wire.convert import pairs
 from weft.wire.service import PREFIX, SERVER
 from weft.wire.views.base import encode
 
@@ -201,7 +202,7 @@ class Doors:
         return m.JoinReply(token=token, role=who.role, user=who.user)
 
     async def _manage(self, request: m.OperateRequest, context: Any) -> m.JsonReply:
-        options = {each.name: each.value for each in request.options}
+        options = dict(pairs(request.options))
         try:
             found = manage(self.tokens, self.material, caller().user, request.verb, options)
         except WeftError as error:

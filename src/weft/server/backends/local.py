@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from weft.agent.orders import run_order
 from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
@@ -16,7 +17,7 @@ from weft.engines.process.exit_rules import exited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding, Holding
-from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
+from weft.engines.process.launch_spec import RunOrder
 from weft.engines.process.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
     Event,
@@ -31,7 +32,6 @@ from weft.model import (
     Start,
     Started,
     Stop,
-    Task,
 )
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
@@ -39,6 +39,7 @@ from weft.server.jobs.admission import OneMachine
 from weft.server.jobs.quotas import Limits
 from weft.server.loop import CLOSING
 from weft.server.nodes.reconciler import FULL
+from weft.server.nodes.run_messages import launch_message
 from weft.server.settings import Settings
 
 TAIL_BYTES: Final = 8192
@@ -135,27 +136,9 @@ class LocalBackend:
 def launch_spec(
     job: JobState, run: int, machine: Machine, gpus: tuple[int, ...], memory_mb: int, socket: str
 ) -> RunOrder:
-    task = job.job.task or Task()
-    return RunOrder(
-        job=job.id,
-        run=run,
-        argv=job.job.command,
-        env=task.env,
-        chdir=task.chdir,
-        name=job.job.name,
-        gpus=machine.indices(gpus),
-        gpu_uuids=machine.uuids(gpus),
-        memory_mb=memory_mb,
-        params=job.job.params,
-        restarts=run - 1,
-        array_index=task.array_index,
-        array_size=task.array_size,
-        time_limit_s=task.time_limit_s,
-        grace_s=GRACE_S if task.grace_s is None else task.grace_s,
-        preempt_grace_s=PREEMPT_GRACE_S if task.grace_s is None else task.grace_s,
-        socket=socket,
-        per_gpu=task.per_gpu,
-    )
+    """Return the launch of a run: what an agent would make of its message."""
+    message = launch_message(job.job, run, gpus, memory_mb)
+    return run_order(message, machine, env={}, tree="", socket=socket, lease="")
 
 
 def held_by(job: JobState) -> Holding:

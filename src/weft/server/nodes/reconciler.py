@@ -13,8 +13,9 @@ from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import Member
 from weft.server.nodes.run_messages import start_run, stop_run
+from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
-from weft.wire.runs import ASKED, FENCED, TORN, from_end
+from weft.wire.runs import ASKED, FENCED, TORN
 
 FULL: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),
@@ -55,7 +56,7 @@ class Parts:
         gang.unsaid.pop(member.id, None)
         if said.phase == RunNews.ENDED:
             if member.id not in gang.ends:
-                gang.ends[member.id] = from_end(said, now)
+                gang.ends[member.id] = run_exited(said, now)
                 self._note_full(member, said, now)
             self._add_up(job, gang, now)
             return

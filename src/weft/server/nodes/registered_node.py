@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.model import Gpu, Node, NodeId, Seconds
+from weft.wire.convert import pairs
 from weft.wire.messages import GpuReading, NodeSpec
 
 
@@ -48,7 +49,7 @@ def node_of(spec: NodeSpec, disk_id: str) -> Node:
         cpus=spec.cpus,
         ram_mb=spec.ram_mb,
         switch=spec.switch,
-        labels=(("node", spec.id), *((each.name, each.value) for each in spec.labels if each.name != "node")),
+        labels=(("node", spec.id), *(pair for pair in pairs(spec.labels) if pair[0] != "node")),
         disk_id=disk_id,
     )
 

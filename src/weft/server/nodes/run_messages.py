@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
-from weft.model import JobId, NodeId, Task
+from weft.model import Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import Member
 from weft.wire.convert import put
@@ -28,25 +28,23 @@ def start_run(
         if member is None or not member.spec.id:
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
-    task = job.job.task or Task()
     memory = job.allocation.memory_mb
+    memory_mb = max(memory, default=0) if isinstance(memory, tuple) else memory
+    order = launch_message(job.job, job.run, gpus[to.id], memory_mb)
+    order.epoch, order.rank, order.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
+    order.gang.extend(gang)
+    return SchedulerMessage(start=order)
+
+
+def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> StartRun:
+    """Return what a node must know of a job to start its run on these GPUs; `memory_mb` is what was allocated."""
+    task = job.task or Task()
     order = StartRun(
-        epoch=to.epoch,
-        job=job.id,
-        run=job.run,
-        user=job.job.user,
-        gpus=gpus[to.id],
-        gang=gang,
-        rank=list(gpus).index(to.id),
-        array_index=task.array_index,
-        array_size=task.array_size,
-        checkpoint=checkpoint,
+        job=job.id, run=run, user=job.user, gpus=gpus, array_index=task.array_index, array_size=task.array_size
     )
     for field in CARRIED:
-        if field.key != "memory":  # what was measured may differ from what was asked for
-            put(order, field.launch, field.of(job.job))
-    order.memory_mb = max(memory, default=0) if isinstance(memory, tuple) else memory
-    return SchedulerMessage(start=order)
+        put(order, field.launch, memory_mb if field.key == "memory" else field.of(job))
+    return order
 
 
 def stop_run(job: JobId, run: int, to: Member, why: str, grace_s: float | None = None) -> SchedulerMessage:
