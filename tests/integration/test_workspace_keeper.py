@@ -14,7 +14,7 @@ import pytest
 
 from live import is_alive, until
 from weft.workspace.launch import RUNNER
-from weft.workspace.turns import turn
+from weft.workspace.task.start_turns import turn
 
 PATIENCE_S = 60
 

@@ -5,6 +5,6 @@ import sys
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from weft.workspace.keeper import main
+    from weft.workspace.task.keeper import main
 
     sys.exit(main(sys.argv[1:]))

@@ -18,7 +18,7 @@ from weft.wire.views.base import Answer, View
 from weft.wire.views.jobs import JobDetailView, ProgressView
 from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
-from weft.workspace.safelog import path_of, tasks_folder
+from weft.workspace.task.log_files import path_of, tasks_folder
 from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
 
 TaskState = Literal["waiting", "held", "running", "done", "failed", "cancelled", "new"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from weft.errors import InputError, nearest
 from weft.workspace.config import Config
-from weft.workspace.verdict import MARKER
+from weft.workspace.task.verdict import MARKER
 
 LONGEST_FILE: Final = 255
 """Bytes that a file's name may have."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.workspace.verdict import verdict
+from weft.workspace.task.verdict import verdict
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     if not isinstance(client.where, Places):
         return []
     from weft.workspace.config import GROUP
+    from weft.workspace.session_tags import Tag, state_mark
     from weft.workspace.sessions import backend
-    from weft.workspace.tags import Tag, state_mark
     from weft.workspace.tasks import BACKEND, HOME
 
     params = job.params if job.group.startswith(GROUP) else {}

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags, render, workload
+from weft.cli import flags, render
+from weft.compare import workload
 from weft.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
-    from weft.cli.contest import Contest
+    from weft.compare.comparison import Contest
     from weft.report.page import Report
     from weft.report.stats import Outcome
 
@@ -55,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
         _check_out(args)
     workload.check_names(args, policies)
 
-    from weft.cli.contest import hold
     from weft.cli.views.comparison import print_tables
-    from weft.cli.workers import cpus
+    from weft.compare.comparison import hold
+    from weft.compare.process_pool import cpus
     from weft.report.stats import baseline
 
     args.workers = args.workers or cpus()

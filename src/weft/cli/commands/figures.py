@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags, render, workload
+from weft.cli import flags, render
 from weft.cli.views import figures
+from weft.compare import workload
 
 if TYPE_CHECKING:
     from weft.report.muri_pictures import Row
@@ -67,10 +68,10 @@ def _say_made(variants: Variants) -> None:
 
 def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
     """Every variant under every policy that some figure asks for, each once."""
-    from weft.cli.bars import Bars
-    from weft.cli.trial import Trial, pack
-    from weft.cli.trial import run as run_trial
-    from weft.cli.workers import Failed, cpus, run_all
+    from weft.cli.progress_bars import Bars
+    from weft.compare.process_pool import Failed, cpus, run_all
+    from weft.compare.trial import Trial, pack
+    from weft.compare.trial import run as run_trial
     from weft.plugins import registry
     from weft.report.muri_pictures import PLANS
     from weft.sim.clusters.feasible_jobs import split_feasible

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from weft.cli import render, workload
+from weft.cli import render
 from weft.cli.views import figures
+from weft.compare import workload
 from weft.errors import InputError, UnknownName, nearest
 
 EXAMPLE: Final = """examples:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--kill without --stop", hint="weft worker --id NAME --stop --kill")
     if not args.background:
         return _work(args)
-    from weft.cli import background
+    from weft.bringup import background
 
     return background.begin(args, lambda told: _work(args, told))
 
@@ -120,7 +120,7 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
 
 def _stop(args: argparse.Namespace) -> int:
     from weft.agent.state_dir import folder_of
-    from weft.cli import background
+    from weft.bringup import background
     from weft.engines.process.gpu.this_machine import host_name
 
     name = args.id or host_name()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from weft.cli import render
-from weft.cli.contest import Contest, Entry
 from weft.cli.views import figures
+from weft.compare.comparison import Contest, Entry
 from weft.report.page import Field, Table
 from weft.report.stats import FIGURES, RELATIVE, Outcome, best, ratio
 

@@ -14,7 +14,7 @@ from weft.cli.views import change_report
 from weft.endpoints.addresses import PORT, Address, address
 
 if TYPE_CHECKING:
-    from weft.cli.cluster.record import Record, Remote
+    from weft.bringup.record import Record, Remote
 
 EXAMPLE: Final = """examples:
   weft cluster down
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.cluster import record, teardown
+    from weft.bringup import record, teardown
 
     where = address(args.scheduler) if args.scheduler else Address("localhost", args.port)
     with record.alone(where):
@@ -75,7 +75,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
     """Names of those that were ended, and those that could not be reached: they stay on record."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from weft.cli.cluster import ssh
+    from weft.bringup import ssh
     from weft.errors import WeftError
 
     def end(each: Remote) -> bool | WeftError:
@@ -96,7 +96,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
 
 
 def _nothing(args: argparse.Namespace, where: Address) -> int:
-    from weft.cli.cluster import record
+    from weft.bringup import record
 
     others = ", ".join(each.scheduler for each in record.known())
     if args.json:

@@ -18,8 +18,8 @@ from weft.cli.listing import Cell, Column
 from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:
-    from weft.cli.cluster.hosts import Host
-    from weft.cli.cluster.ssh import Joined
+    from weft.bringup.hosts import Host
+    from weft.bringup.ssh import Joined
     from weft.endpoints.addresses import Address
 
 EXAMPLE: Final = """examples:
@@ -37,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.cluster import record
-    from weft.cli.cluster.hosts import read_hosts
+    from weft.bringup import record
+    from weft.bringup.hosts import read_hosts
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(where: Address, hosts: list[Host]) -> None:
-    from weft.cli.cluster.hosts import is_here
+    from weft.bringup.hosts import is_here
 
     away = [host.host for host in hosts if not is_here(host)] if where.is_loopback else []
     if away:
@@ -68,7 +68,7 @@ def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
     import threading
     from concurrent.futures import ThreadPoolExecutor
 
-    from weft.cli.cluster import record, ssh
+    from weft.bringup import record, ssh
 
     config, writing = os.path.abspath(ssh_config) if ssh_config else "", threading.Lock()
 

@@ -20,7 +20,7 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.cluster.record import known
+    from weft.bringup.record import known
     from weft.engines.process.shim.process_id import is_alive
 
     rows: list[dict[str, Any]] = [

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.cluster.loopback import bring_up
+    from weft.bringup.loopback import bring_up
     from weft.endpoints.paths import server_folder
 
     nodes = _nodes(args)

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from weft.cli import render, workload
+from weft.cli import render
+from weft.compare import workload
 from weft.errors import InputError
 
 EXAMPLE: Final = """examples:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import render, uncertainty_flags, workload
+from weft.cli import render, uncertainty_flags
+from weft.compare import workload
 from weft.errors import InputError
 
 if TYPE_CHECKING:

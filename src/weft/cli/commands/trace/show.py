@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from weft.cli import render, workload
+from weft.cli import render
 from weft.cli.views import figures
+from weft.compare import workload
 from weft.errors import InputError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace.making import make
+    from weft.workspace.setup import make
 
     done = make(args.folder or args.dir or ".", force=args.force)
     if args.json:

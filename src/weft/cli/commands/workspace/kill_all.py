@@ -19,8 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.workspace import scheduler
-    from weft.workspace import places, starting
+    from weft.workspace import locks, scheduler, task_jobs
     from weft.workspace.config import read
 
     config = read(args.dir, args.config)
@@ -29,14 +28,14 @@ def run(args: argparse.Namespace) -> int:
     left: list[str] = []
     if client is not None:
         with client:
-            there = starting.unfinished(config, client)
+            there = task_jobs.unfinished(config, client)
             if there and not args.yes and render.can_ask() and not _is_sure(len(there), config.task_name):
                 render.say("nothing was ended")
                 return 1
-            with places.alone(client.places.runtime, config):
-                ended = starting.cancel_all(config, client)
+            with locks.alone(client.places.runtime, config):
+                ended = task_jobs.cancel_all(config, client)
                 scheduler.note(config, f"kill-all: {plural(len(ended), 'task')} told to end")
-            left = starting.until_ended(config, client)
+            left = task_jobs.until_ended(config, client)
     closed = scheduler.close_sessions(config)
     if args.json:
         render.print_json({"schema": 1, "ended": ended, "left": left, "sessions": closed})

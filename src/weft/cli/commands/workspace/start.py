@@ -12,7 +12,7 @@ from weft.cli.text import plural
 
 if TYPE_CHECKING:
     from weft.workspace.config import Config
-    from weft.workspace.starting import Begun
+    from weft.workspace.task_jobs import Begun
     from weft.workspace.tasks import Task
 
 EXAMPLE: Final = """examples:
@@ -29,8 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.workspace import scheduler
-    from weft.workspace import places, starting
+    from weft.workspace import locks, scheduler, task_jobs
     from weft.workspace.config import read
     from weft.workspace.sessions import sessions_of
 
@@ -38,10 +37,10 @@ def run(args: argparse.Namespace) -> int:
     tasks = _tasks(config, args)
     sessions_of(config)  # what is wrong with them is said before anything is started
     client = scheduler.begin(config) if tasks else scheduler.look()
-    begun, session = starting.Begun(), ""
+    begun, session = task_jobs.Begun(), ""
     if client is not None:
-        with client, places.alone(client.places.runtime, config):
-            begun = starting.start(config, client, tasks, again=args.rerun)
+        with client, locks.alone(client.places.runtime, config):
+            begun = task_jobs.start(config, client, tasks, again=args.rerun)
             if begun.started or begun.there or begun.released:
                 session, warning = scheduler.show(config, client, begun.position)
                 begun.warnings += [warning] if warning else []
@@ -82,7 +81,7 @@ def _report(args: argparse.Namespace, config: Config, begun: Begun, session: str
     if not (begun.started or begun.there or begun.skipped):
         print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
-        from weft.cli.workspace.scheduler import attach_line
+        from weft.workspace.scheduler import attach_line
 
         print(f"watch it: {attach_line(config, session)}")
 

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli.workspace import scheduler
+    from weft.workspace import scheduler
     from weft.workspace.config import read
     from weft.workspace.status import is_busy, status
 

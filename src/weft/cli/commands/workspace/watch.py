@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.cli import connection
 
     connection.load()
-    from weft.cli.workspace.watch import Watch
+    from weft.cli.views.workspace_watch import Watch
     from weft.workspace.config import read
 
     return Watch(read(args.dir, args.config), args).run()

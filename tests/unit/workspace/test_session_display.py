@@ -14,9 +14,9 @@ from weft.endpoints.paths import Places
 from weft.errors import InputError
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
+from weft.workspace.session_display import Shower
+from weft.workspace.session_tags import Tag, tag_of
 from weft.workspace.sessions import NoSessions, Session, Tmux, backend, plain
-from weft.workspace.show import Shower
-from weft.workspace.tags import Tag, tag_of
 
 
 class Remembered(NoSessions):

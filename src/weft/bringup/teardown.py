@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.cli.background import end_process
-from weft.cli.cluster.record import Record
+from weft.bringup.background import end_process
+from weft.bringup.record import Record
 from weft.endpoints.addresses import Address, address
 from weft.endpoints.paths import server_folder
 from weft.engines.process.shim.process_id import is_alive, send

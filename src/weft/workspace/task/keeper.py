@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from weft.workspace.tasklog import MAY_FAIL, TaskLog
-from weft.workspace.verdict import LINGER_S, verdict
+from weft.workspace.task.task_log import MAY_FAIL, TaskLog
+from weft.workspace.task.verdict import LINGER_S, verdict
 
 TYPE_CHECKING = False  # as typing has it, without loading it
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Keeper:
         delay_s, path = float(self.settings.get("delay") or "0"), self.settings.get("turns", "")
         if not (delay_s and path and self.gpu):
             return True
-        from weft.workspace.turns import turn
+        from weft.workspace.task.start_turns import turn
 
         end = time.monotonic() + turn(f"{path}-{self.gpu}", delay_s)
         while (left := end - time.monotonic()) > 0:

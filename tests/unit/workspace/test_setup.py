@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.workspace.config import read
-from weft.workspace.making import make
+from weft.workspace.setup import make
 from weft.workspace.tasks import all_tasks
 
 OLD = """

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weft.cli.workers import Failed, run_all
+from weft.compare.process_pool import Failed, run_all
 
 TASKS = """
 import os, signal, sys, time

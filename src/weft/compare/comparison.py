@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.cli import workload
-from weft.cli.bars import Bars
+from weft.cli.progress_bars import Bars
 from weft.cli.render import say
-from weft.cli.trial import Result, Span, Trial, pack, run
-from weft.cli.workers import Failed, run_all
+from weft.compare import workload
+from weft.compare.process_pool import Failed, run_all
+from weft.compare.trial import Result, Span, Trial, pack, run
 from weft.errors import InputError
 from weft.report.stats import FIGURES, Outcome, estimate, outcome
 

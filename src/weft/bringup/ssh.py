@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from weft.cli.cluster.hosts import Host
-from weft.cli.cluster.record import Remote
+from weft.bringup.hosts import Host
+from weft.bringup.record import Remote
 from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 

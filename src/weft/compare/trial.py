@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from weft.cli import workload
-from weft.cli.workers import Tick
+from weft.compare import workload
+from weft.compare.process_pool import Tick
 from weft.core.metrics.figures import Record, figures, gather
 from weft.report.digest import Digest, digest
 from weft.sim.costs.muri import makespan_since

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from weft.workspace.config import Config
-from weft.workspace.places import mark
+from weft.workspace.locks import mark
 
 NOBODY = "-"
 

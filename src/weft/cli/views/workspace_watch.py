@@ -15,14 +15,14 @@ from typing import Final
 from weft.cli import listing, render
 from weft.cli.text import visible
 from weft.cli.views import workspace_table
-from weft.cli.workspace.feed import Feed, connect
 from weft.client import Client
 from weft.endpoints.paths import places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
-from weft.workspace.places import alone, take
+from weft.workspace.fact_feed import Feed, connect
+from weft.workspace.locks import alone, take
+from weft.workspace.session_display import Shower
 from weft.workspace.sessions import sessions_of
-from weft.workspace.show import Shower
 from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0

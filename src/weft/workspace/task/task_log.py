@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from weft.workspace.safelog import open_log, open_task_log, stamped
+from weft.workspace.task.log_files import open_log, open_task_log, stamped
 
 CHUNK = 1 << 20
 

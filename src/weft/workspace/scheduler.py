@@ -25,7 +25,7 @@ def begin(config: Config) -> Client:
     """A scheduler that has GPUs: where nobody declared any and there is no driver, the first `gpu_count` are."""
     from weft.engines.process.gpu.this_machine import this_machine
     from weft.server.settings import load
-    from weft.workspace.places import alone_with_gpus
+    from weft.workspace.locks import alone_with_gpus
 
     here = places()
     here.make()
@@ -68,9 +68,9 @@ def look() -> Client | None:
 
 def show(config: Config, client: Client, since: int) -> tuple[str, str]:
     """Sees to it that the scheduler's session is there; its name, and a warning where it cannot be."""
-    from weft.workspace.places import is_held
+    from weft.workspace.locks import is_held
+    from weft.workspace.session_display import Shower
     from weft.workspace.sessions import sessions_of
-    from weft.workspace.show import Shower
 
     sessions = sessions_of(config)
     why_not = sessions.why_not()
@@ -98,7 +98,7 @@ def attach_line(config: Config, name: str) -> str:
 
 def show_again(config: Config, client: Client) -> str:
     """Brings a session back that has died; a warning where it cannot be."""
-    from weft.workspace.places import alone
+    from weft.workspace.locks import alone
 
     try:
         with alone(client.places.runtime, config):
@@ -108,8 +108,8 @@ def show_again(config: Config, client: Client) -> str:
 
 
 def close_sessions(config: Config) -> int:
+    from weft.workspace.session_display import Shower
     from weft.workspace.sessions import sessions_of
-    from weft.workspace.show import Shower
 
     sessions = sessions_of(config)
     return 0 if sessions.why_not() else Shower(config, places(), sessions).close_all()
@@ -120,7 +120,7 @@ def close_sessions(config: Config) -> int:
 
 def note(config: Config, text: str) -> None:
     """A line in the scheduler's log."""
-    from weft.workspace.safelog import open_log, stamped
+    from weft.workspace.task.log_files import open_log, stamped
 
     if not config.is_on("enable_logging"):
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.workspace.safelog import head_of, open_log, open_task_log, path_of, tasks_folder
+from weft.workspace.task.log_files import head_of, open_log, open_task_log, path_of, tasks_folder
 
 
 def write(folder: Path, owner: str, text: str) -> Path:
@@ -62,7 +62,7 @@ def test_what_is_somebody_elses_is_left_alone(tmp_path: Path, kind: str) -> None
 
 
 def test_many_at_once_write_one_head(tmp_path: Path) -> None:
-    code = "import sys; from weft.workspace.safelog import open_log; input(); print(open_log(*sys.argv[1:])[1])"
+    code = "import sys; from weft.workspace.task.log_files import open_log; input(); print(open_log(*sys.argv[1:])[1])"
     command = [sys.executable, "-c", code, str(tmp_path), "exp.log", "me"]
     them = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.cli.cluster import record, teardown
-from weft.cli.cluster.record import Process, Record
-from weft.cli.cluster.worker_args import worker_words
+from weft.bringup import record, teardown
+from weft.bringup.record import Process, Record
+from weft.bringup.worker_args import worker_words
 from weft.endpoints.addresses import Address
 from weft.endpoints.discovery import listeners
 from weft.endpoints.paths import make_private, server_folder

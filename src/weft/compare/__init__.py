@@ -1,0 +1,1 @@
+"""Runs many simulations: one workload under several policies and seeds, each trial in its own process."""
