@@ -1,18 +1,15 @@
-"""A worker that goes on by itself: how it is left behind, and how it is ended, that very one and no other."""
+"""A worker in the background: start one and wait until it has joined; end exactly that one."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import select
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft.cli import render
-from weft.cli.text import plural
 from weft.engines.process.shim.process_id import Identity, identify, is_alive, open_pidfd
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 
@@ -21,73 +18,86 @@ if TYPE_CHECKING:
     from weft.agent.worker import Note
 
 JOIN_S: Final = 60.0
-"""How long a worker may take to be taken by the scheduler."""
+"""How long a worker may take to join the scheduler."""
 END_S: Final = 20.0
-Told = Callable[["Folder", "Note"], None]
+"""How long a worker, and then its runs, may take to end."""
+Notify = Callable[["Folder", "Note"], None]
+"""Called in the background process with each note of the worker."""
 
 
-def begin(args: argparse.Namespace, work: Callable[[Told], int]) -> int:
-    """Returns in the process that was called once the other has joined, and in that other when it ends.
+class StartedWorker(NamedTuple):
+    """A worker that has joined."""
 
-    Until it has joined, the other has this one's stderr: whatever it finds wrong it says there, as it ends."""
+    worker: str
+    process: str
+    """BOOT:PID:START, which no other process ever has."""
+    folder: str
+
+
+class EndedWorker(NamedTuple):
+    ended: bool
+    """False: it had gone already."""
+    killed: int
+    """How many of its runs were killed."""
+
+
+def start(work: Callable[[Notify], int]) -> StartedWorker | int:
+    """Fork, and run `work` in the child. Return the worker in the parent once it has joined.
+
+    An int is an exit code: of a child that ended before it joined, or, in the child itself, of `work`. Until it has
+    joined, the child shares this process's stderr and reports there what is wrong."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
         os.setsid()
         os.chdir("/")
-        return work(_teller(writing))
+        return work(_reporter(writing))
     os.close(writing)
     with open(reading, "rb", buffering=0) as pipe:
-        joined = _wait(child, pipe.fileno())
-    if joined is None:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if args.json:
-        render.print_json(joined)
-    else:
-        print(f"worker {joined['worker']} has joined, process {joined['process']}")
-    return 0
+        joined = _wait_until_joined(child, pipe.fileno())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if joined is None else joined
 
 
-def _teller(writing: int) -> Told:
-    """What the one in the background says to the one that was called, until it has joined."""
+def _reporter(writing: int) -> Notify:
+    """Return what sends the worker's notes to the parent until it has joined, and then lets go of the terminal."""
     left = [writing]
 
-    def told(folder: Folder, note: Note) -> None:
+    def notify(folder: Folder, note: Note) -> None:
         if not left:
             return
-        said: dict[str, Any] = {"words": note.words}
+        message: dict[str, Any] = {"words": note.words}
         if note.what == "connected":
             who = identify(os.getpid())
             assert who is not None
-            said = {"schema": 1, "worker": folder.state.name, "process": text_of(who), "folder": str(folder.state)}
-        os.write(left[0], json.dumps(said).encode() + b"\n")
+            message = StartedWorker(folder.state.name, format_process(who), str(folder.state))._asdict()
+        os.write(left[0], json.dumps(message).encode() + b"\n")
         if note.what == "connected":
             os.close(left.pop())
-            nowhere = os.open(os.devnull, os.O_RDWR)
+            null = os.open(os.devnull, os.O_RDWR)
             for number in range(3):
-                os.dup2(nowhere, number)
-            os.close(nowhere)
+                os.dup2(null, number)
+            os.close(null)
 
-    return told
+    return notify
 
 
-def _wait(child: int, pipe: int) -> dict[str, Any] | None:
-    """What it says when it has joined; None: it has ended instead."""
-    until, heard, words = time.monotonic() + JOIN_S, b"", "the scheduler does not answer"
+def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
+    """Return the worker once it has joined; None if the child ended instead."""
+    until, rest, words = time.monotonic() + JOIN_S, b"", "the scheduler does not answer"
     while (left := until - time.monotonic()) > 0:
         if not select.select([pipe], [], [], left)[0]:
             break
         part = os.read(pipe, 1 << 16)
         if not part:
             return None
-        *lines, heard = (heard + part).split(b"\n")
+        *lines, rest = (rest + part).split(b"\n")
         for line in lines:
-            said: dict[str, Any] = json.loads(line)
-            if "worker" in said:
-                return said
-            words = said["words"].partition("\n")[0] or words
-    os.kill(child, signal.SIGKILL)  # a child of ours that nobody has waited for: the pid is still its own
+            message: dict[str, Any] = json.loads(line)
+            if "worker" in message:
+                return StartedWorker(**message)
+            words = message["words"].partition("\n")[0] or words
+    os.kill(child, signal.SIGKILL)  # not reaped yet, so the pid is still the child's
     os.waitpid(child, 0)
     raise Unreachable(
         f"the worker has not joined after {JOIN_S:.0f} s: {words}\n  without --background it goes on trying"
@@ -97,11 +107,11 @@ def _wait(child: int, pipe: int) -> dict[str, Any] | None:
 # ---- ending one
 
 
-def text_of(who: Identity) -> str:
+def format_process(who: Identity) -> str:
     return f"{who.boot}:{who.pid}:{who.start}"
 
 
-def process(text: str) -> Identity:
+def parse_process(text: str) -> Identity:
     boot, _, rest = text.partition(":")
     pid, _, start = rest.partition(":")
     if not (boot and pid.isascii() and pid.isdecimal() and start.isascii() and start.isdecimal()):
@@ -109,28 +119,23 @@ def process(text: str) -> Identity:
     return Identity(boot, int(pid), int(start))
 
 
-def end(name: str, folder: Folder, only: str, *, kill: bool, as_json: bool) -> int:
-    """The worker of this name; one of the same name that was started since is left alone where `only` says so."""
+def end(name: str, folder: Folder, only: str, *, kill: bool) -> EndedWorker:
+    """End the worker of this name. `only` names a process: a worker of the same name started since is left alone."""
     from weft.agent.shutdown import kill_runs
 
     pid = folder.holder()
     who = identify(pid) if pid is not None else None
-    if only and who != process(only):
+    if only and who != parse_process(only):
         who = None
     if who is None and not only:
         raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends the one of that name")
     ended = who is not None and end_process(who, END_S)
     killed = kill_runs(folder, END_S) if kill and folder.holder() is None else 0
-    if as_json:
-        render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
-    else:
-        jobs = f"{plural(killed, 'run')} killed" if kill else "its jobs go on until their lease ends"
-        render.say(f"worker {name} has {'ended' if ended else 'gone already'}; {jobs}")
-    return 0
+    return EndedWorker(ended, killed)
 
 
 def end_process(who: Identity, patience_s: float) -> bool:
-    """SIGTERM, and SIGKILL where that does not do; False: it had gone."""
+    """Send SIGTERM, then SIGKILL where that is not enough. Return False if the process had gone already."""
     handle = open_pidfd(who)
     if handle is None:
         return False

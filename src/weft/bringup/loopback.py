@@ -76,9 +76,6 @@ class _Rising:
         self._until(lambda: bool(listeners(self.where.port)), "the scheduler does not listen")
 
     def join(self, nodes: Sequence[Node]) -> None:
-        from weft.cli import connection
-
-        connection.load()
         from weft.client import Client
 
         waiting, coming = list(nodes), set[str]()

@@ -14,6 +14,7 @@ from weft.endpoints.addresses import Address, address
 from weft.endpoints.paths import server_folder
 from weft.engines.process.shim.process_id import is_alive, send
 from weft.errors import WeftError
+from weft.model.slots import parse_slots
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -29,9 +30,6 @@ def alive(record: Record) -> list[str]:
 
 def reached(record: Record) -> Client | None:
     """Its scheduler, if that answers."""
-    from weft.cli import connection
-
-    connection.load()
     from weft.client import Client
 
     try:
@@ -44,13 +42,11 @@ def reached(record: Record) -> Client | None:
 
 def running(client: Client, record: Record) -> list[JobView]:
     """Jobs that would be stopped: all of them with the scheduler, else those on its workers."""
-    from weft.cli.views.monitor import is_on
-
     jobs = [job for job in client.queue(limit=10_000).jobs if job.place]
     if record.server is not None:
         return jobs
-    names = [each.name for each in record.workers] + [each.name for each in record.remotes]
-    return [job for job in jobs if any(is_on(job.place, name) for name in names)]
+    names = {each.name for each in record.workers} | {each.name for each in record.remotes}
+    return [job for job in jobs if any(node in names for node, _ in parse_slots(job.place))]
 
 
 def stop_jobs(client: Client) -> None:

@@ -12,45 +12,33 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import render
 from weft.endpoints import config
 from weft.endpoints.addresses import address
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import places
 from weft.errors import Unreachable
 
 if TYPE_CHECKING:
     from weft.client import Client
     from weft.endpoints.addresses import Address
-    from weft.wire.views.operations import ShutdownView
 
-END_S: Final = 60.0
-"""How long a scheduler may take to end."""
 STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
 _has_said = False
 
 
 def load() -> None:
-    """gRPC tells of failures in words of its own, too, unless it is told not to before it is loaded."""
-    import os
+    """Import gRPC without its own log lines, for commands that use it themselves."""
+    from weft.client.quiet_grpc import load_grpc
 
-    told = "GRPC_VERBOSITY" in os.environ
-    if not told:
-        os.environ["GRPC_VERBOSITY"] = "NONE"
-    try:
-        import weft.client  # noqa: F401
-    finally:
-        if not told:  # jobs are given variables of this process: not this one
-            del os.environ["GRPC_VERBOSITY"]
+    load_grpc()
 
 
 def begin(scheduler: str | None) -> Client:
     """`scheduler`: what the flag says; None: nothing."""
-    load()
     from weft.client import Client
 
     return Client(_where(scheduler))
 
 
 def reach(scheduler: str | None) -> Client:
-    load()
     from weft.client import Client
 
     if where := _where(scheduler):
@@ -62,23 +50,16 @@ def reach(scheduler: str | None) -> Client:
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
     if where := _where(scheduler):
-        load()
         from weft.client import Client
 
         return Client(where)
     here = places()
-    start = here.has_state() if ended else died(here)
+    start = here.has_state() if ended else here.has_died()
     if not start and not here.answers():
         return None
-    load()
-    from weft.client import Client
+    from weft.client.local_scheduler import find_scheduler
 
-    try:
-        return Client(here, start=start)
-    except Unreachable:
-        if start or here.answers():
-            raise
-        return None  # it ended just now
+    return find_scheduler(here, start=start)
 
 
 def watch(scheduler: str | None, advice: str = "weft up starts one") -> Client:
@@ -114,48 +95,3 @@ def has_news() -> bool:
         return True
     here = places()
     return here.answers() or here.has_state()
-
-
-def died(here: Places) -> bool:
-    """Whether the last scheduler ended without a word. One that is about to end has its lock until it has said it."""
-    return here.last_words().isdecimal() and not here.answers() and not _is_locked(here)
-
-
-def _is_locked(here: Places) -> bool:
-    import fcntl
-
-    try:
-        with open(here.lock) as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def end(client: Client, **options: str) -> ShutdownView:
-    """Ends the scheduler, and returns when it has let go of its lock."""
-    import fcntl
-    import os
-    import time
-
-    here = client.places
-    from weft.wire.views.operations import SHUTDOWN
-
-    told = client.operate(SHUTDOWN, **options)
-    until = time.monotonic() + END_S
-    with open(os.open(here.lock, os.O_RDWR | os.O_CLOEXEC)) as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if here.last_words() != str(told.pid) and here.last_words().isdecimal():
-                    return told  # somebody has started the next one already
-                if time.monotonic() > until:
-                    raise Unreachable(
-                        f"the scheduler, {told.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
-                    ) from None
-                time.sleep(0.02)
-            else:
-                return told

@@ -280,6 +280,9 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
 def _transport(where: Places | Address, *, start: bool) -> Transport:
     if isinstance(where, Places):
         return LocalTransport(where, start=start)
+    from weft.client.quiet_grpc import load_grpc
+
+    load_grpc()
     from weft.client.remote import RemoteTransport  # gRPC and TLS take a while to load
 
     return RemoteTransport(where)

@@ -98,6 +98,23 @@ class Places(NamedTuple):
         except (OSError, ValueError):
             return ""
 
+    def has_died(self) -> bool:
+        """Return whether the last scheduler died: it holds no lock, and left no word of its end."""
+        return self.last_words().isdecimal() and not self.answers() and not self._is_locked()
+
+    def _is_locked(self) -> bool:
+        """Return whether a scheduler holds the lock; one that ends holds it until it has said so."""
+        import fcntl
+
+        try:
+            with open(self.lock) as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
             make_private(folder)

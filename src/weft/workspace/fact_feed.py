@@ -1,4 +1,4 @@
-"""What happens, for the scheduler's session of a workspace: facts from whichever scheduler is there."""
+"""Reads facts from the scheduler as they happen, and survives its restarts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ import threading
 import time
 from typing import Any, Final, NamedTuple
 
-from weft.cli import connection
 from weft.client import Client
 from weft.endpoints.paths import Places
 from weft.errors import WeftError
 
-AGAIN_S: Final = 0.2
-WAITING_S: Final = 1.0
+RECONNECT_S: Final = 0.2
+POLL_S: Final = 1.0
 
 
-class News(NamedTuple):
+class Update(NamedTuple):
     position: int
-    """Of the journal, up to which everything has been told."""
+    """Of the journal: every fact up to it has been delivered."""
     fact: dict[str, Any] | None
-    """None: something may have been missed; whoever reads this is to look at everything anew."""
+    """None: facts may have been missed; query the state again."""
 
 
-class Feed:
-    """Facts from a position on, in the order in which they happened. A thread of its own reads them."""
+class FactFeed:
+    """Facts from a position on, in the order in which they happened. A thread reads them."""
 
     def __init__(self, here: Places, after: int) -> None:
         self._here, self._position = here, after
-        self._news: queue.Queue[News] = queue.Queue()
+        self._updates: queue.Queue[Update] = queue.Queue()
 
     def open(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def next(self, timeout_s: float) -> News | None:
-        """The next news; None where there is none for so long."""
+    def next(self, timeout_s: float) -> Update | None:
+        """Return the next update; None if none comes within the time."""
         try:
-            return self._news.get(timeout=timeout_s)
+            return self._updates.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
@@ -46,23 +45,23 @@ class Feed:
                 with connect(self._here) as client:
                     self._read(client)
             except WeftError:
-                time.sleep(AGAIN_S)
-            self._news.put(News(self._position, None))
+                time.sleep(RECONNECT_S)
+            self._updates.put(Update(self._position, None))
 
     def _read(self, client: Client) -> None:
-        """Until the scheduler ends, or has replaced what comes next by a snapshot: then it goes on from now."""
+        """Read until the scheduler ends, or has replaced the next facts by a snapshot: then go on from now."""
         if client.gpus().position >= self._position:  # else it is another journal
             for position, fact in client.facts(self._position):
                 self._position = position
-                self._news.put(News(position, fact))
+                self._updates.put(Update(position, fact))
         self._position = client.gpus().position
 
 
 def connect(here: Places) -> Client:
-    """The scheduler. One that died is started again; one that was told to end is waited for, and never started."""
+    """Return a client of the scheduler. Restart one that died; wait for one that was told to end, never start it."""
     while not here.answers():
-        if connection.died(here):
+        if here.has_died():
             Client(here).close()
         else:
-            time.sleep(WAITING_S)
+            time.sleep(POLL_S)
     return Client(here, start=False)

@@ -1,4 +1,6 @@
-"""What a task's job runs: `python -I -S run_task.py SETTING=VALUE... -- COMMAND...`. See `keeper`."""
+"""What a task's job runs: `python -I -S run_task.py SETTING=VALUE... -- COMMAND...`. See `task.keeper`.
+
+Queued jobs name this file by its path, so it stays where it is."""
 
 import os
 import sys

@@ -145,7 +145,7 @@ def _problems(here: Places, found: DoctorView) -> list[str]:
             problems.append(f"{folder} cannot be written to")
         elif folder.exists() and folder.stat().st_mode & 0o077:
             problems.append(f"others may enter {folder}: chmod 700 it")
-    if found.pid is None and connection.died(here):
+    if found.pid is None and here.has_died():
         problems.append("the last scheduler died: weft up starts it again and finds its jobs; server.log tells why")
     return problems
 

@@ -29,12 +29,14 @@ def run(args: argparse.Namespace) -> int:
         else:
             render.say("no scheduler is running")
         return 0
+    from weft.client.local_scheduler import end_scheduler
+
     with connection.reach(connection.LOCAL) as client:
         running = [job for job in client.queue().jobs if job.place]
         if args.kill and running and not args.yes and render.can_ask() and not change_report.is_sure("kill", running):
             render.say("it goes on")
             return 1
-        told = connection.end(client, **({"kill": "yes"} if args.kill else {}))
+        told = end_scheduler(client, **({"kill": "yes"} if args.kill else {}))
     if args.json:
         render.print_json({"schema": 1, "pid": told.pid, "running": told.running})
     elif told.running and not args.kill:

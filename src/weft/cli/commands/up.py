@@ -65,8 +65,10 @@ def run(args: argparse.Namespace) -> int:
     again = here.answers() and new != old
     save(here.state, new)
     if again:
+        from weft.client.local_scheduler import end_scheduler
+
         with connection.begin(connection.LOCAL) as client:
-            connection.end(client)
+            end_scheduler(client)
         render.say("started again, set up anew; running jobs go on")
     with connection.begin(connection.LOCAL) as client:
         found = client.doctor()

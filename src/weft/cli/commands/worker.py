@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, sigterm
+from weft.cli.text import plural
 from weft.cli.views.worker import Lines
 from weft.errors import InputError
 
@@ -79,7 +80,14 @@ def run(args: argparse.Namespace) -> int:
         return _work(args)
     from weft.bringup import background
 
-    return background.begin(args, lambda told: _work(args, told))
+    started = background.start(lambda notify: _work(args, notify))
+    if isinstance(started, int):
+        return started
+    if args.json:
+        render.print_json({"schema": 1, **started._asdict()})
+    else:
+        print(f"worker {started.worker} has joined, process {started.process}")
+    return 0
 
 
 def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
@@ -125,7 +133,13 @@ def _stop(args: argparse.Namespace) -> int:
 
     name = args.id or host_name()
     folder = folder_of(name, Path(args.folder) if args.folder else None)
-    return background.end(name, folder, args.stop, kill=args.kill, as_json=args.json)
+    ended, killed = background.end(name, folder, args.stop, kill=args.kill)
+    if args.json:
+        render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
+    else:
+        jobs = f"{plural(killed, 'run')} killed" if args.kill else "its jobs go on until their lease ends"
+        render.say(f"worker {name} has {'ended' if ended else 'gone already'}; {jobs}")
+    return 0
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:

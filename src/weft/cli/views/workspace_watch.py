@@ -19,7 +19,7 @@ from weft.client import Client
 from weft.endpoints.paths import places
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
-from weft.workspace.fact_feed import Feed, connect
+from weft.workspace.fact_feed import FactFeed, connect
 from weft.workspace.locks import alone, take
 from weft.workspace.session_display import Shower
 from weft.workspace.sessions import sessions_of
@@ -39,7 +39,7 @@ class Watch:
         self._seen = 0
         """The position of the last fact that was acted on."""
         self._looked = time.monotonic()
-        self._feed: Feed | None = None
+        self._feed: FactFeed | None = None
         self._shower: Shower | None = None
         self._client: Client | None = None
 
@@ -51,7 +51,7 @@ class Watch:
         lock = take(self._places.runtime, self._config, "watch") if self._args.sessions else None
         try:
             self._seen = self._begin(keep=lock is not None)
-            self._feed = Feed(self._places, self._seen)
+            self._feed = FactFeed(self._places, self._seen)
             self._feed.open()
             while not self._is_over(lock):
                 self._wait()
@@ -63,7 +63,7 @@ class Watch:
         return 0
 
     def _begin(self, *, keep: bool) -> int:
-        """Knows the jobs as they are; from which position on facts are news."""
+        """Knows the jobs as they are; from which position on facts are update."""
         Client(self._places).close()  # from here on, nobody is started who was told to end
         self._client = connect(self._places)
         found = self._client.jobs(group=self._config.group)
@@ -97,16 +97,16 @@ class Watch:
 
     def _take(self, timeout_s: float) -> bool:
         """Acts on the next that happened; whether it matters here."""
-        news = self._feed.next(timeout_s) if self._feed is not None else None
-        if news is None:
+        update = self._feed.next(timeout_s) if self._feed is not None else None
+        if update is None:
             return False
-        self._seen = news.position
-        if news.fact is None:
+        self._seen = update.position
+        if update.fact is None:
             self._look_anew()
             return True
         if self._shower is None:
-            return news.fact["fact"] in ("Started", "Exited")
-        return self._shower.take(news.fact)
+            return update.fact["fact"] in ("Started", "Exited")
+        return self._shower.take(update.fact)
 
     def _catch_up(self) -> None:
         """Acts on all that has happened: the shortest of tasks has a session too."""

@@ -19,11 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import locks, scheduler, task_jobs
+    from weft.workspace import locks, scheduler, scheduler_session, task_jobs
     from weft.workspace.config import read
 
     config = read(args.dir, args.config)
-    client = scheduler.look()
+    client = scheduler.connect_if_used()
     ended: list[str] = []
     left: list[str] = []
     if client is not None:
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
                 return 1
             with locks.alone(client.places.runtime, config):
                 ended = task_jobs.cancel_all(config, client)
-                scheduler.note(config, f"kill-all: {plural(len(ended), 'task')} told to end")
+                scheduler_session.append_log(config, f"kill-all: {plural(len(ended), 'task')} told to end")
             left = task_jobs.until_ended(config, client)
-    closed = scheduler.close_sessions(config)
+    closed = scheduler_session.close_sessions(config)
     if args.json:
         render.print_json({"schema": 1, "ended": ended, "left": left, "sessions": closed})
     else:

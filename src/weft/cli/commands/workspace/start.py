@@ -29,22 +29,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import locks, scheduler, task_jobs
+    from weft.workspace import locks, scheduler, scheduler_session, task_jobs
     from weft.workspace.config import read
     from weft.workspace.sessions import sessions_of
 
     config = read(args.dir, args.config)
     tasks = _tasks(config, args)
     sessions_of(config)  # what is wrong with them is said before anything is started
-    client = scheduler.begin(config) if tasks else scheduler.look()
+    client = scheduler.connect_with_gpus(config) if tasks else scheduler.connect_if_used()
     begun, session = task_jobs.Begun(), ""
     if client is not None:
         with client, locks.alone(client.places.runtime, config):
             begun = task_jobs.start(config, client, tasks, again=args.rerun)
             if begun.started or begun.there or begun.released:
-                session, warning = scheduler.show(config, client, begun.position)
+                session, warning = scheduler_session.open_session(config, client, begun.position)
                 begun.warnings += [warning] if warning else []
-                scheduler.note(config, f"start: {_summary(begun)}")
+                scheduler_session.append_log(config, f"start: {_summary(begun)}")
     _report(args, config, begun, session)
     return 0
 
@@ -81,9 +81,9 @@ def _report(args: argparse.Namespace, config: Config, begun: Begun, session: str
     if not (begun.started or begun.there or begun.skipped):
         print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
-        from weft.workspace.scheduler import attach_line
+        from weft.workspace.scheduler_session import attach_command_line
 
-        print(f"watch it: {attach_line(config, session)}")
+        print(f"watch it: {attach_command_line(config, session)}")
 
 
 def _list(names: list[str] | dict[str, str]) -> str:

@@ -20,12 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import scheduler
+    from weft.workspace import scheduler, scheduler_session
     from weft.workspace.config import read
     from weft.workspace.status import is_busy, status
 
     config = read(args.dir, args.config)
-    client = scheduler.look()
+    client = scheduler.connect_if_used()
     warning = ""
     if client is None:
         found = status(config, None)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         with client:
             found = status(config, client)
             if is_busy(found):  # its session may have died
-                warning = scheduler.show_again(config, client)
+                warning = scheduler_session.reopen_session(config, client)
     if args.json:
         render.print_json(found)
         return 0

@@ -17,16 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import locks, scheduler, task_jobs
+    from weft.workspace import locks, scheduler, scheduler_session, task_jobs
     from weft.workspace.config import read
 
     config = read(args.dir, args.config)
     waiting = running = 0
-    client = scheduler.look()
+    client = scheduler.connect_if_used()
     if client is not None:
         with client, locks.alone(client.places.runtime, config):
             waiting, running = task_jobs.stop(config, client)
-            scheduler.note(config, f"stop: {waiting} held back, {running} running on")
+            scheduler_session.append_log(config, f"stop: {waiting} held back, {running} running on")
     if args.json:
         render.print_json({"schema": 1, "waiting": waiting, "running": running})
     else:

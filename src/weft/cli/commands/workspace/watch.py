@@ -17,9 +17,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.cli import connection
-
-    connection.load()
     from weft.cli.views.workspace_watch import Watch
     from weft.workspace.config import read
 

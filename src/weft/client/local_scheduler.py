@@ -1,0 +1,48 @@
+"""Finds this user's scheduler on this machine, and ends it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from typing import Final
+
+from weft.client import Client
+from weft.endpoints.paths import Places
+from weft.errors import Unreachable
+from weft.wire.views.operations import SHUTDOWN, ShutdownView
+
+END_S: Final = 60.0
+"""How long a scheduler may take to end."""
+POLL_S: Final = 0.02
+
+
+def find_scheduler(here: Places, *, start: bool) -> Client | None:
+    """Return a client of the scheduler; None if there is none. With `start`, start one instead."""
+    try:
+        return Client(here, start=start)
+    except Unreachable:
+        if start or here.answers():
+            raise
+        return None  # no scheduler, or one that ended just now
+
+
+def end_scheduler(client: Client, **options: str) -> ShutdownView:
+    """Tell the scheduler to end, and return its answer once it has released its lock."""
+    here = client.places
+    answer = client.operate(SHUTDOWN, **options)
+    until = time.monotonic() + END_S
+    with open(os.open(here.lock, os.O_RDWR | os.O_CLOEXEC)) as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if here.last_words() != str(answer.pid) and here.last_words().isdecimal():
+                    return answer  # the next scheduler has started already
+                if time.monotonic() > until:
+                    raise Unreachable(
+                        f"the scheduler, {answer.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
+                    ) from None
+                time.sleep(POLL_S)
+            else:
+                return answer

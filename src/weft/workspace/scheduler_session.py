@@ -1,0 +1,85 @@
+"""The session that shows the scheduler of a workspace, and its log."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from typing import TYPE_CHECKING, Final
+
+from weft.endpoints.paths import places
+from weft.errors import Refused
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.workspace.config import Config
+
+ORPHAN_S: Final = 5.0
+"""How long what ran in a session may outlive it."""
+POLL_S: Final = 0.05
+
+
+def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
+    """Open the scheduler's session unless it is there. Return its name, and a warning where it cannot be opened."""
+    from weft.workspace.locks import is_held
+    from weft.workspace.session_display import Shower
+    from weft.workspace.sessions import sessions_of
+
+    sessions = sessions_of(config)
+    why_not = sessions.why_not()
+    if why_not:
+        return "", "" if config.text("session_backend") == "none" else why_not
+    shower = Shower(config, client.places, sessions)
+    until = time.monotonic() + ORPHAN_S
+    while is_held(client.places.runtime, config, "watch"):
+        name = shower.own_name()
+        if name or time.monotonic() > until:  # the holder of the lock dies with tmux, or needs no session
+            return name, ""
+        time.sleep(POLL_S)
+    name = shower.open_own(since)
+    return name, "" if name else "no session can be opened: tasks run all the same"
+
+
+def attach_command_line(config: Config, name: str) -> str:
+    """Return what a person types to see a session."""
+    if config.text("session_backend") == "tmux":
+        return f"tmux attach -t {name}"
+    from weft.workspace.sessions import sessions_of
+
+    return shlex.join(sessions_of(config).attach_command(name))
+
+
+def reopen_session(config: Config, client: Client) -> str:
+    """Open the scheduler's session again if it died. Return a warning where it cannot be opened."""
+    from weft.workspace.locks import alone
+
+    try:
+        with alone(client.places.runtime, config):
+            return open_session(config, client, client.gpus().position)[1]
+    except Refused:
+        return ""  # the command that holds the lock opens it
+
+
+def close_sessions(config: Config) -> int:
+    """Close all sessions of the workspace. Return how many."""
+    from weft.workspace.session_display import Shower
+    from weft.workspace.sessions import sessions_of
+
+    sessions = sessions_of(config)
+    return 0 if sessions.why_not() else Shower(config, places(), sessions).close_all()
+
+
+def append_log(config: Config, text: str) -> None:
+    """Append a line to the scheduler's log."""
+    from weft.workspace.task.log_files import open_log, stamped
+
+    if not config.is_on("enable_logging"):
+        return
+    try:
+        handle, _ = open_log(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
+    except OSError:
+        return
+    try:
+        os.write(handle, stamped(text))
+    finally:
+        os.close(handle)

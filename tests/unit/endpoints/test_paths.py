@@ -1,0 +1,35 @@
+"""What the lock of a scheduler tells of it."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from weft.endpoints.paths import Places
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Places:
+    return Places(tmp_path / "state", tmp_path / "run" / "weft")
+
+
+@pytest.mark.parametrize(("words", "died"), [("4711", True), ("stopped", False), ("", False)])
+def test_a_scheduler_died_if_its_pid_is_left(here: Places, words: str, died: bool) -> None:
+    here.make()
+    here.lock.write_text(words)
+    assert here.has_died() is died
+
+
+def test_a_scheduler_that_holds_its_lock_is_alive(here: Places) -> None:
+    here.make()
+    here.lock.write_text("4711")
+    with here.lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not here.has_died()
+    assert here.has_died()
+
+
+def test_no_scheduler_died_where_none_ran(here: Places) -> None:
+    assert not here.has_died()
