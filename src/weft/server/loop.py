@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 class Store(Protocol):
     def append(self, *facts: Fact) -> None: ...
 
+    def sync(self) -> None: ...
+
 
 class Loop:
     def __init__(
@@ -114,6 +116,7 @@ class Loop:
                 events = [*events, Paused(events[-1].at, POLICY_FAILED, blame(error))]
             decided = time.perf_counter()
             self._journal.append(*events, *decisions)
+            self._journal.sync()  # on disk before anything acts on it, whatever the store
         except JournalError as error:
             for answer, _ in answers:
                 _fail(answer, Refused(f"{error}\n  nothing was changed; free some space and try again"))

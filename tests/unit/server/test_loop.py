@@ -44,3 +44,27 @@ def test_an_alarm_that_rings_too_soon_is_set_again() -> None:
         assert started[-1].at >= due
 
     asyncio.run(scenario())
+
+
+class SlowDisk(MemoryJournal):
+    """Counts what was appended when it was last told to sync."""
+
+    synced = 0
+
+    def sync(self) -> None:
+        self.synced = len(self)
+
+
+def test_facts_are_on_disk_before_anything_acts_on_them() -> None:
+    async def submit() -> list[tuple[int, int]]:
+        journal, seen = SlowDisk(), list[tuple[int, int]]()
+        scheduler = Scheduler(registry.policy("fifo"), registry.placement("packed"))
+
+        loop = Loop(scheduler, journal, Clock(), lambda _: seen.append((journal.synced, len(journal))))
+        loop.open()
+        await loop.ask(lambda now: ([NodeJoined(now, node("n0", 1)), Submitted(now, Job("a"))], None))
+        loop.close()
+        return seen
+
+    (acted,) = asyncio.run(submit())
+    assert acted[0] == acted[1] == 3, "the two events and the decision to start"
