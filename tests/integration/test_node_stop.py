@@ -169,7 +169,7 @@ def test_no_job_of_a_worker_fails(last_s: float) -> None:
         jobs = [here.submit("sleep", "600", flags=("--gpus", "1")) for _ in range(JOBS)]
         for job in jobs:
             here.until_status(job, "running")
-        worker = here.processes.pop("n1")
+        worker = here.processes["n1"]
         shims = shims_of(here.workers / "n1" / "jobs")
         assert len(shims) == JOBS
         terminate([pid for pid in tree(worker.pid, *shims) if pid not in shims])

@@ -13,6 +13,7 @@ from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.endpoints.paths import Places
+from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
 from weft.journal import Journal, open_journal
 from weft.model import Decision
@@ -62,6 +63,7 @@ class Running:
         self.desk = self._new_desk()
         self.upkeep = Upkeep(self)
         self.stopping = asyncio.Event()
+        self._tasks = TaskSet()
         self.busy_at = self.loop.clock.now()
         """When something was last queued, running or asked."""
 
@@ -118,6 +120,7 @@ class Running:
 
     async def close(self) -> None:
         self.loop.close()
+        await self._tasks.close()
         await self.upkeep.close()
         await self.backend.close()
         self.journal.close()
@@ -141,7 +144,7 @@ class Running:
         self.desk = self._new_desk()
 
     def _find_again(self) -> None:
-        task = asyncio.get_running_loop().create_task(self.backend.open(dict(self.scheduler.state.active)))
+        task = self._tasks.spawn(self.backend.open(dict(self.scheduler.state.active)))
         task.add_done_callback(lambda _: self.loop.wake())
 
     def check_space(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import grpc.aio
 
 from weft.endpoints.addresses import is_loopback
 from weft.endpoints.private_files import write_private
+from weft.engines.background import TaskSet
 from weft.errors import InputError, NotPermitted, WeftError
 from weft.server.api.protocol_version import check_protocol
 from weft.server.api.rpc import handler
@@ -73,7 +73,7 @@ class Doors:
         self.material = tls.load(folder)
         self._failures = Failures()
         self._inside: dict[asyncio.Task[Any], str] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks = TaskSet()
 
     # ---- opening and closing
 
@@ -112,19 +112,11 @@ class Doors:
 
     def open(self) -> None:
         """From now on, those whose token is revoked are shown out."""
-        self._looking = asyncio.get_running_loop().create_task(self._look())
+        self._tasks.every(LOOK_S, self.show_out, "checking tokens")
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        await self._tasks.close()
         self.tokens.close()
-
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self.show_out()
 
     def show_out(self) -> None:
         """Ends the calls of those whose token no longer stands."""
