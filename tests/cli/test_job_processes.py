@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,20 +162,52 @@ def test_bash_completes_commands_flags_and_jobs(weft: Weft, tmp_path: Path) -> N
     Path("weft").chmod(0o755)
     Path("c.bash").write_text(weft("completion", "bash").out)
     script = """. ./c.bash
-try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weft; echo "${COMPREPLY[@]}"; }
-try weft sub; try weft submit --gpu; try weft cancel ''; try weft completion z; try weft trace sh"""
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_weft; echo "${COMPREPLY[@]}"; }
+try weft sub; try weft submit --gpu; try weft cancel ''; try weft completion z; try weft trace sh
+try weft auth token --role u; try weft ps --color a; try weft submit --config c.b"""
     done = subprocess.run(["bash", "-c", script], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
                           capture_output=True, text=True, check=True)  # fmt: skip
-    verbs, flags, jobs, shells, actions = done.stdout.splitlines()
+    verbs, flags, jobs, shells, actions, roles, colours, files = done.stdout.splitlines()
+    assert (roles, colours, files) == ("user", "auto always", "c.bash")
     assert (verbs, flags.split(), shells, actions) == (
         "submit", ["--gpus", "--gpu-ids", "--gpu-model"], "zsh", "show"
     )  # fmt: skip
     assert job in jobs.split()
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells(weft: Weft, shell: str) -> None:
-    script = weft("completion", shell).out
+@pytest.fixture
+def shell_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a `weft` that knows three jobs, first on the path."""
+    (tmp_path / "weft").write_text('#!/bin/sh\n[ "$1" = queue ] && printf "7\\n  12\\n13_2\\n"\n')
+    (tmp_path / "weft").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_commands_flags_and_jobs(weft: Weft, shell_folder: Path) -> None:
+    (shell_folder / "c.fish").write_text(weft("completion", "fish").out)
+
+    def completed(line: str) -> list[str]:
+        code = f"source {shell_folder}/c.fish; complete -C '{line}'"
+        done = subprocess.run(["fish", "-c", code], capture_output=True, text=True, check=True)
+        return [found.partition("\t")[0] for found in done.stdout.splitlines()]
+
+    assert completed("weft sub") == ["submit"]
+    assert completed("weft submit --gpu") == ["--gpus", "--gpu-ids", "--gpu-model"]
+    assert completed("weft kill 7 1") == ["12", "13_2"]
+    assert completed("weft auth token --role ") == ["user", "worker", "admin"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_reads_the_script_without_running_anything(weft: Weft, shell_folder: Path) -> None:
+    script = weft("completion", "zsh").out
+    (shell_folder / "_weft").write_text(script)
+    (shell_folder / "weft").write_text("#!/bin/sh\necho ran >&2\n")
+    code = f"compdef() {{}}; _arguments() {{}}; source {shell_folder}/_weft; print -l $_shtab_weft_cancel_options"
+    done = subprocess.run(["zsh", "-f", "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    assert done.stderr == ""
+    assert any(line.startswith("*:") and line.endswith(":_weft_jobs") for line in done.stdout.splitlines())
     assert all(word in script for word in ("submit", "gpu-ids", "weft queue -o id", "undrain"))
 
 

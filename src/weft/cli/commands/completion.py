@@ -21,5 +21,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.cli import completion
 
-    print({"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fish}[args.shell](), end="")
+    print(completion.script(args.shell), end="")
     return 0
