@@ -16,6 +16,7 @@ from typing import Final
 from weft.endpoints.addresses import is_loopback
 from weft.errors import InputError, UnknownName
 from weft.inputs.files import read_text
+from weft.inputs.quantities import whole_or_none
 
 MOST_BYTES: Final = 1 << 20
 MOST_HOSTS: Final = 1000
@@ -102,9 +103,10 @@ def _check(host: Host, where: str) -> None:
 
 
 def _port(text: str, where: str) -> int:
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536):
+    found = whole_or_none(text, 1, 65535) if text else 0
+    if found is None:
         raise InputError(f"port={text[:40]}", where=where, hint="from 1 to 65535")
-    return int(text or 0)
+    return found
 
 
 def _usual_id(host: str) -> str:

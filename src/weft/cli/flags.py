@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Final
 
 from weft.cli import render
 from weft.errors import InputError
 
-MOST: Final = 1000
+MAX_WHOLE: Final = 999_999_999
 
 
-def count(text: str) -> int:
-    """From 1 to a thousand, of workers or seeds."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MOST):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST:,}, found {text[:80]!r}")
-    return int(text)
+def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
+    """Return what argparse reads a whole number within bounds with."""
+
+    def read(text: str) -> int:
+        from weft.inputs.quantities import whole_or_none
+
+        found = whole_or_none(text, low, high)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {low:,} to {high:,}, found {text[:80]!r}")
+        return found
+
+    return read
 
 
-def whole(text: str) -> int:
-    """From 1 on."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text[:80]!r}")
-    return int(text)
-
-
-def number(text: str) -> int:
-    """From 0 on."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
-    return int(text)
-
-
-def port(text: str) -> int:
-    """Of TCP."""
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"expected a port from 1 to 65535, found {text[:80]!r}")
-    return int(text)
-
-
-def rank(text: str) -> int:
-    """From 0 on."""
-    if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text[:80]!r}")
-    return int(text)
+count: Final = whole(1, 1000)
+"""Of workers or seeds."""
+port: Final = whole(1, 65535)
 
 
 def seconds_or_none(text: str) -> float:

@@ -6,6 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.cli import flags
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--repair", metavar="HOURS", type=_hours, help="mean time to repair one (default: 1)")
     group.add_argument("--crash-rate", metavar="P", type=_chance, help="the chance of each run to crash")
     group.add_argument(
-        "--retries", metavar="N", type=_retries, help=f"of a job that crashes, where the trace does not say ({RETRIES})"
+        "--retries",
+        metavar="N",
+        type=flags.whole(0, MAX_RETRIES),
+        help=f"of a job that crashes, where the trace does not say ({RETRIES})",
     )
     group.add_argument(
         "--load", metavar="X", type=load, default=1.0, help="arrivals X times as dense as in the trace (1)"
@@ -93,12 +97,6 @@ def _within(text: str, low: float, high: float, what: str) -> float:
     if not low <= value <= high:
         raise argparse.ArgumentTypeError(f"expected {what} from {low:g} to {high:g}, found {text[:80]!r}")
     return value
-
-
-def _retries(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) <= MAX_RETRIES):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {MAX_RETRIES:,}, found {text[:80]!r}")
-    return int(text)
 
 
 def _estimates(text: str) -> str:

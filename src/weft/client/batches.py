@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from weft.errors import InputError, Unreachable, WeftError
-from weft.inputs.quantities import array
+from weft.inputs.quantities import array, whole_or_none
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.service import MAX_REQUEST_BYTES
 
@@ -89,11 +89,11 @@ def _inside(request: SubmitRequest, number: int) -> list[int]:
     found = []
     for ref in request.jobs[number].after:
         if ref.startswith("#"):
-            text = ref[1:]
-            if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < len(request.jobs)):
+            other = whole_or_none(ref[1:], 0, len(request.jobs) - 1)
+            if other is None:
                 hint = f"#0 to #{len(request.jobs) - 1}"
                 raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=number)
-            found.append(int(text))
+            found.append(other)
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import uncertainty_flags
+from weft.cli import flags, uncertainty_flags
 from weft.cli.render import Meter, say
 from weft.errors import Infeasible, InputError
 
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
         "--checkpoint-interval", metavar="S", type=seconds, default=None,
         help="a preempted job loses what it did since the last multiple of this (default: 600; 0: it loses nothing)",
     )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="draws all that is left to chance (0)")
+    parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="draws all that is left to chance (0)")
     parser.add_argument("--format", choices=FORMATS, default="auto", help="of the trace (default: by its header)")
     parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that the cluster cannot hold")
     uncertainty_flags.add_arguments(parser)
@@ -185,11 +185,8 @@ def seconds(text: str) -> float:
     return value
 
 
-def whole(text: str) -> int:
-    """Of a flag: a whole number from 0."""
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0, found {text!r}")
-    return int(text)
+WHOLE: Final = flags.whole(0, 10**18 - 1)
+"""Of a flag: a seed, or a number of jobs or users."""
 
 
 def _infeasible(

@@ -11,6 +11,7 @@ MOST_MB: Final = 1 << 31
 MOST_SECONDS: Final = 10 * 365 * 86400
 MOST_TASKS: Final = 100_000
 """Tasks of one array."""
+MAX_DIGITS: Final = 18
 LONGEST_ARRAY: Final = 10 * MOST_TASKS
 """Characters."""
 LONGEST_NAME: Final = 200
@@ -87,11 +88,21 @@ def _bad_array(text: str) -> InputError:
 
 
 def whole(text: str, low: int, high: int) -> int:
-    """A whole number within bounds."""
-    sign, digits = ("-", text.strip()[1:]) if text.strip().startswith("-") else ("", text.strip())
-    if not (digits.isascii() and digits.isdecimal() and len(digits) < 16 and low <= int(sign + digits) <= high):
+    """Read a whole number within bounds."""
+    found = whole_or_none(text, low, high)
+    if found is None:
         raise InputError(f"{_short(text)} is not a whole number from {low:,} to {high:,}")
-    return int(sign + digits)
+    return found
+
+
+def whole_or_none(text: str, low: int, high: int) -> int | None:
+    """Read a whole number within bounds; None: the text is something else. Very long texts are not converted."""
+    text = text.strip()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= MAX_DIGITS):
+        return None
+    found = int(text)
+    return found if low <= found <= high else None
 
 
 def name(text: str) -> str:

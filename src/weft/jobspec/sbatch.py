@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import InputError
-from weft.inputs.quantities import megabytes
+from weft.inputs.quantities import megabytes, whole_or_none
 from weft.jobspec.readers import Given
 
 MOST_BYTES: Final = 1 << 20
@@ -132,7 +132,7 @@ def gres(text: str) -> dict[str, Given]:
 
 
 def _whole(value: str) -> str:
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+    if whole_or_none(value, 0, 999_999_999) is None:
         raise InputError(f"{value[:80]!r} is not a whole number")
     return value
 

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, here")
     parser.add_argument("--force", action="store_true", help="replace OUT whatever is in it")
     flags.add_workers(parser)
-    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws models of missing mixes (0)")
+    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws models of missing mixes (0)")
     render.add_arguments(parser)
 
 

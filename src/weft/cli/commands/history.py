@@ -18,7 +18,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="T", help="ended no longer ago than that: 2d, 12h, 90 (minutes)")
-    parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most so many (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
     flags.add_common(parser)

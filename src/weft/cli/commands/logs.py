@@ -21,9 +21,11 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
-    parser.add_argument("-n", "--lines", metavar="N", type=flags.whole, default=0, help="only the last N lines")
-    parser.add_argument("--run", metavar="N", type=flags.whole, default=0, help="of this run (default: the latest)")
-    parser.add_argument("--rank", metavar="N", type=flags.rank, default=0, help="of this node of a gang (default: 0)")
+    parser.add_argument("-n", "--lines", metavar="N", type=flags.whole(1), default=0, help="only the last N lines")
+    parser.add_argument("--run", metavar="N", type=flags.whole(1), default=0, help="of this run (default: the latest)")
+    parser.add_argument(
+        "--rank", metavar="N", type=flags.whole(0, 999_999), default=0, help="of this node of a gang (default: 0)"
+    )
     parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
     flags.add_common(parser, json=False)
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Final
 
-from weft.cli import render
+from weft.cli import flags, render
 from weft.cli.views import figures
 
 EXAMPLE: Final = """example:
@@ -16,7 +16,10 @@ EXAMPLE: Final = """example:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="JOB_CSV")
     parser.add_argument(
-        "--gpus", metavar="N", type=_gpus, help="of the cluster, for its utilisation (default: see cluster.csv beside)"
+        "--gpus",
+        metavar="N",
+        type=flags.whole(1),
+        help="of the cluster, for its utilisation (default: see cluster.csv beside)",
     )
     render.add_arguments(parser)
 
@@ -32,9 +35,3 @@ def run(args: argparse.Namespace) -> int:
     counts = [(key, key, figures.cell(key, values[key])) for key in ("jobs", "finished")]
     render.print_pairs(args.file, [*counts, *figures.pairs(values)], args.color)
     return 0
-
-
-def _gpus(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)

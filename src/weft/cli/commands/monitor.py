@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="every so many seconds (1)"
     )
-    parser.add_argument("--count", metavar="N", type=flags.whole, default=0, help="only so often; 0: until Ctrl-C")
+    parser.add_argument("--count", metavar="N", type=flags.whole(1), default=0, help="only so often; 0: until Ctrl-C")
     flags.add_common(parser)
 
 

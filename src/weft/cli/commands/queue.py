@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-w", "--watch", metavar="S", nargs="?", const=WATCH_S, type=flags.seconds, help="again every S seconds (2)"
     )
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
-    parser.add_argument("--limit", metavar="N", type=flags.whole, default=0, help="at most so many (200)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most so many (200)")
     parser.add_argument("--no-header", action="store_true", help="only the jobs")
     flags.add_common(parser)
 

@@ -28,13 +28,16 @@ MOST_LEASE_S: Final = 7 * 86400.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", metavar="N", type=flags.number, default=50051, help="where it listens (50051); 0: a free one")
+    add("--port", metavar="N", type=flags.whole(), default=50051, help="where it listens (50051); 0: a free one")
     add("--host", metavar="HOST", default="127.0.0.1", help="at which address (127.0.0.1); others need weft auth init")
     add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
     add("--placement", metavar="P", help="default: the one the policy brings along")
     add("--db", metavar="PATH", help="where the journal is: a path or a URL (state.db in its folder)")
     add(
-        "--metrics-port", metavar="N", type=flags.number, help="/metrics, /healthz, /readyz at 127.0.0.1; 0: a free one"
+        "--metrics-port",
+        metavar="N",
+        type=flags.whole(),
+        help="/metrics, /healthz, /readyz at 127.0.0.1; 0: a free one",
     )
     add(
         "--schedule-interval",
@@ -49,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.seconds_or_none,
         help="a run is not preempted before it lasted so long (60)",
     )
-    add("--max-gpus-per-user", metavar="N", type=flags.number, help="GPUs that one user's jobs may hold; 0: all")
-    add("--max-queued-per-user", metavar="N", type=flags.number, help="jobs of one user that may wait or run; 0: any")
+    add("--max-gpus-per-user", metavar="N", type=flags.whole(), help="GPUs that one user's jobs may hold; 0: all")
+    add("--max-queued-per-user", metavar="N", type=flags.whole(), help="jobs of one user that may wait or run; 0: any")
     add("--log-format", choices=("text", "json"), default="text", help="of its log, server.log in its folder")
     add("--log-stderr", action="store_true", help="write the log to stderr too")
 

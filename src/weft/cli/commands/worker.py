@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--labels", metavar="K=V", action="append", default=[], help="what jobs may ask for; K=V,K=V or again and again"
     )
     add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs on which others have processes")
-    add("--cpus", metavar="N", type=flags.number, help="CPUs for jobs; 0: not counted (those that there are)")
+    add("--cpus", metavar="N", type=flags.whole(), help="CPUs for jobs; 0: not counted (those that there are)")
     add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (what there is)")
     add("--switch", metavar="NAME", default="", help="what it hangs on: gangs stay on one switch where they can")
     add("--pretend", action="store_true", help="declared GPUs need not be there: the driver is not asked")

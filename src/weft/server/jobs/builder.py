@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
-from weft.inputs.quantities import array
+from weft.inputs.quantities import array, whole_or_none
 from weft.jobspec.fields import Field
 from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import Site
@@ -156,11 +156,11 @@ def _by_batch(ref: str, found: list[JobId]) -> list[str]:
 
 
 def _number(ref: str, count: int, at: int) -> int:
-    text = ref[1:]
-    if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) < count):
+    found = whole_or_none(ref[1:], 0, count - 1)
+    if found is None:
         hint = f"#0 to #{count - 1}"
         raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=at)
-    return int(text)
+    return found
 
 
 def _circle(after: dict[int, set[int]]) -> list[int]:

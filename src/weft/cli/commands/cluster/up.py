@@ -26,14 +26,14 @@ NODES, GPUS = 4, 8
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--nodes", metavar="N", type=flags.count, help=f"workers ({NODES})")
-    add("--gpus-per-node", metavar="N", type=flags.number, help=f"GPUs of each ({GPUS})")
+    add("--gpus-per-node", metavar="N", type=flags.whole(), help=f"GPUs of each ({GPUS})")
     add("--spec", metavar="FILE|NAME", help="instead: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
-    add("--port", metavar="N", type=flags.number, default=PORT, help=f"of the scheduler ({PORT}); 0: a free one")
+    add("--port", metavar="N", type=flags.whole(), default=PORT, help=f"of the scheduler ({PORT}); 0: a free one")
     add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
     add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="decide in rounds of so many seconds")
     add("--lease", metavar="S", type=flags.seconds, help="so long a worker may be cut off with its jobs (600)")
     add("--min-run", metavar="S", type=flags.seconds_or_none, help="a run is not preempted before (60)")
-    add("--metrics-port", metavar="N", type=flags.number, help="/metrics, /healthz, /readyz at 127.0.0.1")
+    add("--metrics-port", metavar="N", type=flags.whole(), help="/metrics, /healthz, /readyz at 127.0.0.1")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="OUT", help="gzip where it ends in .gz")
     parser.add_argument("--to", choices=FORMATS, required=True, help="which format to write")
     parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of IN (default: by its header)")
-    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws what IN does not say (0)")
+    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws what IN does not say (0)")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
 
 

@@ -21,8 +21,8 @@ CLUSTER: Final = "8x8"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", metavar="N", type=workload.whole, required=True)
-    parser.add_argument("--seed", metavar="S", type=workload.whole, default=0, help="same seed, same trace (0)")
+    parser.add_argument("--jobs", metavar="N", type=workload.WHOLE, required=True)
+    parser.add_argument("--seed", metavar="S", type=workload.WHOLE, default=0, help="same seed, same trace (0)")
     parser.add_argument("--cluster", metavar="SPEC", default=CLUSTER, help=f"that it is to keep busy ({CLUSTER})")
     parser.add_argument(
         "--load", metavar="X", type=uncertainty_flags.load, default=0.9, help="how busy: 1 is every GPU, always (0.9)"
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--durations", metavar="D", help="instead: lognormal:MEDIAN:MEAN, exponential:MEAN or fixed:SECONDS"
     )
     parser.add_argument("--models", metavar="M=W,...", help="weights of models, such as bert=.5,gpt2=.5")
-    parser.add_argument("--users", metavar="N", type=workload.whole, default=5, help="how many (5)")
+    parser.add_argument("--users", metavar="N", type=workload.WHOLE, default=5, help="how many (5)")
     parser.add_argument(
         "--memory-mb", metavar="MB=W,...", help="weights of the memory per GPU, such as 8000=.5,16000=.5"
     )

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="CSV or JSONL, gzip or not; demo: the one that is built in")
     parser.add_argument("--cluster", metavar="SPEC", help="NODESxGPUS or a cluster file: the load it is offered")
     parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of the trace (by its header)")
-    parser.add_argument("--seed", metavar="N", type=workload.whole, default=0, help="draws what the trace leaves open")
+    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws what the trace leaves open")
     parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture too: .png or .svg")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
