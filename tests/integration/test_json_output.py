@@ -1,7 +1,7 @@
 """What --json prints, compared with what an earlier version printed: keys, their order, and values.
 
-`WEFT_RECORD=1 pytest tests/integration/test_json_output.py` writes the recordings again. They change only with the
-schema's number.
+`WEFT_RECORD=1 pytest tests/integration/test_json_output.py` writes the recordings again. Fields may be added; all
+other changes raise the schema's number.
 """
 
 from __future__ import annotations

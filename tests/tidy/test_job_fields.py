@@ -16,6 +16,7 @@ from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import RunOrder
 from weft.jobspec.description import described
 from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
+from weft.jobspec.python import given
 from weft.jobspec.readers import Given
 from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
@@ -71,10 +72,10 @@ class Server:
 
 
 def spec_with(field: Field, example: int) -> JobSpec:
-    given: dict[str, Given] = {"command": ["true"], "priority": "1", **NEEDS.get(field.key, {})}
+    keys: dict[str, Given] = {"command": ["true"], "priority": "1", **NEEDS.get(field.key, {})}
     if field.read is not None:
-        given[field.key] = field.examples[example]
-    spec = spec_of(given)
+        keys[field.key] = field.examples[example]
+    spec = spec_of(keys)
     if field.read is None:
         setattr(spec, field.message, field.examples[example])
     if field.key != "hold":
@@ -154,6 +155,19 @@ def test_a_field_is_shown_if_it_says_so(field: Field) -> None:
     assert (shown[0] != shown[1]) == field.shown
 
 
+@pytest.mark.parametrize("field", [field for field in FIELDS if field.read is not None], ids=lambda field: field.key)
+def test_what_is_shown_can_be_submitted_again(field: Field) -> None:
+    server = Server()
+    job = server.made(field, 0)[0]
+    again = spec_of(given(described(job, server.numbers.number)))
+    again.hold = True
+    (made,) = server.submit(again)
+    task = made.task
+    assert task is not None
+    wanted = replace(job, batch=made.batch, task=replace(job.task or task, array_size=task.array_size, env=()))
+    assert replace(made, id="") == replace(wanted, id="")
+
+
 def test_the_table_has_every_field_of_the_messages() -> None:
     assert {field.message for field in FIELDS} == set(JobSpec.DESCRIPTOR.fields_by_name)
     assert {field.launch for field in CARRIED} == set(StartRun.DESCRIPTOR.fields_by_name) - PER_RUN
@@ -189,8 +203,8 @@ def test_a_flag_says_what_the_key_says(field: Field) -> None:
     assert field.flag is not None
     for name in field.flag.names:
         words = [name, field.examples[0]] if field.flag.metavar else [name]
-        given = task_flags.given_by(parser.parse_args(words))
-        assert spec_of(given) == spec_of({field.key: field.examples[0]}), name
+        said = task_flags.given_by(parser.parse_args(words))
+        assert spec_of(said) == spec_of({field.key: field.examples[0]}), name
 
 
 @pytest.mark.parametrize(("alias", "key"), ALIASES.items())

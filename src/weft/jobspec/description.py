@@ -15,7 +15,7 @@ Number = Callable[[NodeId, int], int]
 def described(job: Job, number: Number) -> dict[str, Any]:
     """Return the job's fields by key, as a task file in JSON has them; those that say nothing are left out."""
     found = {field.key: _value(field, job, number) for field in FIELDS if field.shown}
-    return {key: value for key, value in found.items() if value not in (None, "", (), [], {}, False)}
+    return {key: value for key, value in found.items() if value or key == "gpus"}
 
 
 def _value(field: Field, job: Job, number: Number) -> Any:
@@ -40,12 +40,24 @@ def _jobs_per_gpu(job: Job) -> int | None:
     return round(1 / job.share.request) if 0 < job.share.request < 1 else None
 
 
+def _seconds(value: float | None) -> str | None:
+    """Return a duration with its unit: a bare number means minutes."""
+    return None if value is None else f"{value:g}s"
+
+
+def _duration(job: Job) -> str | None:
+    """Return what the submitter said, not the time limit that stands for it."""
+    return None if job.task and job.declared_s == job.task.time_limit_s else _seconds(job.declared_s)
+
+
 def _array(job: Job) -> str | None:
     return None if job.task is None or job.task.array_index is None else str(job.task.array_index)
 
 
 SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
-    "gpus": lambda job, _: job.gpus or "0",
+    "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
+    "grace": lambda job, _: _seconds(job.task.grace_s) if job.task else None,
+    "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
     "max_jobs_per_gpu": lambda job, _: _jobs_per_gpu(job),
     "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),

@@ -17,6 +17,14 @@ EXAMPLE: Final = """examples:
   weft show 7
   weft show 3-7 --json"""
 
+ELSEWHERE: Final = frozenset(
+    {
+        "name", "command", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "after", "array", "chdir",
+        "max_jobs_per_gpu", "comment", "params",
+    }
+)  # fmt: skip
+"""Fields that have a line of their own. Every other field of the table is printed under its key."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
@@ -60,6 +68,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("time limit", _duration(job.time_limit_s)),
         ("after", ", ".join(job.after)),
         ("array index", _text(job.array_index)),
+        *((key, _field(value)) for key, value in job.spec.items() if key not in ELSEWHERE),
         ("submitted", moment(job.submitted)),
         ("first started", moment(job.started) if job.started else ""),
         ("ended", moment(job.ended) if job.ended else ""),
@@ -70,6 +79,12 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("checkpoint", _checkpoint(job)),
         ("comment", job.comment),
     ]
+
+
+def _field(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={each}" for name, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _text(value: object) -> str:

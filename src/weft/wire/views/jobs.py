@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from weft.wire.views.base import Answer, View
 
@@ -84,6 +84,8 @@ class JobDetailView(JobView):
     group: str = ""
     last_gpus: Sequence[int] = ()
     last_place: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of the job by their keys, as a task file has them."""
     misplaced: Sequence[int] | None = None
     """None: not looked for."""
     checkpoint: CheckpointView | None = None
