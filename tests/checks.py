@@ -8,9 +8,10 @@ from typing import Any
 
 from weft.core.metrics.figures import figures, gather
 from weft.core.resources.shapes import plain_shape
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, Start, Stop
+from weft.model.status import ACTIVE, ENDED
 
 GpuId = tuple[NodeId, int]
 PATIENCE = 1e-6

@@ -12,9 +12,10 @@ from clusters.network import Network
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
 from clusters.work import Work
-from weft.core.state.job import ENDED, JobState
+from weft.core.state.job import JobState
 from weft.engines.process.exit_rules import CHECKPOINTED
 from weft.model import Cancelled, JobId, Submitted
+from weft.model.status import ENDED
 from weft.server.nodes.gangs import parts_of
 
 PATIENCE_S = 2000.0

@@ -16,15 +16,16 @@ from typing import Any, Final, Protocol
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError, Refused
 from weft.model import Alarm, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Wake
+from weft.model.status import Reason
 from weft.server.clock import Clock
 
 Make = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time: what happened, and the answer to whoever brought it."""
 RETRY_S: Final = 1.0
-POLICY_FAILED: Final = "PolicyFailed"
+POLICY_FAILED: Final = Reason.POLICY_FAILED
 DISK_FLOOR: Final = "DiskFloor"
 FILE_LIMIT: Final = "FileLimit"
-CLOSING: Final = "Closing"
+CLOSING: Final = Reason.CLOSING
 """It ends, and what runs is killed: the next scheduler goes on."""
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ import pytest
 
 from builders import Rig, grid, node
 from checks import check, snapshot
-from weft.core.state.job import Status
 from weft.core.state.state import State
 from weft.model import (
     Cancelled,
@@ -25,6 +24,7 @@ from weft.model import (
     Stop,
     Submitted,
 )
+from weft.model.status import Status
 
 ON = (("n0", (0,)),)
 TO: dict[Status, tuple[Fact, ...]] = {

@@ -12,7 +12,6 @@ import pytest
 import weft.core
 from builders import grid
 from checks import check
-from weft.core.state.job import Status
 from weft.core.state.state import State
 from weft.core.state.transitions import TRANSITIONS, Cause
 from weft.model import (
@@ -51,6 +50,7 @@ from weft.model import (
     Uncordoned,
     Wake,
 )
+from weft.model.status import Status
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 ON = (("n0", (0,)),)

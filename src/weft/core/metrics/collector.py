@@ -7,9 +7,10 @@ from typing import Final
 
 from weft.core.metrics.gpu_time import GpuTime, Holder
 from weft.core.metrics.records import ClusterRow, JobRecord, Status
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Alarm, Fact, JobId, KeyChanged, NodeJoined, NodeLost, Planned, Reserve, Seconds, Wake
+from weft.model.status import ACTIVE, ENDED
 
 SHORTEST_REST_S = 1.0
 """A job about to end would make the blocking index anything."""

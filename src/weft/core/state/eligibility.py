@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Final
 
-from weft.core.state.job import ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.quotas import Quotas
 from weft.model import JobId, Seconds
+from weft.model.status import ENDED
 
 NEVER: Final = float("inf")
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
 from weft.model import WHOLE, Job, JobId, Seconds, Share, Slots, StopReason
-
-Status = Literal["blocked", "waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
-
-ACTIVE: Final = frozenset({"starting", "running", "stopping"})
-ENDED: Final = frozenset({"done", "failed", "cancelled"})
+from weft.model.status import ACTIVE, Status
 
 
 class JobState:

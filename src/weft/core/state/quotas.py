@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.model import JobId
+from weft.model.status import ACTIVE, ENDED
 
 EVERYBODY = ""
 

@@ -19,7 +19,7 @@ from weft.core.resources.node import Closure, Occupant
 from weft.core.resources.shapes import Shape
 from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
 from weft.core.state.eligibility import Eligibility
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
@@ -56,6 +56,7 @@ from weft.model import (
     Uncordoned,
     Wake,
 )
+from weft.model.status import ACTIVE, ENDED
 
 RUNNING_TIES: Final = -(2**50)
 RECENT: Final = 1000

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from weft.core.state.job import JobState, Status
+from weft.core.state.job import JobState
+from weft.model.status import Status
 
 Cause = Literal[
     "Start", "Started", "Stop", "Held", "Released", "Cancelled", "Edited",

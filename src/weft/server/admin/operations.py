@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
 from weft.model import AdminAction, Cancelled, Event, Paused, Resumed, Wake
+from weft.model.status import Reason
 from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.auth.identity import Caller
@@ -68,7 +69,7 @@ async def _pause(asked: Asked) -> PausedView:
 
 async def _resume(asked: Asked) -> PausedView:
     asked.running.try_policy_again()
-    await asked.journal(lambda now: [Resumed(now, why) for why in ("Paused", POLICY_FAILED, CLOSING)])
+    await asked.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from weft.core.state.job import ENDED
 from weft.core.state.state import State
 from weft.errors import NotFound
 from weft.model import JobId
+from weft.model.status import ENDED
 
 _LAST: Final = re.compile(r"@(?:~(\d{1,9}))?")
 _RANGE: Final = re.compile(r"(\d{1,12})-(\d{1,12})")

@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from typing import Final
 
 from weft.core.scheduler import Scheduler
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.errors import InputError, UnknownName
 from weft.jobspec.fields import settings_of
 from weft.model import (
@@ -24,6 +24,7 @@ from weft.model import (
     Submitted,
     Task,
 )
+from weft.model.status import ACTIVE, ENDED
 from weft.server.api.job_refs import one, resolve
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import Site

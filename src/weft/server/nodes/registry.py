@@ -29,6 +29,7 @@ from weft.model import (
     Unblocked,
     Uncordoned,
 )
+from weft.model.status import Reason
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Reply, Taken
@@ -49,7 +50,7 @@ from weft.wire.protocol import PROTOCOL
 
 MISSED_HEARTBEATS: Final = 3
 """With so many heartbeats missed a node is silent."""
-SILENT: Final = "ReqNodeNotAvail"
+SILENT: Final = Reason.NODE_SILENT
 """Why nothing is started on a node that is."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.core.state.transitions import change_status
 from weft.model import Cancelled, Edited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
+from weft.model.status import ACTIVE, ENDED
 
 if TYPE_CHECKING:
     from weft.core.state.state import State

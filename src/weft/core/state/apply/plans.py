@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.state.job import ENDED
 from weft.model import AdminAction, Alarm, KeyChanged, Planned, Reserve, Wake
+from weft.model.status import ENDED
 
 if TYPE_CHECKING:
     from weft.core.state.state import State

@@ -7,8 +7,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
-from weft.core.state.job import ACTIVE, ENDED, JobState
+from weft.core.state.job import JobState
 from weft.model import Blocked, Cordoned, Fact, JobSnapshot, Limited, NodeJoined, NodeLost, Seconds, StateSnapshot
+from weft.model.status import ACTIVE, ENDED
 
 if TYPE_CHECKING:
     from weft.core.state.state import State

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from weft.engines.process.gpu.memory_usage import STEP_MB, Needs, in_steps
 from weft.engines.process.gpu.nvml import Device, GpuProcess, Reading
 from weft.model import Blocked, JobId, Measured, NodeId, Seconds, Unblocked
+from weft.model.status import Reason
 
 Foreign = Literal["avoid", "share", "ignore"]
 """A GPU on which somebody else works is left alone; is used as far as its memory goes; is used all the same."""
@@ -25,9 +26,9 @@ NOT_WORK: Final = frozenset(
     }
 )  # fmt: skip
 """Who is on a GPU without working there. The kernel cuts names to 15 characters."""
-FOREIGN: Final = "ForeignProcess"
-DIRTY: Final = "DirtyGpu"
-VANISHED: Final = "ReqNodeNotAvail"
+FOREIGN: Final = Reason.FOREIGN_PROCESS
+DIRTY: Final = Reason.DIRTY_GPU
+VANISHED: Final = Reason.GPU_VANISHED
 REASONS: Final = frozenset({FOREIGN, DIRTY, VANISHED})
 """What a watch blocks GPUs for. It leaves blocks for other reasons alone."""
 UNSEEN_MB: Final = 512
