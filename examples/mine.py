@@ -8,7 +8,7 @@ from weft.model import Seconds
 
 @dataclass(frozen=True)
 class Mine(Policy):
-    """Smallest gang first; nobody is stopped."""
+    """Smallest gang first, without preemption."""
 
     backfill = True
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings a cluster up on this machine: two nodes with two declared GPUs each, in a folder that goes when it is done.
+# Bring up a cluster on this machine: two nodes with two declared GPUs each, in a directory that is removed at the end.
 set -eu
 there=$(mktemp -d /tmp/weft-tour-XXXXXX)
 export XDG_STATE_HOME="$there/state" XDG_RUNTIME_DIR="$there/run" XDG_CONFIG_HOME="$there/config"

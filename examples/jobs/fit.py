@@ -1,4 +1,4 @@
-"""A small training job: fits a line to noisy points by gradient descent, saves its work and goes on from there."""
+"""A small training job: fits a line to noisy points by gradient descent, saves its work and resumes from there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft import train
 
 STEPS = int(os.environ.get("WEFT_PARAM_STEPS", "60"))
 STEP_S = 0.1
-"""A pause after each step, so that there is something to watch."""
+"""A pause after each step, so that the job runs long enough to watch."""
 RATE = 0.05
 
 
@@ -28,7 +28,7 @@ def main() -> None:
             time.sleep(STEP_S)
             if stop.should_stop:
                 save(slope, offset, step + 1)
-                print(f"told to stop: saved after step {step + 1}", flush=True)
+                print(f"asked to stop: saved after step {step + 1}", flush=True)
                 stop.requeue()
     print(f"y = {slope:.2f} x + {offset:.2f}")
 

@@ -1,6 +1,6 @@
-"""A training job to try a scheduler with, on CPUs: a small residual network, by numpy, on points that it makes up.
+"""A training job to try a scheduler with, on CPUs: a small residual network in numpy, on generated points.
 
-It is trained as the params of the job say, reports each epoch, and goes on from its last checkpoint.
+The params of the job set its hyperparameters. It reports each epoch and resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOMENTUM = float(os.environ.get("WEFT_PARAM_MOMENTUM", "0.9"))
 DECAY = float(os.environ.get("WEFT_PARAM_WEIGHT_DECAY", "0.0001"))
 POINTS, INPUTS, WIDTH, BLOCKS = 1024, 8, 32, 4
 EPOCH_S = 0.2
-"""A pause after each epoch, so that there is something to watch."""
+"""A pause after each epoch, so that the job runs long enough to watch."""
 SAVED = Path(os.environ.get("WEFT_CKPT_DIR", "."), "resnet.npz")
 
 Weights = list[np.ndarray]
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def step(points: np.ndarray, wanted: np.ndarray, weights: Weights, speeds: Weights) -> float:
-    """One batch, forwards and backwards; the mean squared error before it."""
+    """Train on one batch, forwards and backwards; return the mean squared error before it."""
     layers = [points @ weights[0]]
     for weight in weights[1:-1]:
         layers.append(layers[-1] + np.tanh(layers[-1]) @ weight)
@@ -70,7 +70,7 @@ def step(points: np.ndarray, wanted: np.ndarray, weights: Weights, speeds: Weigh
 
 
 def resume(weights: Weights, speeds: Weights) -> int:
-    """The epochs that are done."""
+    """Load the last checkpoint, if there is one; return the number of completed epochs."""
     path = train.resume_path()
     if path is None:
         return 0
@@ -81,10 +81,10 @@ def resume(weights: Weights, speeds: Weights) -> int:
 
 
 def save(weights: Weights, speeds: Weights, epoch: int) -> None:
-    beside = SAVED.with_name(f".{SAVED.name}")
-    with open(beside, "wb") as file:
+    temporary = SAVED.with_name(f".{SAVED.name}")
+    with open(temporary, "wb") as file:
         np.savez(file, epoch=epoch, **{f"a{at}": array for at, array in enumerate((*weights, *speeds))})
-    beside.replace(SAVED)
+    temporary.replace(SAVED)
     train.checkpoint(SAVED)
 
 

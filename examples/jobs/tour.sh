@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs real jobs on this machine: a queue of its own with two declared GPUs, in a folder that goes when it is done.
+# Run real jobs on this machine: a separate queue with two declared GPUs, in a directory that is removed at the end.
 set -eu
 cd "$(dirname "$0")"
 there=$(mktemp -d /tmp/weft-tour-XXXXXX)

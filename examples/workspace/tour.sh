@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a workspace of real training scripts on the CPU, in a folder that goes when it is done: two declared GPUs, two
-# tasks on each, six configs. A tmux server of its own shows them.
+# Run a workspace of real training scripts on the CPU, in a directory that is removed at the end: two declared GPUs, two
+# tasks on each, six configs. A separate tmux server shows them.
 set -eu
 cd "$(dirname "$0")"
 there=$(mktemp -d /tmp/weft-tour-XXXXXX)

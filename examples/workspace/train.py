@@ -1,4 +1,4 @@
-"""A training script for a workspace: fits a line to noisy points. Nothing in it knows of Weft."""
+"""A training script for a workspace: fits a line to noisy points. It does not depend on Weft."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def read(path: str) -> dict[str, float]:
-    """`key: value` lines; use PyYAML for more."""
+    """Read `key: value` lines; use PyYAML for more."""
     lines = (line.partition("#")[0].partition(":") for line in Path(path).read_text().splitlines())
     return {key.strip(): float(value) for key, _, value in lines if value.strip()}
 
@@ -33,7 +33,7 @@ def main() -> None:
         print(f"step {step}/{steps} loss {loss:.4f}", flush=True)
         time.sleep(config.get("step_s", 0.1))
 
-    # optional: without it, Weft writes the marker when the script ends well
+    # optional: without it, Weft writes the marker when the script succeeds
     out = Path("out")
     out.mkdir(exist_ok=True)
     (out / f"{Path(path).stem}_completed.txt").write_text(f"y = {slope:.2f} x + {offset:.2f}, loss {loss:.4f}\n")

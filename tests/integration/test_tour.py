@@ -45,7 +45,7 @@ def left_behind() -> list[str]:
 
 def test_one_is_preempted_and_resumes_and_nothing_is_left(tmp_path: Path) -> None:
     shown = tour(tmp_path, "jobs")
-    saved = re.search(r"told to stop: saved after step (\d+)", shown)
+    saved = re.search(r"asked to stop: saved after step (\d+)", shown)
     assert saved, shown
     assert f"run 2: steps {saved[1]} to 60" in shown
     assert re.search(r"1 +fit +\S+ +PR ", shown), "it is shown as preempted"

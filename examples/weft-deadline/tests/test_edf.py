@@ -1,4 +1,4 @@
-"""What weft-deadline decides, on traces small enough to follow by hand."""
+"""Decisions of weft-deadline, on traces small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(id: str, declared_s: float, deadline_s: float | None = None) -> Job:
 
 
 def ends(policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
-    """When each job ends on one GPU; jobs without a profile start at no cost."""
+    """Return when each job ends on one GPU; jobs without a profile start at no cost."""
     trace = [TraceJob(submit_s, each, each.declared_s or 0.0) for submit_s, each in jobs]
     setting = Setting([ONE_GPU], trace, policy, checkpoint_interval_s=0)
     return {id: found.ended_at for id, found in simulate(setting).state.jobs.items()}
@@ -59,7 +59,7 @@ def test_slack_is_an_option() -> None:
 
 
 def test_rescue_lets_a_hopeless_job_wait() -> None:
-    # At 60 lost, due at 70, would need until 160; sure is due at 150. edf runs lost first, and both are late.
+    # At 60, lost (due at 70) needs until 160; sure is due at 150. edf runs lost first, and both are late.
     jobs = (0, job("first", 60, 60)), (1, job("lost", 100, 69)), (2, job("sure", 50, 148))
     assert ends("edf", *jobs) == {"first": 60, "lost": 160, "sure": 210}
     assert ends("edf-rescue", *jobs) == {"first": 60, "sure": 110, "lost": 210}

@@ -1,4 +1,4 @@
-"""Apart: gangs from the first node on, small jobs from the last, so that small jobs do not break up whole nodes."""
+"""Apart: place gangs from the first node on and small jobs from the last, which keeps whole nodes free for gangs."""
 
 from __future__ import annotations
 

@@ -13,17 +13,17 @@ class Edf(Policy):
     """Earliest deadline first: the job's `deadline_s`, or a multiple of its declared length after submission."""
 
     slack: float = 3.0
-    """Where a job names no deadline, it has this many times its declared length."""
+    """Without a named deadline, a job has this many times its declared length."""
 
     preempts = True
     backfill = True
 
     def __post_init__(self) -> None:
         if self.slack < 1:
-            raise ValueError(f"slack must be at least 1, not {self.slack:g}: nobody can be faster than alone")
+            raise ValueError(f"slack must be at least 1, not {self.slack:g}: no job is faster than alone")
 
     def deadline(self, job: JobView) -> Seconds:
-        """Infinite for a job that says neither when nor how long."""
+        """Return the deadline, or infinity for a job with neither a deadline nor a declared length."""
         named = dict(job.job.params).get("deadline_s")
         if named is not None:
             return job.submitted_at + float(named)

@@ -1,4 +1,4 @@
-"""EDF that gives up on the hopeless: a late job must not make the next one late as well."""
+"""EDF that gives up on late jobs: a late job must not make the next one late as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft_deadline.edf import Edf
 
 @dataclass(frozen=True)
 class EdfRescue(Edf, Replanner):
-    """Earliest deadline first, but those who will miss it anyway go last."""
+    """Earliest deadline first; jobs that will miss their deadline anyway go last."""
 
     def rank(self, view: View) -> Iterable[Ask]:
         jobs = sorted([*view.waiting, *view.active], key=lambda job: self._place(job, view.now))
