@@ -10,9 +10,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from weft.cli.text import visible_lines
 
@@ -32,14 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="auto: on a terminal, unless NO_COLOR"
     )
-
-
-class Cell(NamedTuple):
-    """A value as a program reads it and as a person does."""
-
-    raw: object
-    shown: str
-    best: bool = False
 
 
 def is_rich(color: str) -> bool:
@@ -78,64 +70,6 @@ def print_json(value: Mapping[str, object] | View) -> None:
     from weft.wire.views.base import members
 
     print(json.dumps(value, allow_nan=False, default=members))
-
-
-def print_pairs(title: str, pairs: Sequence[tuple[str, str, Cell]], color: str) -> None:
-    """Key, label and value of each: a small table, or `key<TAB>value` lines."""
-    if is_rich(color):
-        rows = [[Cell(None, label), cell] for _, label, cell in pairs]
-        _print_rich(title, ["", ""], rows, color)
-        return
-    for key, _, cell in pairs:
-        print(key, _plain(cell.raw), sep="\t")
-
-
-def print_table(
-    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]], color: str, *, tabs: bool = False
-) -> None:
-    """Key and label of each column; piped: aligned by spaces, or split by tabs where values may hold blanks."""
-    if is_rich(color):
-        _print_rich(title, [label for _, label in columns], rows, color)
-        return
-    lines = [[key for key, _ in columns], *([_plain(cell.raw) for cell in row] for row in rows)]
-    if tabs:
-        print("\n".join("\t".join(line) for line in lines))
-        return
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    for line in lines:
-        first, *rest = [
-            text.rjust(width) if at else text.ljust(width)
-            for at, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        print("  ".join([first, *rest]).rstrip())
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return "-"
-    return repr(value) if isinstance(value, float) else " ".join(str(value).split())
-
-
-def _print_rich(title: str, labels: Sequence[str], rows: Sequence[Sequence[Cell]], color: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    colour = use_colour(color)
-    table = Table(title=Text(title) if title else None, title_justify="left", title_style="bold", box=None)
-    table.show_header, table.pad_edge, table.collapse_padding = any(labels), False, True
-    for at, label in enumerate(labels):
-        numbers = all(isinstance(row[at].raw, int | float | None) for row in rows) and any(labels)
-        table.add_column(Text(label), justify="right" if numbers else "left", no_wrap=numbers, header_style="bold cyan")
-    for row in rows:
-        table.add_row(*(Text(cell.shown + ("*" if cell.best else ""), style=_style(cell)) for cell in row))
-    system: Literal["standard"] | None = "standard" if colour else None
-    console = Console(file=sys.stdout, force_terminal=colour, color_system=system, no_color=not colour, highlight=False)
-    console.print(table)
-
-
-def _style(cell: Cell) -> str:
-    return "bold green" if cell.best else ""
 
 
 def _is_terminal(stream: TextIO) -> bool:

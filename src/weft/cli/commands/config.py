@@ -7,7 +7,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import listing, render
+from weft.cli import render, tables
+from weft.cli.tables import Cell
 
 EXAMPLE: Final = """In the file:
   scheduler: gpu-head:50051
@@ -33,6 +34,6 @@ def run(args: argparse.Namespace) -> int:
         settings = {key: {"value": each.value, "origin": each.origin} for key, each in found.items()}
         render.print_json({"schema": 1, "file": str(config_file()), "settings": settings})
         return 0
-    pairs = [(key, f"{each.value} ({each.origin})" if args.origin else each.value) for key, each in found.items()]
-    listing.print_pairs([("file", str(config_file())), *pairs] if args.origin else pairs, args.color)
+    pairs = [(key, Cell(f"{each.value} ({each.origin})" if args.origin else each.value)) for key, each in found.items()]
+    tables.print_pairs([("file", Cell(str(config_file()))), *pairs] if args.origin else pairs, args.color)
     return 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import connection, flags, listing, render
+from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
 
@@ -166,7 +166,7 @@ def _show(found: Mapping[str, object], color: str) -> None:
             pairs.append(("scheduler", "not running" if value is None else f"pid {value}"))
         elif key != "schema":
             pairs += [(key if not at else " ", text) for at, text in enumerate(_texts(value))]
-    listing.print_pairs(pairs, color)
+    tables.print_pairs([(label, tables.Cell(text)) for label, text in pairs], color)
 
 
 def _texts(value: object) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags, render
+from weft.cli import flags, render, tables
+from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
 from weft.compare import workload
 
@@ -141,17 +142,16 @@ def _cells(row: Row) -> list[object]:
 
 
 def _print(args: argparse.Namespace, table: Sequence[Row]) -> None:
-    columns = [("figure", "figure"), ("trace", "trace"), ("policy", "policy")]
+    columns = [Column(name, key=name) for name in ("figure", "trace", "policy")]
     for key, label in COLUMNS.items():
-        columns += [(key, label), (f"{key.removesuffix('_s')}_x", "x")]
+        columns += [Column(label, key=key), Column("x", key=f"{key.removesuffix('_s')}_x")]
     lines = []
     for row in table:
-        line = [render.Cell(row.figure, str(row.figure)), render.Cell(row.variant, row.variant),
-                render.Cell(row.policy, row.policy)]  # fmt: skip
+        line = [Cell(str(each), raw=each) for each in (row.figure, row.variant, row.policy)]
         for key in COLUMNS:
             times = row.relative.get(key)
             value, shown = row.values[key], "-" if times is None else f"x{times:.2f}"
-            line.append(render.Cell(f"{value:.1f}", figures.duration(value)))
-            line.append(render.Cell(times if times is None else f"{times:.3f}", shown))
+            line.append(Cell(figures.duration(value), raw=f"{value:.1f}"))
+            line.append(Cell(shown, raw=times if times is None else f"{times:.3f}"))
         lines.append(line)
-    render.print_table("Muri's figures; x: times that of Muri-S or Muri-L", columns, lines, args.color)
+    tables.print_table(columns, lines, args.color, title="Muri's figures; x: times that of Muri-S or Muri-L")

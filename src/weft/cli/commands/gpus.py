@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import connection, flags, render, tables
+from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json(found)
         return 0
-    listing.print_table(COLUMNS, [_row(gpu) for gpu in node_table.in_order(found.gpus)], args.color)
+    tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.in_order(found.gpus)], args.color)
     if not found.gpus:
         render.say("there are none; weft up --gpus 0,1 declares some, weft doctor tells more")
     return 0

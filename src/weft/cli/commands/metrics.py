@@ -6,11 +6,14 @@ import argparse
 from dataclasses import asdict
 from typing import Final
 
-from weft.cli import flags, render
+from weft.cli import flags, render, tables
 from weft.cli.views import figures
 
 EXAMPLE: Final = """example:
   weft metrics results/job.csv"""
+
+
+COUNTS: Final = ("jobs", "finished")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json({"schema": 1, "file": args.file, **values})
         return 0
-    counts = [(key, key, figures.cell(key, values[key])) for key in ("jobs", "finished")]
-    render.print_pairs(args.file, [*counts, *figures.pairs(values)], args.color)
+    counts = [(key, figures.cell(key, values[key])) for key in COUNTS]
+    pairs = [*counts, *figures.pairs(values)]
+    tables.print_pairs(pairs, args.color, title=args.file, keys=[*COUNTS, *figures.LABELS])
     return 0

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, listing, render
+from weft.cli import connection, flags, render, tables
 from weft.cli.views import monitor
 from weft.errors import NotFound, Unreachable
 
@@ -77,5 +77,5 @@ def _show(seen: MonitorView, args: argparse.Namespace) -> None:
         render.print_json(seen)
     else:
         colour, narrow = render.use_colour(args.color), render.is_terminal()
-        listing.redraw(monitor.draw(seen, colour=colour, narrow=narrow))
+        tables.redraw(monitor.draw(seen, colour=colour, narrow=narrow))
     sys.stdout.flush()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import connection, flags, render, tables
+from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     nodes = node_table.in_order(found.nodes)
     heard = node_table.is_cluster(nodes)
     columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
-    listing.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
+    tables.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
     return 0
 
 

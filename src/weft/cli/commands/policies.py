@@ -8,14 +8,15 @@ from importlib.metadata import EntryPoint
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from weft.cli import render
+from weft.cli import render, tables
+from weft.cli.tables import Cell, Column
 
 EXAMPLE: Final = """An option is set with the name: weft sim demo --cluster 4x8 --policy muri-l:packing=2:autopack=off
 
 example:
   weft policies --json"""
 
-COLUMNS: Final = [("kind", "kind"), ("name", "name"), ("options", "options"), ("about", "about")]
+COLUMNS: Final = [Column(name, key=name) for name in ("kind", "name", "options", "about")]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         for kind, entries in (("policy", found["policies"]), ("placement", found["placements"]))
         for entry in entries
     ]
-    render.print_table("", COLUMNS, rows, args.color, tabs=True)
+    tables.print_table(COLUMNS, rows, args.color, tabs=True)
     return 0
 
 
@@ -82,12 +83,12 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
 
 
-def _cell(text: str) -> render.Cell:
-    return render.Cell(text, text)
+def _cell(text: str) -> Cell:
+    return Cell(text, raw=text)
 
 
-def _options(entry: dict[str, Any]) -> render.Cell:
+def _options(entry: dict[str, Any]) -> Cell:
     """As they are written after the name, each with its default."""
     written = [f"{option['name']}={option['default'] or '?'}" for option in entry["options"]]
     shown = [f"{text} ({option['values']})" for text, option in zip(written, entry["options"], strict=True)]
-    return render.Cell(":".join(written) or "-", "\n".join(shown))
+    return Cell("\n".join(shown), raw=":".join(written) or "-")

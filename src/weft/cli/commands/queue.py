@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, listing, render
+from weft.cli import connection, flags, render, tables
 from weft.cli.text import plural
 from weft.cli.views import job_table
 from weft.errors import Unreachable
@@ -82,7 +82,7 @@ def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -
 def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> list[str]:
     columns, cells = job_table.table(found.jobs, names or job_table.queue_fields(found.jobs))
     colour, narrow = render.use_colour(args.color), render.is_terminal()
-    return list(listing.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
+    return list(tables.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 
 
 def _remarks(found: QueueView, args: argparse.Namespace) -> list[str]:
@@ -110,7 +110,7 @@ def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
                 render.print_json(found)
             else:
                 head = f"{plural(found.running, 'job')} running, {found.waiting:,} waiting"
-                listing.redraw([head, *_remarks(found, args), "", *_lines(found, names, args)])
+                tables.redraw([head, *_remarks(found, args), "", *_lines(found, names, args)])
             sys.stdout.flush()
             time.sleep(args.watch)
     except KeyboardInterrupt:

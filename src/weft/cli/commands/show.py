@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, listing, render
+from weft.cli import connection, flags, render, tables
 from weft.cli.text import moment, plural, visible
 from weft.cli.views import figures, job_table
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for at, job in enumerate(found.jobs):
         if at:
             print()
-        listing.print_pairs([(label, visible(value)) for label, value in _pairs(job)], args.color)
+        tables.print_pairs([(label, tables.Cell(visible(value))) for label, value in _pairs(job)], args.color)
     return 0
 
 

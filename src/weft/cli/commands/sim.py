@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from weft.cli import render
+from weft.cli import render, tables
+from weft.cli.tables import Cell
 from weft.cli.views import figures
 from weft.compare import workload
 from weft.errors import InputError, UnknownName, nearest
@@ -63,10 +64,12 @@ def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
         render.print_json(summary)
         return
     title = f"{summary['policy']} on {summary['trace']}: {summary['jobs']:,} jobs, {summary['gpus']:,} GPUs"
-    facts = [(key, key, render.Cell(summary[key], str(summary[key]))) for key in FACTS]
-    last = ("cpu_s", "CPU seconds", figures.cell("cpu_s", summary["cpu_s"]))
-    pairs = [*([] if render.is_rich(args.color) else facts), *figures.pairs(summary), last]
-    render.print_pairs(title, pairs, args.color)
+    facts = [(key, Cell(str(summary[key]), raw=summary[key])) for key in FACTS]
+    last = ("CPU seconds", figures.cell("cpu_s", summary["cpu_s"]))
+    rich = render.is_rich(args.color)
+    pairs = [*([] if rich else facts), *figures.pairs(summary), last]
+    keys = [*([] if rich else FACTS), *figures.LABELS, "cpu_s"]
+    tables.print_pairs(pairs, args.color, title=title, keys=keys)
     if args.out is not None and render.is_rich(args.color):
         render.say(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from weft.cli import render
+from weft.cli.tables import Cell, Column, print_table
 from weft.cli.views import figures
 from weft.compare.comparison import Contest, Entry
 from weft.report.page import Field, Table
@@ -25,28 +26,29 @@ COLUMNS: Final = {
 SECONDS: Final = frozenset(key for key in COLUMNS if key.endswith("_s")) - {"cpu_s"}
 BOUNDED: Final = ("avg_jct_s", "makespan_s")
 BOUND, SHARING_BOUND = "lower-bound", "lower-bound-sharing"
-NOTHING: Final = render.Cell(None, "-")
+POLICY: Final = Column("policy", key="policy")
+NOTHING: Final = Cell("-", raw=None)
 
-Columns = list[tuple[str, str]]
-Rows = list[list[render.Cell]]
+Columns = list[Column]
+Rows = list[list[Cell]]
 
 
 def print_tables(contest: Contest, base: Outcome | None, color: str) -> None:
     """For people a few small tables; for programs one wide one."""
     if not render.is_rich(color):
-        render.print_table("", *_wide(contest, base), color)
+        print_table(*_wide(contest, base), color)
         return
     for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
         if at:
             print()
-        render.print_table(caption, columns, rows, color)
+        print_table(columns, rows, color, title=caption)
 
 
 def html_tables(contest: Contest, base: Outcome | None) -> list[Table]:
     found = []
     for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
-        fields = [[Field(cell.shown, cell.best) for cell in row] for row in rows]
-        labels = [label for _, label in columns]
+        fields = [[Field(cell.text, cell.best) for cell in row] for row in rows]
+        labels = [column.label for column in columns]
         found.append(Table("Figures", labels, fields, _note(contest)) if at == 0 else Table(caption, labels, fields))
     return found
 
@@ -103,10 +105,10 @@ def _absolute(contest: Contest) -> tuple[Columns, Rows]:
         for entry in contest.entries
     ]
     if contest.bounds is not None:
-        rows.append([render.Cell(BOUND, "bound"), *_bounds(contest, "")])
+        rows.append([Cell("bound", raw=BOUND), *_bounds(contest, "")])
         if any(shares(entry.policy) for entry in contest.entries):
-            rows.append([render.Cell(SHARING_BOUND, "sharing"), *_bounds(contest, "alone_")])
-    return [("policy", "policy"), *COLUMNS.items()], rows
+            rows.append([Cell("sharing", raw=SHARING_BOUND), *_bounds(contest, "alone_")])
+    return [POLICY, *(Column(label, key=key) for key, label in COLUMNS.items())], rows
 
 
 def _spread(contest: Contest) -> tuple[Columns, Rows]:
@@ -115,12 +117,12 @@ def _spread(contest: Contest) -> tuple[Columns, Rows]:
         found = [entry.outcome.figures.get(key) for key in FIGURES]
         cells = [figures.cell(key, each.ci95 if each else None) for key, each in zip(FIGURES, found, strict=True)]
         rows.append([_name(entry), *cells])
-    return [("policy", "policy"), *((f"{_stem(key)}_ci95", COLUMNS[key]) for key in FIGURES)], rows
+    return [POLICY, *(Column(COLUMNS[key], key=f"{_stem(key)}_ci95") for key in FIGURES)], rows
 
 
 def _relative(contest: Contest, base: Outcome) -> tuple[Columns, Rows]:
-    columns = [("policy", "policy"), *((f"{_stem(key)}_x", COLUMNS[key]) for key in RELATIVE)]
-    columns += [(f"{_stem(key)}_over_bound", f"{COLUMNS[key]} / bound") for key in BOUNDED if contest.bounds]
+    columns = [POLICY, *(Column(COLUMNS[key], key=f"{_stem(key)}_x") for key in RELATIVE)]
+    columns += [Column(f"{COLUMNS[key]} / bound", key=f"{_stem(key)}_over_bound") for key in BOUNDED if contest.bounds]
     rows: Rows = []
     for entry in contest.entries:
         mine = entry.outcome
@@ -137,17 +139,17 @@ def _wide(contest: Contest, base: Outcome | None) -> tuple[Columns, Rows]:
         columns += more[1:]
         for at, row in enumerate(rows):
             row += beside[at][1:] if at < len(beside) else [NOTHING] * (len(more) - 1)
-    return columns, [[_short(key, cell) for (key, _), cell in zip(columns, row, strict=True)] for row in rows]
+    return columns, [[_short(column.key, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
 
 
 # ---- cells
 
 
-def _name(entry: Entry) -> render.Cell:
-    return render.Cell(entry.policy, f"{entry.policy} (failed)" if entry.failed else entry.policy)
+def _name(entry: Entry) -> Cell:
+    return Cell(f"{entry.policy} (failed)" if entry.failed else entry.policy, raw=entry.policy)
 
 
-def _mean(key: str, entry: Entry, is_best: bool) -> render.Cell:
+def _mean(key: str, entry: Entry, is_best: bool) -> Cell:
     if entry.failed:
         return NOTHING
     values = [run[key] for run in entry.runs if run[key] is not None]
@@ -156,7 +158,7 @@ def _mean(key: str, entry: Entry, is_best: bool) -> render.Cell:
     return figures.cell(key, values[0] if len(entry.runs) == 1 else sum(values) / len(values), best=is_best)
 
 
-def _bounds(contest: Contest, kind: str) -> Sequence[render.Cell]:
+def _bounds(contest: Contest, kind: str) -> Sequence[Cell]:
     assert contest.bounds is not None
     return [figures.cell(key, contest.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
 
@@ -175,14 +177,14 @@ def shares(policy: str) -> bool:
     return registry.policy(policy).oversubscription > 1
 
 
-def _short(column: str, cell: render.Cell) -> render.Cell:
+def _short(column: str, cell: Cell) -> Cell:
     """Digits enough to compare by; --json has all."""
     seconds = {column, f"{column.removesuffix('_ci95')}_s"} & SECONDS
     return cell._replace(raw=f"{cell.raw:.{1 if seconds else 3}f}") if isinstance(cell.raw, float) else cell
 
 
-def _times(value: float | None) -> render.Cell:
-    return NOTHING if value is None else render.Cell(value, f"x{value:.2f}")
+def _times(value: float | None) -> Cell:
+    return NOTHING if value is None else Cell(f"x{value:.2f}", raw=value)
 
 
 def _stem(key: str) -> str:

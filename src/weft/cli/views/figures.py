@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from weft.cli.render import Cell
+from weft.cli.tables import BEST, Cell
 
 LABELS: Final = {
     "avg_jct_s": "average JCT",
@@ -22,13 +22,13 @@ LABELS: Final = {
 """In the order in which they are shown."""
 
 
-def pairs(values: Mapping[str, Any]) -> list[tuple[str, str, Cell]]:
-    """Key, label and value of each figure."""
-    return [(key, label, cell(key, values[key])) for key, label in LABELS.items()]
+def pairs(values: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+    """Label and value of each figure, in the order of `LABELS`."""
+    return [(label, cell(key, values[key])) for key, label in LABELS.items()]
 
 
 def cell(key: str, value: float | None, *, best: bool = False) -> Cell:
-    return Cell(value, "-" if value is None else _human(key, value), best)
+    return Cell("-" if value is None else _human(key, value), BEST if best else "", value)
 
 
 def _human(key: str, value: float) -> str:

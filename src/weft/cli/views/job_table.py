@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.cli import listing
-from weft.cli.listing import Cell, Column
+from weft.cli import tables
+from weft.cli.tables import Cell, Column
 from weft.cli.text import clock, moment
 from weft.cli.views import figures
 from weft.errors import UnknownName
@@ -113,4 +113,4 @@ def table(rows: Sequence[JobView], names: Sequence[str]) -> tuple[list[Column], 
 
 
 def print_jobs(rows: Sequence[JobView], names: Sequence[str], color: str, *, header: bool = True) -> None:
-    listing.print_table(*table(rows, names), color, header=header)
+    tables.print_table(*table(rows, names), color, header=header)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import listing
-from weft.cli.listing import Cell, Column
+from weft.cli import tables
+from weft.cli.tables import Cell, Column
 from weft.cli.text import plural
 from weft.cli.views import job_table, node_table
 from weft.model.slots import parse_slots
@@ -53,7 +53,7 @@ def is_on(place: str, worker: str) -> bool:
 
 def draw(seen: MonitorView, *, colour: bool, narrow: bool) -> list[str]:
     def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
-        return listing.lines(columns, rows, colour=colour, narrow=narrow)
+        return tables.lines(columns, rows, colour=colour, narrow=narrow)
 
     columns, cells = job_table.table(seen.jobs, _job_fields(seen.jobs))
     found = [headline(seen), ""]

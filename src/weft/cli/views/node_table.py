@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from weft.cli.listing import Cell
+from weft.cli.tables import Cell
 from weft.cli.text import clock
 from weft.model.status import Reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from weft.cli.listing import Cell, Column
+from weft.cli.tables import Cell, Column
 from weft.cli.text import clock
 from weft.cli.views import figures, job_table
 

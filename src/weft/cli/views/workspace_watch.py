@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from weft.cli import listing, render
+from weft.cli import render, tables
 from weft.cli.text import visible
 from weft.cli.views import workspace_table
 from weft.client import Client
@@ -147,11 +147,11 @@ class Watch:
             return None
         colour, narrow = render.use_colour(self._args.color), render.is_terminal()
         lines = [*head, workspace_table.headline(found), ""]
-        lines += listing.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
-        lines += ["", *listing.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
+        lines += tables.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
+        lines += ["", *tables.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
         log = _tail(found.log)
         room = _height() - len(log) - 3
-        listing.redraw([*lines[:room], "", *log])
+        tables.redraw([*lines[:room], "", *log])
         sys.stdout.flush()
         return found
 

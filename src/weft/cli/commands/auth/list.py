@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import auth_target, listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import auth_target, render, tables
+from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
     from weft.wire.views.auth import TokenView
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json(found)
     else:
-        listing.print_table(COLUMNS, [_row(token) for token in found.tokens], args.color)
+        tables.print_table(COLUMNS, [_row(token) for token in found.tokens], args.color)
     return 0
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import auth_target, flags, listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import auth_target, flags, render, tables
+from weft.cli.tables import Cell, Column
 from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ def _show(args: argparse.Namespace, where: Address, done: list[Joined]) -> None:
         [Cell(each.host.host), Cell(each.host.id), Cell("joined", "green") if each.remote else Cell(each.words, "red")]
         for each in done
     ]
-    listing.print_table(COLUMNS, cells, args.color)
+    tables.print_table(COLUMNS, cells, args.color)

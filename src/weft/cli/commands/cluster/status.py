@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from weft.cli import listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import render, tables
+from weft.cli.tables import Cell, Column
 
 EXAMPLE: Final = """example:
   weft cluster status"""
@@ -40,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
          Cell(f"{row['running']}/{row['workers']}"), Cell(str(len(row["remotes"])))]
         for row in rows
     ]  # fmt: skip
-    listing.print_table(COLUMNS, cells, args.color)
+    tables.print_table(COLUMNS, cells, args.color)
     return 0

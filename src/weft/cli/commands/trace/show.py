@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from weft.cli import render
+from weft.cli import render, tables
+from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
 from weft.compare import workload
 from weft.errors import InputError
@@ -86,7 +87,8 @@ def _draw(trace: Trace, gpus: int | None, path: str) -> None:
 
 
 def _print_counts(found: Mapping[str, Any], args: argparse.Namespace) -> None:
-    cells: list[tuple[str, str, render.Cell]] = []
+    keys: list[str] = []
+    pairs: list[tuple[str, Cell]] = []
     for key, label, shown in (
         ("jobs", "jobs", "{:,}"),
         ("span_s", "first to last arrival", ""),
@@ -99,20 +101,22 @@ def _print_counts(found: Mapping[str, Any], args: argparse.Namespace) -> None:
         if key in found:
             value = found[key]
             text = "-" if value is None else shown.format(value) if shown else figures.duration(value)
-            cells.append((key, label, render.Cell(value, text)))
-    render.print_pairs(f"{found['trace']} ({found['format']})", cells, args.color)
+            keys.append(key)
+            pairs.append((label, Cell(text, raw=value)))
+    tables.print_pairs(pairs, args.color, title=f"{found['trace']} ({found['format']})", keys=keys)
 
 
 def _print_spreads(found: Mapping[str, Any], args: argparse.Namespace) -> None:
-    rows: list[list[render.Cell]] = []
+    rows: list[list[Cell]] = []
     columns = list(found["duration_s"])
     for key, label in SPREADS.items():
         values = found[key]
         if values is not None:
-            cells = [render.Cell(value, _human(key, value)) for value in values.values()]
-            rows.append([render.Cell(key, label), *cells])
+            cells = [Cell(_human(key, value), raw=value) for value in values.values()]
+            rows.append([Cell(label, raw=key), *cells])
     _gap(args)
-    render.print_table("", [("figure", ""), *((name, name) for name in columns)], rows, args.color, tabs=True)
+    heads = [Column("", key="figure"), *(Column(name, key=name) for name in columns)]
+    tables.print_table(heads, rows, args.color, tabs=True)
 
 
 def _human(key: str, value: float) -> str:
@@ -147,11 +151,11 @@ def _print_bars(title: str, kind: str, counts: Mapping[Any, int], args: argparse
     _gap(args)
     total, most = sum(counts.values()), max(counts.values())
     rows = [
-        [render.Cell("", str(name)), render.Cell(count, f"{count:,}"), render.Cell(count, f"{count / total:.1%}"),
-         render.Cell("", bar(count / most))]
+        [Cell(str(name)), Cell(f"{count:,}"), Cell(f"{count / total:.1%}"), Cell(bar(count / most))]
         for name, count in counts.items()
     ]  # fmt: skip
-    render.print_table("", [("", title), ("", "jobs"), ("", ""), ("", "")], rows, args.color)
+    columns = [Column(title), Column("jobs", right=True), Column("", right=True), Column("")]
+    tables.print_table(columns, rows, args.color)
 
 
 def bar(part: float, width: int = BAR) -> str:

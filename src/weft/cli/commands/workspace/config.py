@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import listing, render
-from weft.cli.listing import Cell, Column
+from weft.cli import render, tables
+from weft.cli.tables import Cell, Column
 
 if TYPE_CHECKING:
     from weft.workspace.config import Config
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         render.print_json({"schema": 1, "dir": str(config.home), "config": str(config.file), "keys": found})
         return 0
     rows = [[Cell(key), Cell(_shown(value)), Cell(config.origins[key])] for key, value in values.items()]
-    listing.print_table(COLUMNS, rows, args.color)
+    tables.print_table(COLUMNS, rows, args.color)
     return 0
 
 

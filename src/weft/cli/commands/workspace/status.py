@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import listing, render
+from weft.cli import render, tables
 from weft.cli.views import workspace_table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _show(found: WorkspaceView, color: str) -> None:
     print(workspace_table.headline(found))
     if found.gpus:
         print()
-        listing.print_table(*workspace_table.gpus(found), color)
+        tables.print_table(*workspace_table.gpus(found), color)
     if found.tasks:
         print()
-        listing.print_table(*workspace_table.tasks(found), color)
+        tables.print_table(*workspace_table.tasks(found), color)

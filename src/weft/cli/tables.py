@@ -1,0 +1,205 @@
+"""Tables and pairs, drawn by hand: loading a library for it takes longer than most commands do.
+
+They are the same on a terminal and in a pipe except for colour and width. Those of figures have keys: a pipe gets raw
+values, one record per line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from weft.cli import render
+from weft.cli.text import cut, visible, width
+
+COLOURS: Final = {
+    "green": "32",
+    "yellow": "33",
+    "red": "31",
+    "blue": "34",
+    "grey": "90",
+    "magenta": "35",
+    "bold": "1",
+    "best": "1;32",
+}
+BEST: Final = "best"
+"""The colour of the best value of its column: it has a star, too."""
+NARROWEST: Final = 10
+GAP: Final = "  "
+_CODE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+class Column(NamedTuple):
+    label: str
+    right: bool = False
+    most: int = 0
+    """On a terminal no wider than this; 0: as wide as it is."""
+    key: str = ""
+    """The name of the column in a pipe. Of a table whose columns have keys, a pipe gets the raw values."""
+
+
+class Cell(NamedTuple):
+    text: str
+    colour: str = ""
+    raw: object = ""
+    """What a pipe gets, in a table or in pairs with keys."""
+
+    @property
+    def best(self) -> bool:
+        return self.colour == BEST
+
+
+def print_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    color: str,
+    *,
+    title: str = "",
+    header: bool = True,
+    tabs: bool = False,
+) -> None:
+    """Print a table. With keys, a pipe gets raw values: aligned by spaces, or by tabs where they may hold blanks."""
+    keyed = any(column.key for column in columns)
+    if keyed and not render.is_rich(color):
+        _print_raw(columns, rows, tabs=tabs)
+        return
+    colour, narrow = render.use_colour(color), render.is_terminal()
+    if title:
+        print(_coloured(title, "bold", colour))
+    if keyed:
+        columns = [column._replace(right=column.right or _is_number(rows, at)) for at, column in enumerate(columns)]
+        rows = _wrapped(rows, _columns() if narrow else 0)
+    for line in lines(columns, rows, colour=colour, narrow=narrow, header=header):
+        print(line)
+
+
+def _print_raw(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tabs: bool) -> None:
+    texts = [[column.key for column in columns], *([_plain(cell.raw) for cell in row] for row in rows)]
+    if tabs:
+        print("\n".join("\t".join(line) for line in texts))
+        return
+    widths = [max(len(line[at]) for line in texts) for at in range(len(columns))]
+    for line in texts:
+        first, *rest = [
+            text.rjust(wide) if at else text.ljust(wide)
+            for at, (text, wide) in enumerate(zip(line, widths, strict=True))
+        ]
+        print(GAP.join([first, *rest]).rstrip())
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "-"
+    return repr(value) if isinstance(value, float) else " ".join(str(value).split())
+
+
+def _is_number(rows: Sequence[Sequence[Cell]], at: int) -> bool:
+    return all(isinstance(row[at].raw, int | float | None) for row in rows)
+
+
+def _wrapped(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
+    """Return rows of one line each: cells of several lines are split, and the widest column is wrapped to fit."""
+    split = [[cell.text.split("\n") for cell in row] for row in rows]
+    widths = [
+        max((width(line) for row in split for line in row[at]), default=0) for at in range(len(rows[0]) if rows else 0)
+    ]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - room if room and widths else 0
+    widest = widths.index(max(widths)) if widths else 0
+    found: list[list[Cell]] = []
+    for row, parts in zip(rows, split, strict=True):
+        if excess > 0:
+            fit = max(widths[widest] - excess, NARROWEST)
+            parts[widest] = [piece for line in parts[widest] for piece in textwrap.wrap(line, fit) or [""]]
+        found += [
+            [cell._replace(text=part[at] if at < len(part) else "") for cell, part in zip(row, parts, strict=True)]
+            for at in range(max(map(len, parts)))
+        ]
+    return found
+
+
+def lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, colour: bool, narrow: bool, header: bool = True
+) -> Iterator[str]:
+    """With `narrow`, long values are cut."""
+    table = [[_fitting(cell, column, narrow) for cell, column in zip(row, columns, strict=True)] for row in rows]
+    heads = [column.label for column in columns]
+    header = header and any(heads)
+    widths = [max([width(head) * header, *(width(row[at]) for row in table)]) for at, head in enumerate(heads)]
+    if header:
+        yield _line(heads, columns, widths, ["bold"] * len(heads), colour)
+    for texts, row in zip(table, rows, strict=True):
+        yield _line(texts, columns, widths, [cell.colour for cell in row], colour)
+
+
+def _fitting(cell: Cell, column: Column, narrow: bool) -> str:
+    text = visible(cell.text) + ("*" if cell.best and cell.text else "")
+    return cut(text, column.most) if narrow and column.most else text
+
+
+def _line(
+    texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int], colours: Sequence[str], colour: bool
+) -> str:
+    parts = []
+    for at, text in enumerate(texts):
+        blank = " " * (widths[at] - width(text))
+        shown = _coloured(text, colours[at], colour)
+        parts.append(blank + shown if columns[at].right else shown + blank * (at < len(texts) - 1))
+    return GAP.join(parts).rstrip()
+
+
+def _coloured(text: str, name: str, colour: bool) -> str:
+    code = COLOURS.get(name) if colour else None
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "", keys: Sequence[str] = ()) -> None:
+    """Print labels and values, one line each; an empty value leaves the line out. With keys, a pipe gets raw values."""
+    if keys and not render.is_rich(color):
+        for key, (_, cell) in zip(keys, pairs, strict=True):
+            print(key, _plain(cell.raw), sep="\t")
+        return
+    shown = [(label, cell.text) for label, cell in pairs if cell.text != ""]
+    wide = max((width(label) for label, _ in shown), default=0)
+    bold = render.use_colour(color)
+    if title:
+        print(_coloured(title, "bold", bold))
+    for label, value in shown:
+        print(f"{_coloured(label, 'bold', bold)}{' ' * (wide - width(label))}{GAP}{value}")
+
+
+def redraw(texts: Sequence[str]) -> None:
+    """In place of what was drawn before, as much as fits; piped, one after the other."""
+    if not render.is_terminal():
+        print("\n".join(texts), end="\n\n")
+        return
+    columns, height = _terminal()
+    shown = [text if len(text) < columns else _cropped(text, columns) for text in texts[: max(height - 1, 1)]]
+    sys.stdout.write("\x1b[H" + "".join(f"{text}\x1b[K\n" for text in shown) + "\x1b[J")
+
+
+def _columns() -> int:
+    return _terminal()[0]
+
+
+def _terminal() -> tuple[int, int]:
+    try:
+        columns, height = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return columns or 80, height or 24
+
+
+def _cropped(text: str, columns: int) -> str:
+    """Cut at the edge; colours take no room."""
+    parts = _CODE.split(text)
+    room, kept = columns, ""
+    for at, part in enumerate(parts):
+        if at % 2:
+            kept += part
+            continue
+        piece = part if width(part) <= room else cut(part, room) if room > 0 else ""
+        kept, room = kept + piece, room - width(piece)
+    return kept
