@@ -14,7 +14,7 @@ import pytest
 
 import weft.wire.views
 from weft.wire.views.base import View, decode, encode, extended, plain
-from weft.wire.views.jobs import CheckpointView, JobDetailView, JobView, ProgressView, QueueView
+from weft.wire.views.jobs import CheckpointView, JobDetailView, JobFields, JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodeView
 
 for module in pkgutil.iter_modules(weft.wire.views.__path__):
@@ -50,6 +50,11 @@ def test_a_view_comes_back_as_it_was(kind: type[View]) -> None:
     for field in dataclasses.fields(kind):
         value = getattr(made, field.name)
         assert getattr(again, field.name) == (list(value) if isinstance(value, tuple) else value)
+
+
+def test_the_fields_of_a_line_of_the_queue_are_those_of_its_view() -> None:
+    hints = get_type_hints(JobView)
+    assert get_type_hints(JobFields) == {field.name: hints[field.name] for field in dataclasses.fields(JobView)}
 
 
 def test_views_within_views() -> None:

@@ -14,7 +14,8 @@ from weft.model import JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.api.gpu_numbers import GpuNumbers
-from weft.wire.views.jobs import JobDetailView, JobView, ProgressView
+from weft.wire.views.base import made
+from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.wire.views.nodes import BlockView, GpuView, NodeView
 
 CODES: Final = {
@@ -38,24 +39,28 @@ def code(job: JobState) -> str:
 
 def job_view(job: JobState, now: Seconds, reason: str, progress: ProgressView | None, renumber: Renumber) -> JobView:
     """Return one line of the queue."""
-    return JobView(
-        id=job.id,
-        name=job.job.name,
-        user=job.job.user,
-        state=code(job),
-        status=job.status,
-        time_s=round(_time_s(job, now), 3),
-        gpus=job.gpus,
-        place=format_slots(renumber(job.slots)) if job.active else "",
-        reason=reason,
-        priority=job.job.priority,
-        run=job.run,
-        submitted=iso(job.submitted_at),
-        started=iso(job.first_start),
-        ended=iso(job.ended_at),
-        exit_code=job.code if job.status in ENDED else None,
-        progress=progress,
-    )
+    return made(JobView, dict(_fields(job, now, reason, progress, renumber)))
+
+
+def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | None, renumber: Renumber) -> JobFields:
+    return {
+        "id": job.id,
+        "name": job.job.name,
+        "user": job.job.user,
+        "state": code(job),
+        "status": job.status,
+        "time_s": round(_time_s(job, now), 3),
+        "gpus": job.gpus,
+        "place": format_slots(renumber(job.slots)) if job.active else "",
+        "reason": reason,
+        "priority": job.job.priority,
+        "run": job.run,
+        "submitted": iso(job.submitted_at),
+        "started": iso(job.first_start),
+        "ended": iso(job.ended_at),
+        "exit_code": job.code if job.status in ENDED else None,
+        "progress": progress,
+    }
 
 
 def job_detail(
@@ -64,7 +69,7 @@ def job_detail(
     """Return everything about a job except its environment, which may hold secrets."""
     task = job.job.task or Task()
     return JobDetailView(
-        **vars(job_view(job, now, reason, progress, numbers.renumbered)),
+        **_fields(job, now, reason, progress, numbers.renumbered),
         command=job.job.command,
         chdir=task.chdir,
         params=dict(job.job.params),
