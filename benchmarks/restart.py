@@ -11,7 +11,7 @@ from benchmarks.figure import Figure
 from weft.core.scheduler import Scheduler
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact
-from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, Start, Started, Submitted, Task
+from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, PerRank, Start, Started, Submitted, Task
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority
 from weft.server.controller import take_up
@@ -38,7 +38,9 @@ def _past() -> Iterator[Fact]:
     task = Task(chdir="/srv/ada/work", env=ENV)
     yield NodeJoined(0.0, Node("n0", (Gpu("RTX3090", 24576),) * 8, cpus=32, ram_mb=131072))
     for number in range(JOBS):
-        job = Job(str(number), 1, name="train", user="ada", memory_mb=4096, command=("python", "train.py"), task=task)
+        job = Job(
+            str(number), 1, name="train", user="ada", memory_mb=PerRank(4096), command=("python", "train.py"), task=task
+        )
         yield Submitted(float(number), job)
         if number % 2:
             yield Start(number + 0.1, job.id, 1, (("n0", (0,)),))

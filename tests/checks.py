@@ -94,7 +94,7 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
 
 def memory_on(job: JobState, gpu: GpuId, began: dict[JobId, Slots]) -> int:
     memory = job.allocation.memory_mb
-    return memory[gpus_of(began.get(job.id, job.slots)).index(gpu)] if isinstance(memory, tuple) else memory
+    return memory.of(gpus_of(began.get(job.id, job.slots)).index(gpu))
 
 
 def _node_needs(state: State) -> None:

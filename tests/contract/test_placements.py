@@ -13,7 +13,7 @@ from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.free import Free
 from weft.core.resources.shapes import plain_shape, shape_of
 from weft.errors import InputError, PlanError
-from weft.model import Gpu, Job, Node, Slots, Start
+from weft.model import Gpu, Job, Node, PerRank, Slots, Start
 from weft.plugins import registry
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
@@ -155,7 +155,7 @@ def test_simple_wastes_least() -> None:
     resources = ClusterResources()
     for name, count, memory_gb in (("n0", 4, 16), ("n1", 8, 8), ("n2", 3, 40)):
         resources.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
-    shape = shape_of(Job("j", 2, memory_mb=8 * 1024))
+    shape = shape_of(Job("j", 2, memory_mb=PerRank(8 * 1024)))
     assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((0, 2),)
 
 
@@ -165,7 +165,7 @@ def test_simple_counts_what_is_free_on_a_node_in_use() -> None:
     resources.join(Node("n0", (Gpu("", 80 * 1024),) * 4))
     resources.join(Node("n1", (Gpu("", 16 * 1024),) * 4))
     hold(resources, "n0", (1, 2, 3))
-    shape = shape_of(Job("j", 1, memory_mb=8 * 1024))
+    shape = shape_of(Job("j", 1, memory_mb=PerRank(8 * 1024)))
     assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
     hold(resources, "n1", (2, 3))
     assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
@@ -178,7 +178,7 @@ def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
     resources = ClusterResources()
     resources.join(Node("n0", (Gpu("", 8_000),) * 4))
     resources.join(Node("n1", (Gpu("", 8_000), Gpu("", 24_000), Gpu("", 24_000))))
-    shape = shape_of(Job("j", 2, memory_mb=16_000))
+    shape = shape_of(Job("j", 2, memory_mb=PerRank(16_000)))
     for name in ("simple", "balanced"):
         placement = registry.placement(name)
         parts = placement.place(shape, resources.free_for(shape, after_release=False))
@@ -189,7 +189,7 @@ def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
 def test_memory_fit_leaves_the_large_gpus() -> None:
     resources = ClusterResources()
     resources.join(Node("n0", (Gpu("", 80_000), Gpu("", 24_000), Gpu("", 40_000))))
-    shape, placement = shape_of(Job("j", 1, memory_mb=30_000)), registry.placement("memory-fit")
+    shape, placement = shape_of(Job("j", 1, memory_mb=PerRank(30_000))), registry.placement("memory-fit")
     parts = placement.place(shape, resources.free_for(shape, after_release=False))
     assert parts == ((0, 1),)
     assert slots_of(resources, shape, parts, placement) == (("n0", (2,)),)

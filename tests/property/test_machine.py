@@ -33,6 +33,7 @@ from weft.model import (
     NodeJoined,
     NodeLost,
     Paused,
+    PerRank,
     Profile,
     Progressed,
     Purged,
@@ -101,15 +102,15 @@ class Anything(RuleBasedStateMachine):
         profile: Profile | None, retries: int, opportunistic: bool,
     ) -> None:  # fmt: skip
         self.submitted += 1
-        job = Job(f"j{self.submitted}", gpus, user=USERS[self.submitted % 2], memory_mb=memory_mb, cpus=cpus,
-                  share=share, where=where, declared_s=length, profile=profile, retries=retries,
+        job = Job(f"j{self.submitted}", gpus, user=USERS[self.submitted % 2], memory_mb=PerRank(memory_mb),
+                  cpus=cpus, share=share, where=where, declared_s=length, profile=profile, retries=retries,
                   opportunistic=opportunistic)  # fmt: skip
         self.tell(Submitted(self.rig.now, job))
 
     @rule(gpus=st.integers(1, 12), data=st.data())
     def submit_with_memory_per_rank(self, gpus: int, data: st.DataObject) -> None:
         self.submitted += 1
-        ranks = tuple(data.draw(st.lists(st.sampled_from([5, 30, 70]), min_size=gpus, max_size=gpus)))
+        ranks = PerRank(*data.draw(st.lists(st.sampled_from([5, 30, 70]), min_size=gpus, max_size=gpus)))
         self.tell(Submitted(self.rig.now, Job(f"j{self.submitted}", gpus, memory_mb=ranks, declared_s=10.0)))
 
     @rule(gpus=st.integers(0, 4), first=which, second=which, limit=st.integers(0, 2), retries=st.integers(0, 1))
@@ -130,7 +131,9 @@ class Anything(RuleBasedStateMachine):
     def edit(self, index: int, gpus: int, priority: int) -> None:
         if (name := self.pick(index)) is not None:
             job = self.rig.job(name).job
-            self.tell(Edited(self.rig.now, replace(job, gpus=gpus, memory_mb=0, priority=priority, where=ANYWHERE)))
+            self.tell(
+                Edited(self.rig.now, replace(job, gpus=gpus, memory_mb=PerRank(0), priority=priority, where=ANYWHERE))
+            )
 
     @rule(index=which)
     def forget(self, index: int) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from checks import double_booked
-from weft.model import ANYWHERE, WHOLE, Gpu, Job, Node, Profile, Share, Where
+from weft.model import ANYWHERE, WHOLE, Gpu, Job, Node, PerRank, Profile, Share, Where
 from weft.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.simulation import Model, Setting, simulate
@@ -48,7 +48,7 @@ def trace(draw: random.Random, gpus: int, rich: bool) -> list[TraceJob]:
             profile=profile,
             opportunistic=draw.random() < 0.5,
             cpus=draw.choice([0, 0, 1]) if rich else 0,
-            memory_mb=memory if rich else 0,
+            memory_mb=PerRank.parse(memory if rich else 0),
             share=draw.choice([WHOLE, WHOLE, Share(0.5, 0.5)]) if rich else WHOLE,
             where=draw.choice([ANYWHERE, ANYWHERE, ANYWHERE, Where(gpu_model="A")]) if rich else ANYWHERE,
         )

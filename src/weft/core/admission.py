@@ -22,10 +22,10 @@ def _problem(job: Job) -> str:
         field = next(field for field in ("gpus", "cpus", "ram_mb", "retries") if getattr(job, field) < 0)
         return f"{field} is {getattr(job, field)}, not a number from 0"
     memory, share = job.memory_mb, job.share
-    if isinstance(memory, tuple) and len(memory) != job.gpus:
+    if memory.differs and len(memory) != job.gpus:
         return f"memory_mb has {len(memory)} figures for {job.gpus} GPUs"
-    if min(memory, default=0) < 0 if isinstance(memory, tuple) else memory < 0:
-        return f"memory_mb is {memory}, not numbers from 0"
+    if memory[0] < 0 or (memory.differs and memory.min < 0):
+        return f"memory_mb is {memory.plain()}, not numbers from 0"
     if not 0 <= share.request <= 1 or not share.request <= share.limit:
         return f"share is {share.request} to {share.limit}; a request is from 0 to 1 and no more than its limit"
     if job.declared_s is not None and not (isfinite(job.declared_s) and job.declared_s >= 0):

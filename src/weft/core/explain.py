@@ -10,7 +10,7 @@ from weft.core.planning.allocator import Allocator
 from weft.core.planning.feasibility import Feasible
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import NodeResources
-from weft.core.resources.shapes import Shape, memory_needed
+from weft.core.resources.shapes import Shape
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -203,7 +203,7 @@ def _impossible(scheduler: Scheduler, job: JobState) -> Cause:
     if len(living) < len(nodes):
         lost = ", ".join(host.node.id for host in nodes if not host.alive)
         return _cause(Reason.NODE_LOST, f"the nodes that are left cannot hold it; lost: {lost}")
-    where, memory = shape.family.where, memory_needed(shape)
+    where, memory = shape.family.where, shape.memory_mb.max
     for label in where.labels:
         if not any(label in host.node.labels for host in living):
             return _cause(Reason.INFEASIBLE, f"no node has {'='.join(label)}")

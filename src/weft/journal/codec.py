@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_t
 
 from weft.errors import JournalError, nearest
 from weft.journal import old_formats
-from weft.model import FACTS, Fact
+from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 3
 """Goes up when an older Weft could no longer read what this one writes."""
@@ -125,6 +125,8 @@ def _packer(cls: type[Any]) -> Pack:
 
 def _pack_of(hint: Any) -> Pack | None:
     """What turns a value of this type into plain JSON; None where json does so by itself."""
+    if hint is PerRank:
+        return PerRank.plain
     if is_dataclass(hint):
         return _packer(cast(type[Any], hint))
     inner = next((pack for arg in get_args(hint) if (pack := _pack_of(arg))), None)
@@ -167,6 +169,9 @@ def _readings(hint: Any) -> Readings:
         return {float: _finite, int: None}
     if hint in (str, int, bool, type(None)):
         return {hint: None}
+    if hint is PerRank:
+        figures = _many({int: None})
+        return {int: PerRank, list: lambda values: PerRank(*figures(values))}
     if is_dataclass(hint):
         return {dict: _reader(cast(type[Any], hint))}
     if origin is Literal:

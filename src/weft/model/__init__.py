@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from weft.model.ids import *  # noqa: F403
     from weft.model.job import *  # noqa: F403
     from weft.model.node import *  # noqa: F403
+    from weft.model.per_rank import *  # noqa: F403
     from weft.model.share import *  # noqa: F403
     from weft.model.snapshots import *  # noqa: F403
 else:  # hidden from the type checker: it would let every name pass
     from importlib import import_module
 
-    MODULES = ("ids", "share", "node", "job", "events", "decisions", "snapshots", "facts")
+    MODULES = ("ids", "share", "node", "per_rank", "job", "events", "decisions", "snapshots", "facts")
     """Those that others import come first."""
 
     def __getattr__(name: str) -> object:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.model.ids import JobId, Slots
+from weft.model.per_rank import PerRank
 from weft.model.share import WHOLE, Share
+
+UNCOUNTED: Final = PerRank(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,8 @@ class Job:
     gpus: int = 1
     name: str = ""
     user: str = ""
-    memory_mb: int | tuple[int, ...] = 0
-    """Per GPU: one figure, or one per rank. 0: not counted."""
+    memory_mb: PerRank = UNCOUNTED
+    """Per GPU: the same for all ranks, or one for each. 0: not counted."""
     cpus: int = 0
     """Per GPU; of the job where it has no GPU."""
     ram_mb: int = 0

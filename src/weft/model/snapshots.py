@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weft.model.decisions import StopReason
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.job import Job
+from weft.model.per_rank import PerRank
 from weft.model.share import WHOLE, Share
 
 
@@ -27,7 +28,7 @@ class JobSnapshot:
     placed: Slots = ()
     reserved: Slots = ()
     weave: tuple[JobId, ...] = ()
-    allocated_mb: int | tuple[int, ...] | None = None
+    allocated_mb: PerRank | None = None
     """What its run holds of each GPU's memory; None: what it asked for."""
     releasing: bool = False
     """Its run was told to stop and still holds its GPUs."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from weft.core.ports import Placement
 from weft.core.resources.free import Free
 from weft.core.resources.node import NodeResources
-from weft.core.resources.shapes import Shape, memory_needed
+from weft.core.resources.shapes import Shape
 from weft.errors import PlanError
 
 
@@ -56,7 +56,7 @@ class Classic(Placement):
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         workers = {host.node.id: _worker(host, shape, free) for host in free.nodes if host.alive}
-        answer = self.assign(workers, Task(shape.gpus, memory_needed(shape)))
+        answer = self.assign(workers, Task(shape.gpus, shape.memory_mb.max))
         self._named.clear()
         if answer is None:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
 from weft.core.resources.node import NodeResources, memory_held
-from weft.core.resources.shapes import Shape, memory_needed
+from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class MemoryFit(Placement):
 
 def _waste(shape: Shape, free: Free, node: int) -> float:
     """Memory left over on the tightest GPUs of a node that would do."""
-    host, need = free.nodes[node], memory_needed(shape)
+    host, need = free.nodes[node], shape.memory_mb.max
     left = sorted(_left_mb(host, gpu, free) for gpu in free.gpus(node, shape))
     return sum(left[: shape.gpus]) - need * shape.gpus
 

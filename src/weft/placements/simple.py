@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
-from weft.core.resources.shapes import Shape, memory_needed
+from weft.core.resources.shapes import Shape
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Simple(Placement):
 
     def _first_of_each_kind(self, shape: Shape, free: Free) -> Iterator[tuple[float, int]]:
         """Yield waste and node, for the first of the nodes that are equal in size, memory and free GPUs."""
-        needed_mb = memory_needed(shape) * shape.gpus
+        needed_mb = shape.memory_mb.max * shape.gpus
         for node_mb, same_memory in free.memories.items():
             for size, same_size in enumerate(free.sized):
                 alike = same_memory & same_size

@@ -84,7 +84,10 @@ class Antman(Replanner):
 
 
 def _needs_more_than_gpus(job: JobView) -> bool:
-    """Its CPUs, RAM, labels or ranks are the placement's business; the rule knows only GPUs."""
+    """Its CPUs, RAM, labels or family.memory_mb.differs are the placement's business; the rule knows only GPUs."""
     family, where = job.shape.family, job.shape.family.where
-    ranks = isinstance(family.memory_mb, tuple)
-    return not job.gpus or bool(family.cpus or family.ram_mb or where.labels or where.pinned or where.choice) or ranks
+    return (
+        not job.gpus
+        or bool(family.cpus or family.ram_mb or where.labels or where.pinned or where.choice)
+        or family.memory_mb.differs
+    )

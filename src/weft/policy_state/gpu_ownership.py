@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from weft.core.ports import Ask, JobView
-from weft.core.resources.shapes import memory_needed
 from weft.model import Gpu, NodeId, Slots, Where
 from weft.policy_state.gpu_loads import GpuLoads, slots_of
 
@@ -64,7 +63,7 @@ def _hold_rest(
 
 
 def suits(job: JobView, gpu: Gpu) -> bool:
-    return job.job.where.gpu_model in ("", gpu.model) and gpu.memory_mb >= memory_needed(job.shape)
+    return job.job.where.gpu_model in ("", gpu.model) and gpu.memory_mb >= job.shape.memory_mb.max
 
 
 def at(job: JobView, slots: Slots) -> Where:

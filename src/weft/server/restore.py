@@ -22,7 +22,7 @@ from weft.engines.process.gpu.devices import load_devices
 from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
 from weft.journal import Store, store_at
-from weft.model import Exited, Fact, Job, JobId, Seconds, Slots, Start, Submitted, Task
+from weft.model import Exited, Fact, Job, JobId, PerRank, Seconds, Slots, Start, Submitted, Task
 
 OURS: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 
@@ -130,7 +130,7 @@ def _job(run: FoundRun) -> Job:
         gpus,
         name=env.get("WEFT_JOB_NAME", ""),
         user=getpass.getuser(),
-        memory_mb=int(memory) if memory.isdecimal() and gpus else 0,
+        memory_mb=PerRank(int(memory) if memory.isdecimal() and gpus else 0),
         cpus=0 if gpus else 1,
         command=tuple(map(str, spec.get("argv", ()))),
         params=tuple((str(name), str(value)) for name, value in dict(spec.get("params") or {}).items()),

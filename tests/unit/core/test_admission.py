@@ -7,15 +7,15 @@ import pytest
 from builders import Rig, grid
 from weft.core.admission import check_job
 from weft.errors import InputError
-from weft.model import Job, Share, Submitted, Where
+from weft.model import Job, PerRank, Share, Submitted, Where
 from weft.policies.fifo import Fifo
 
 BAD = {
     "the id is empty": Job(""),
     "gpus is -1, not a number from 0": Job("a", gpus=-1),
     "retries is -2, not a number from 0": Job("a", retries=-2),
-    "memory_mb has 1 figures for 2 GPUs": Job("a", gpus=2, memory_mb=(1,)),
-    "memory_mb is -1, not numbers from 0": Job("a", memory_mb=-1),
+    "memory_mb has 3 figures for 2 GPUs": Job("a", gpus=2, memory_mb=PerRank(1, 2, 3)),
+    "memory_mb is -1, not numbers from 0": Job("a", memory_mb=PerRank(-1)),
     "share is -0.5 to 1.0": Job("a", share=Share(-0.5)),
     "share is 0.5 to 0.4": Job("a", share=Share(0.5, 0.4)),
     "declared_s is nan, not seconds from 0": Job("a", declared_s=float("nan")),

@@ -10,7 +10,7 @@ from builders import Rig, grid, node, part, starts
 from checks import check
 from weft.core.ports import Ask, Replanner, View
 from weft.core.resources.shapes import plain_shape, shape_of
-from weft.model import Gpu, Job, Node, Share, Slots, Where
+from weft.model import Gpu, Job, Node, PerRank, Share, Slots, Where
 
 MIXED = (
     Node("old", (Gpu("K80", 12), Gpu("K80", 12)), cpus=8, ram_mb=64, labels=(("room", "cellar"),)),
@@ -28,11 +28,11 @@ WANTED: dict[str, tuple[Job, Slots | None]] = {
     "both of a model": (job(gpus=2, where=Where(gpu_model="A100")), (("new", (0, 1)),)),
     "more of a model than a node has": (job(gpus=3, where=Where(gpu_model="A100")), None),
     "a model that nobody has": (job(where=Where(gpu_model="H100")), None),
-    "memory: the smallest that will do": (job(memory_mb=30), (("new", (2,)),)),
-    "memory beside other memory": (job(gpus=3, memory_mb=30), (("new", (0, 1, 2)),)),
-    "memory that nobody has": (job(memory_mb=81), None),
-    "memory per rank: each on a GPU that will do": (job(gpus=3, memory_mb=(10, 70, 35)), (("new", (3, 0, 1)),)),
-    "memory per rank: too much for one": (job(gpus=2, memory_mb=(50, 50)), None),
+    "memory: the smallest that will do": (job(memory_mb=PerRank(30)), (("new", (2,)),)),
+    "memory beside other memory": (job(gpus=3, memory_mb=PerRank(30)), (("new", (0, 1, 2)),)),
+    "memory that nobody has": (job(memory_mb=PerRank(81)), None),
+    "memory per rank: each on a GPU that will do": (job(gpus=3, memory_mb=PerRank(10, 70, 35)), (("new", (3, 0, 1)),)),
+    "memory per rank: too much for one": (job(gpus=2, memory_mb=PerRank(50, 50)), None),
     "a label": (job(where=Where(labels=(("room", "cellar"),))), (("old", (0,)),)),
     "a label that nobody has": (job(where=Where(labels=(("room", "attic"),))), None),
     "pinned": (job(where=Where(pinned=(("new", (2,)),))), (("new", (2,)),)),
@@ -63,7 +63,7 @@ FILLED: dict[str, tuple[Node, Job, int]] = {
     "thirds": (node("n0", 2), job(share=part(3)), 6),
     "sevenths": (node("n0", 1), job(share=part(7)), 7),
     "halves, on the fullest GPUs first": (node("n0", 3), job(gpus=2, share=part(2)), 2),
-    "memory before share": (node("n0", 1, memory_mb=100), job(share=part(4), memory_mb=40), 2),
+    "memory before share": (node("n0", 1, memory_mb=100), job(share=part(4), memory_mb=PerRank(40)), 2),
     "limits before requests": (node("n0", 1), job(share=Share(0.25, 0.5)), 2),
     "CPUs": (node("n0", 8, cpus=12), job(gpus=2, cpus=2), 3),
     "CPUs of jobs without GPUs": (node("n0", 8, cpus=12), job(gpus=0, cpus=5), 2),
@@ -114,16 +114,16 @@ class Together(Replanner):
 @pytest.mark.parametrize(("memory_mb", "fits"), [(16, True), (17, False)])
 def test_a_weave_is_one_share_and_the_memory_of_all(memory_mb: int, fits: bool) -> None:
     rig = Rig(Together(), [node("n0", 1, memory_mb=32)])
-    decisions = rig.submit(job("a", memory_mb=memory_mb), job("b", memory_mb=memory_mb))
+    decisions = rig.submit(job("a", memory_mb=PerRank(memory_mb)), job("b", memory_mb=PerRank(memory_mb)))
     assert bool(starts(decisions)) == fits
     check(rig.state, rig.facts)
 
 
 def test_memory_of_a_weave_is_given_back_member_by_member() -> None:
     rig = Rig(Together(), [node("n0", 1, memory_mb=32)])
-    rig.submit(job("a", memory_mb=20), job("b", memory_mb=10))
+    rig.submit(job("a", memory_mb=PerRank(20)), job("b", memory_mb=PerRank(10)))
     rig.settle()
-    resources, half = rig.state.resources, shape_of(job("c", memory_mb=10, share=Share(0.0, 0.0)))
+    resources, half = rig.state.resources, shape_of(job("c", memory_mb=PerRank(10), share=Share(0.0, 0.0)))
     assert resources.free_for(half, after_release=False).count == [0]
     rig.exit("b")
     assert resources.free_for(half, after_release=False).count == [1]
@@ -150,7 +150,7 @@ def test_gpus_being_vacated_are_free_soon_but_not_idle() -> None:
     rig.submit(job("short", 3, declared_s=1.0, cpus=2))
     assert rig.job("long").status == "stopping"
     resources = rig.state.resources
-    for shape in (plain_shape(1), shape_of(job("x", cpus=2)), shape_of(job("y", memory_mb=5))):
+    for shape in (plain_shape(1), shape_of(job("x", cpus=2)), shape_of(job("y", memory_mb=PerRank(5)))):
         assert resources.free_for(shape, after_release=False).count == [0]
         assert resources.free_for(shape, after_release=True).count == [4]
     rig.leave("long")
@@ -161,10 +161,10 @@ def test_gpus_being_vacated_are_free_soon_but_not_idle() -> None:
 def test_a_survivor_of_a_gang_keeps_its_rank_memory() -> None:
     """Rank 1 sits on the second node with 30 of 40 MB, whatever became of rank 0."""
     rig = Rig("fifo", [node("n0", 1, memory_mb=40), node("n1", 1, memory_mb=40)])
-    rig.submit(job("gang", 2, memory_mb=(5, 30), share=part(2)))
+    rig.submit(job("gang", 2, memory_mb=PerRank(5, 30), share=part(2)))
     rig.settle()
     rig.lose("n0")
-    assert starts(rig.submit(job("b", memory_mb=20, share=part(2)))) == {}
+    assert starts(rig.submit(job("b", memory_mb=PerRank(20), share=part(2)))) == {}
     check(rig.state, rig.facts)
 
 
@@ -172,13 +172,13 @@ def test_a_gang_split_anyhow_has_its_memory_on_every_rank() -> None:
     """The first rank is on n0; the second needs 30 MB, and must not get the GPU of 10 MB."""
     nodes = [Node("n0", (Gpu("", 40),)), Node("n1", (Gpu("", 10), Gpu("", 40)))]
     rig = Rig("fifo", nodes, placement="count")
-    rig.submit(job("gang", 2, memory_mb=(10, 30)))
+    rig.submit(job("gang", 2, memory_mb=PerRank(10, 30)))
     check(rig.state, rig.facts)
 
 
 def test_a_node_that_comes_back_with_other_gpus_is_seen_anew() -> None:
     rig = Rig("fifo", [node("n0", 2, model="K80", memory_mb=12)])
-    want = job(where=Where(gpu_model="A100"), memory_mb=40)
+    want = job(where=Where(gpu_model="A100"), memory_mb=PerRank(40))
     assert starts(rig.submit(want)) == {}
     rig.lose("n0")
     assert starts(rig.join(node("n0", 2, model="A100", memory_mb=80))) == {"a": (("n0", (0,)),)}

@@ -11,7 +11,7 @@ from weft.core.explain import Explanation, explain
 from weft.core.ports import Ask, Replanner, View
 from weft.core.queue.order import Protection
 from weft.errors import UnknownName
-from weft.model import Cordoned, Gpu, Job, Node, NodeLost, Where
+from weft.model import Cordoned, Gpu, Job, Node, NodeLost, PerRank, Where
 
 
 class EachAlone(Replanner):
@@ -76,7 +76,7 @@ def test_strictly_behind_others() -> None:
     ("job", "code", "words"),
     [
         (Job("j", 9), "ReqNodeNotAvail", "needs 9 GPUs"),
-        (Job("j", 1, memory_mb=90_000), "GpuMemory", "the largest GPU has 40000 MB"),
+        (Job("j", 1, memory_mb=PerRank(90_000)), "GpuMemory", "the largest GPU has 40000 MB"),
         (Job("j", 1, where=Where(gpu_model="H100")), "ReqNodeNotAvail", "of model H100"),
     ],
 )
@@ -162,7 +162,7 @@ MIXED = [
             "needs 3 GPUs with rack=3; the cluster has 2",
         ),
         (
-            Job("j", 1, memory_mb=20_000, where=Where(gpu_model="V100")),
+            Job("j", 1, memory_mb=PerRank(20_000), where=Where(gpu_model="V100")),
             "GpuMemory",
             "needs 20000 MB on each of 1 GPU; the largest GPU has 16000 MB",
         ),

@@ -16,6 +16,7 @@ from weft.model import (
     NodeJoined,
     NodeLost,
     Paused,
+    PerRank,
     Purged,
     Resumed,
     Unblocked,
@@ -53,7 +54,7 @@ def test_a_gpu_is_free_once_every_reason_is_gone() -> None:
 def test_memory_that_others_have_taken_is_not_given_out() -> None:
     rig = Rig("fifo", [node("n0", 2, memory_mb=100)])
     rig.tell(Blocked(0.0, "n0", 0, "ForeignProcess", 60))
-    rig.submit(Job("a", memory_mb=50), Job("b", memory_mb=50), Job("c", memory_mb=40))
+    rig.submit(Job("a", memory_mb=PerRank(50)), Job("b", memory_mb=PerRank(50)), Job("c", memory_mb=PerRank(40)))
     assert rig.active == {"a": (("n0", (1,)),)}
     rig.cancel("b")
     assert rig.active == {"a": (("n0", (1,)),), "c": (("n0", (0,)),)}
@@ -62,7 +63,7 @@ def test_memory_that_others_have_taken_is_not_given_out() -> None:
 @pytest.mark.parametrize(("seen_mb", "fits"), [(30, True), (80, False)])
 def test_what_a_run_is_seen_to_need_is_what_it_holds(seen_mb: int, fits: bool) -> None:
     rig = Rig("fifo", [node("n0", 1, memory_mb=100)])
-    rig.submit(Job("a", memory_mb=60, share=part(2)), Job("b", memory_mb=50, share=part(2)))
+    rig.submit(Job("a", memory_mb=PerRank(60), share=part(2)), Job("b", memory_mb=PerRank(50), share=part(2)))
     assert set(rig.active) == {"a"}
     rig.tell(Measured(0.0, "a", 1, seen_mb))
     assert ("b" in rig.active) == fits
@@ -70,11 +71,11 @@ def test_what_a_run_is_seen_to_need_is_what_it_holds(seen_mb: int, fits: bool) -
 
 def test_out_of_memory_beside_others_runs_again_alone_with_more() -> None:
     rig = Rig("fifo", [node("n0", 1, memory_mb=100)])
-    rig.submit(Job("a", memory_mb=40, share=part(2)), Job("b", memory_mb=40, share=part(2)))
+    rig.submit(Job("a", memory_mb=PerRank(40), share=part(2)), Job("b", memory_mb=PerRank(40), share=part(2)))
     rig.begin("a", "b")
     rig.tell(Exited(0.0, "a", 1, "failed", code=1, why="oom"))
     again = rig.job("a")
-    assert (again.status, again.failures, again.shape.memory_mb) == ("waiting", 0, 60)
+    assert (again.status, again.failures, again.shape.memory_mb) == ("waiting", 0, PerRank(60))
     rig.exit("b")
     assert rig.job("a").active
     rig.tell(Exited(0.0, "a", 2, "failed", code=1, why="oom"))

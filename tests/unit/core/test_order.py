@@ -10,7 +10,7 @@ import pytest
 from builders import Rig, grid, node, starts
 from weft.core.ports import Policy
 from weft.core.state.job import JobState
-from weft.model import Event, Exited, Job, Profile, Started, Submitted
+from weft.model import Event, Exited, Job, PerRank, Profile, Started, Submitted
 from weft.policies.las import Las
 from weft.policies.srsf import Srsf
 from weft.policies.srtf import Srtf
@@ -22,7 +22,7 @@ KEYED = ["fifo", "sjf", "srtf", "srsf", "las", "tiresias"]
 def jobs(count: int, seed: int) -> list[Job]:
     draws = random.Random(seed)
     return [Job(f"j{n}", draws.choice([0, 1, 1, 2, 4, 8, 11]), declared_s=float(draws.randint(1, 50)),
-                memory_mb=draws.choice([0, 0, 8]), retries=1) for n in range(count)]  # fmt: skip
+                memory_mb=PerRank(draws.choice([0, 0, 8])), retries=1) for n in range(count)]  # fmt: skip
 
 
 def happenings(rig: Rig, twin: Rig, seed: int) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from builders import Rig, acts, grid, node, profile, starts, stops
 from checks import check
-from weft.model import Job, Node, Slots, Start, Where
+from weft.model import Job, Node, PerRank, Slots, Start, Where
 
 
-def job(id: str, gpus: int = 1, left_s: float = 10.0, **rest: int) -> Job:
-    return Job(id, gpus, declared_s=left_s, **rest)  # type: ignore[arg-type]
+def job(id: str, gpus: int = 1, left_s: float = 10.0, **rest: Any) -> Job:
+    return Job(id, gpus, declared_s=left_s, **rest)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def test_jobs_without_gpus_run_under_every_policy(policy: str) -> None:
 def test_jobs_too_large_to_be_woven_run_in_turn(policy: str) -> None:
     """Two of 20 MB do not fit a GPU of 32 MB together."""
     rig = Rig(policy, [node("n0", 1, memory_mb=32)])
-    rig.submit(*(replace(job(id, 1, 10, memory_mb=20), profile=profile(2, 1, 1)) for id in "ab"))
+    rig.submit(*(replace(job(id, 1, 10, memory_mb=PerRank(20)), profile=profile(2, 1, 1)) for id in "ab"))
     rig.settle()
     assert len(rig.active) == 1
 
@@ -215,8 +215,8 @@ def test_jobs_too_large_to_be_woven_run_in_turn(policy: str) -> None:
 @pytest.mark.parametrize("policy", ["themis", "muri-s", "muri-l"])
 def test_who_can_not_be_placed_keeps_nobody_from_running(policy: str) -> None:
     rig = Rig(policy, [node("n0", 1, memory_mb=32)])
-    rig.submit(job("huge", 1, 1, memory_mb=64))
-    rig.submit(job("a", 1, 10, memory_mb=8))
+    rig.submit(job("huge", 1, 1, memory_mb=PerRank(64)))
+    rig.submit(job("a", 1, 10, memory_mb=PerRank(8)))
     rig.settle()
     assert list(rig.active) == ["a"]
 
@@ -262,7 +262,9 @@ def test_a_node_that_came_back_is_owned_anew() -> None:
 
 
 @pytest.mark.parametrize("opportunistic", [False, True])
-@pytest.mark.parametrize("wanted", [{"where": Where(gpu_model="B")}, {"memory_mb": 40}], ids=["model", "memory"])
+@pytest.mark.parametrize(
+    "wanted", [{"where": Where(gpu_model="B")}, {"memory_mb": PerRank(40)}], ids=["model", "memory"]
+)
 def test_owners_and_guests_get_gpus_that_suit_them(opportunistic: bool, wanted: dict[str, Any]) -> None:
     rig = Rig("antman", [node("n0", 1, model="A", memory_mb=16), node("n1", 1, model="B", memory_mb=80)])
     rig.submit(Job("a", declared_s=10.0, opportunistic=opportunistic, **wanted))

@@ -22,6 +22,7 @@ from weft.model import (
     Job,
     Node,
     NodeJoined,
+    PerRank,
     Profile,
     Share,
     Start,
@@ -77,7 +78,7 @@ def test_round_trip_is_exact(fact: Fact) -> None:
 def test_a_line_reads_well_and_leaves_defaults_out() -> None:
     fact = Start(at=1.5, job="a", run=2, slots=(("n0", (0, 1)),))
     assert encode_line(fact) == '{"fact":"Start","at":1.5,"job":"a","run":2,"slots":[["n0",[0,1]]]}'
-    job = Job("a", gpus=8, memory_mb=(1, 2), share=Share(0.5, 0.5), where=Where(pinned=(("n0", (3,)),)))
+    job = Job("a", gpus=8, memory_mb=PerRank(1, 2), share=Share(0.5, 0.5), where=Where(pinned=(("n0", (3,)),)))
     assert encode(Submitted(0.0, job))["job"] == {
         "id": "a",
         "gpus": 8,
@@ -209,6 +210,7 @@ def test_defaults_are_part_of_the_format() -> None:
         "Share.request": 1.0,
         "Share.limit": 1.0,
         "Job.gpus": 1,
+        "Job.memory_mb": PerRank(0),
         "Job.share": Share(1.0, 1.0),
         "Job.where": Where("", (), ()),
         "Started.rate": 1.0,

@@ -31,6 +31,7 @@ from weft.model import (
     Job,
     Node,
     NodeJoined,
+    PerRank,
     Profile,
     Share,
     Started,
@@ -42,7 +43,7 @@ from weft.model import (
 FIXTURES = Path(__file__).parent / "fixtures"
 JOURNALS = ("journal-v2.jsonl", "journal-v2.sql", "journal-v3.jsonl", "journal-v3.sql")
 JOB = Job(
-    "1", gpus=2, name="full", user="ada", memory_mb=(8000, 9000), cpus=4, ram_mb=1024, share=Share(0.5, 0.75),
+    "1", gpus=2, name="full", user="ada", memory_mb=PerRank(8000, 9000), cpus=4, ram_mb=1024, share=Share(0.5, 0.75),
     where=Where("V100", (("zone", "a"),), (("n0", (0, 1)),)), priority=3, opportunistic=True, retries=2,
     declared_s=3600.0, iterations=100, profile=Profile("vgg16", 0.3, 0.125, 0.1, 0.075, 12.5),
     command=("python", "train.py", "--name", "café"), params=(("model", "vgg16"),),

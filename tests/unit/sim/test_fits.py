@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.model import Gpu, Job, Node, Where
+from weft.model import Gpu, Job, Node, PerRank, Where
 from weft.placements.packed import Packed
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.traces.trace import TraceJob
@@ -30,15 +30,15 @@ CASES: dict[str, tuple[Job, str]] = {
         Job("a", where=Where("T4", pinned=(("n0", (0,)),))),
         "is pinned to n0[0]; the cluster cannot give it these",
     ),
-    "memory everywhere": (Job("a", gpus=4, memory_mb=16000), ""),
-    "memory too large": (Job("a", gpus=3, memory_mb=16001), "needs 3 GPUs with 16,001 MB; the cluster has 2"),
-    "memory by rank, in any order": (Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), ""),
+    "memory everywhere": (Job("a", gpus=4, memory_mb=PerRank(16000)), ""),
+    "memory too large": (Job("a", gpus=3, memory_mb=PerRank(16001)), "needs 3 GPUs with 16,001 MB; the cluster has 2"),
+    "memory by rank, in any order": (Job("a", gpus=4, memory_mb=PerRank(16000, 40000, 1, 40000)), ""),
     "memory of one rank too large": (
-        Job("a", gpus=2, memory_mb=(1, 40001)),
+        Job("a", gpus=2, memory_mb=PerRank(1, 40001)),
         "needs 1 GPU with 40,001 MB; the cluster has 0",
     ),
     "memory of a model": (
-        Job("a", gpus=1, memory_mb=20000, where=Where(gpu_model="T4")),
+        Job("a", gpus=1, memory_mb=PerRank(20000), where=Where(gpu_model="T4")),
         "needs 1 GPU of model T4 with 20,000 MB; the cluster has 0",
     ),
 }
@@ -59,7 +59,7 @@ def test_both_sides_keep_their_order() -> None:
 
 def test_a_gang_is_judged_by_how_the_placement_would_seat_it() -> None:
     """Over two nodes nobody knows which rank goes where, so each GPU must suit the neediest."""
-    gang = TraceJob(0.0, Job("a", gpus=4, memory_mb=(16000, 40000, 1, 40000)), 60.0)
+    gang = TraceJob(0.0, Job("a", gpus=4, memory_mb=PerRank(16000, 40000, 1, 40000)), 60.0)
     reason = "needs 4 GPUs, which placement Packed cannot seat even on the empty cluster"
     assert split_feasible([gang], NODES) == ([gang], [])
     assert split_feasible([gang], NODES, [Packed()]) == ([], [(gang, reason)])

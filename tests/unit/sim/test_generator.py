@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from weft.errors import InputError
+from weft.model import PerRank
 from weft.sim.traces.distributions import arrivals, durations, mix, whole_mix
 from weft.sim.traces.generator import GANG_MIX, PHILLY_MIX, Kinds, demo, generate, named_users, small
 from weft.sim.traces.profiles import MODELS, profile
@@ -125,7 +126,7 @@ def test_kinds_as_asked() -> None:
     assert models.count("bert") / 4_000 == pytest.approx(0.75, abs=0.03)
     assert models.count("gpt2") + models.count("bert") == 4_000
     assert len({each.job.user for each in jobs}) == 40
-    assert {each.job.memory_mb for each in jobs} == {8000, 16000}
+    assert {each.job.memory_mb for each in jobs} == {PerRank(8000), PerRank(16000)}
 
 
 def test_asking_for_models_changes_nothing_else() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.model import Profile, Where
+from weft.model import PerRank, Profile, Where
 from weft.sim.traces.profiles import CONTENTION, MODELS, profile
 from weft.sim.traces.trace import read_trace
 
@@ -93,7 +93,7 @@ def test_every_column_of_our_own_format(tmp_path: Path) -> None:
     job = only.job
     assert (only.submit_s, only.work_s) == (1.5, 100 * profile("bert", 2).iteration_s)
     assert (job.id, job.gpus, job.user, job.name, job.profile) == ("a", 2, "ada", "try", profile("bert", 2))
-    assert (job.memory_mb, job.cpus, job.ram_mb, job.priority) == ((16000, 12000), 4, 1024, -3)
+    assert (job.memory_mb, job.cpus, job.ram_mb, job.priority) == (PerRank(16000, 12000), 4, 1024, -3)
     assert (job.opportunistic, job.iterations, job.retries, job.declared_s) == (True, 100, 2, 60.0)
     assert job.where == Where(gpu_model="A100")
 
@@ -103,7 +103,13 @@ def test_empty_cells_of_our_own_format_fall_back(tmp_path: Path) -> None:
     (only,) = read_trace(write(tmp_path, text)).jobs
     job = only.job
     assert job.profile in {profile(model, 2) for model in MODELS}
-    assert (only.work_s, job.iterations, job.memory_mb, job.opportunistic, job.cpus) == (60.0, None, 8000, False, 0)
+    assert (only.work_s, job.iterations, job.memory_mb, job.opportunistic, job.cpus) == (
+        60.0,
+        None,
+        PerRank(8000),
+        False,
+        0,
+    )
 
 
 def test_missing_ids_are_numbered_past_those_taken(tmp_path: Path) -> None:

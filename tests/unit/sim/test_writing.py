@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.model import ANYWHERE, WHOLE, Job, Profile, Share, Where
+from weft.model import ANYWHERE, WHOLE, Job, PerRank, Profile, Share, Where
 from weft.sim.traces.generator import generate, small
 from weft.sim.traces.profiles import KNOWN, iteration_s, profile, start_s
 from weft.sim.traces.trace import Trace, TraceJob, read_trace
@@ -53,7 +53,7 @@ def weft_jobs(draw: st.DrawFn) -> TraceJob:
         gpus=gpus,
         name=draw(TEXT),
         user=draw(TEXT),
-        memory_mb=memory_mb,
+        memory_mb=PerRank.parse(memory_mb),
         cpus=draw(COUNTS),
         ram_mb=draw(COUNTS),
         share=draw(SHARES),
@@ -145,7 +145,8 @@ def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
 
 OWN = Profile("bert", iteration_s(123.0), 0.001, 0.002, 0.003, start_s("bert", 1))
 FULL = Job(
-    "a", name="n", user="u", memory_mb=5, cpus=1, ram_mb=1, where=Where("A100", (("zone", "eu"),), (("n0", (1,)),)),
+    "a", name="n", user="u", memory_mb=PerRank(5), cpus=1, ram_mb=1,
+    where=Where("A100", (("zone", "eu"),), (("n0", (1,)),)),
     share=Share(0.5, 0.5), priority=2, retries=1, declared_s=7.0, profile=OWN, params=(("batch_size", "4"),),
 )  # fmt: skip
 LOST = {

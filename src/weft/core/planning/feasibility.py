@@ -9,7 +9,7 @@ from weft.core.planning.tentative import node_for_cpus, pinned_slots, slots_of
 from weft.core.ports import Placement
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.shapes import Shape, shape_of
-from weft.model import Job, Node
+from weft.model import Job, Node, PerRank
 from weft.model.slots import Message
 
 
@@ -36,12 +36,12 @@ class Feasible:
             self._answers[shape] = (total,) if total else self._judge_seats(shape)
         return self._answers[shape]
 
-    def _judge_gpus(self, gpus: int, model: str, memory_mb: int | tuple[int, ...]) -> str:
+    def _judge_gpus(self, gpus: int, model: str, memory_mb: PerRank) -> str:
         have = self._of_model.get(model, [])
         kind = f" of model {model}" if model else ""
         if gpus > len(have):
             return f"needs {_gpus(gpus)}{kind}; the cluster has {len(have):,}"
-        needs = sorted(memory_mb, reverse=True) if isinstance(memory_mb, tuple) else [memory_mb] * gpus
+        needs = sorted(memory_mb.each(gpus), reverse=True)
         for rank, (need, largest) in enumerate(zip(needs, islice(have, gpus), strict=False)):
             if need > largest:
                 wanted = sum(other >= need for other in needs)

@@ -246,7 +246,7 @@ class ClusterResources:
 
     def _counted_for(self, shape: Shape, base: Free, *, after_release: bool) -> Free:
         """Count node by node, but only the nodes that changed since the last count."""
-        alike = shape if isinstance(shape.memory_mb, tuple) else shape.family
+        alike = shape if shape.memory_mb.differs else shape.family
         known = self._counted.get((alike, after_release))
         changed = self.change_log.since(known[1]) if known is not None else None
         if known is None or changed is None:
@@ -294,7 +294,7 @@ class ClusterResources:
         return self._masks[key]
 
     def _suited(self, shape: Shape) -> int | None:
-        where, memory, mask = shape.family.where, shape.memory_of(0), 0
+        where, memory, mask = shape.family.where, shape.memory_mb.of(0), 0
         for host in self.nodes:
             if not host.alive or (where.labels and not set(where.labels) <= set(host.node.labels)):
                 continue

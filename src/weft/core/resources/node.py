@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weft.core.resources.shapes import Shape, memory_needed, plain_shape
+from weft.core.resources.shapes import Shape, plain_shape
 from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
@@ -111,8 +111,8 @@ class NodeResources:
         only = where.pinned or where.choice
         allowed = dict(only).get(self.node.id, ()) if only else None
         memory = shape.memory_mb
-        whole_gang = isinstance(memory, tuple) and self._fits_ranks(shape, after_release=after_release, gone=gone)
-        least = (min(memory) if whole_gang else max(memory)) if isinstance(memory, tuple) else memory
+        whole_gang = memory.differs and self._fits_ranks(shape, after_release=after_release, gone=gone)
+        least = memory.min if whole_gang else memory.max
         fitting = []
         for index, gpu in enumerate(self.node.gpus):
             if allowed is not None and index not in allowed:
@@ -131,7 +131,7 @@ class NodeResources:
             chosen = [gpu for gpu, holders in enumerate(self.holders) if not holders][:count]
             return tuple(chosen) if len(chosen) == count else None
         fitting = self.fitting(shape, after_release=False)
-        if isinstance(shape.memory_mb, tuple):
+        if shape.memory_mb.differs:
             return self._assign_ranks(fitting, count, shape)
         return tuple(sorted(fitting[:count])) if len(fitting) >= count else None
 
@@ -180,18 +180,18 @@ class NodeResources:
         """Whether the whole gang fits on this node, each rank on a GPU with memory enough for it."""
         left = (self._left_on(g, shape, after_release=after_release, gone=gone) for g in range(len(self.node.gpus)))
         memories = sorted((m for _, m in filter(None, left)), reverse=True)
-        ranks = sorted((shape.memory_of(r) for r in range(shape.gpus)), reverse=True)
+        ranks = sorted(shape.memory_mb.each(shape.gpus), reverse=True)
         return len(memories) >= len(ranks) and all(m >= r for m, r in zip(memories, ranks, strict=False))
 
     def _assign_ranks(self, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
         """A GPU for each rank: the neediest rank takes the smallest GPU that will do."""
         left = {g: (self._left_on(g, shape, after_release=False, gone=()) or (0, 0))[1] for g in fitting}
         if count < shape.gpus:  # a part of the gang: which ranks is not known here, so any must fit
-            able = [g for g in fitting if left[g] >= memory_needed(shape)]
+            able = [g for g in fitting if left[g] >= shape.memory_mb.max]
             return tuple(able[:count]) if len(able) >= count else None
         chosen: dict[int, int] = {}
-        for rank in sorted(range(shape.gpus), key=lambda r: -shape.memory_of(r)):
-            able = [g for g in left if g not in chosen.values() and left[g] >= shape.memory_of(rank)]
+        for rank in sorted(range(shape.gpus), key=lambda r: -shape.memory_mb.of(r)):
+            able = [g for g in left if g not in chosen.values() and left[g] >= shape.memory_mb.of(rank)]
             if not able:
                 return None
             chosen[rank] = min(able, key=lambda g: (left[g], g))
@@ -204,8 +204,9 @@ def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
 
 
 def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:
+    """What a holder has of the memory of one of its GPUs."""
     memory = holder.allocation.memory_mb
-    if not isinstance(memory, tuple):
-        return memory
+    if not memory.differs:
+        return memory.max
     ranks = [(node_id, g) for node_id, gpus in holder.placed for g in gpus]
     return memory[ranks.index((node, gpu))]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from weft.model import ANYWHERE, WHOLE, Job, Share, Where
+from weft.model import ANYWHERE, UNCOUNTED, WHOLE, Job, PerRank, Share, Where
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """All of a shape but its size. If a shape does not fit, no larger one of its family does."""
 
-    memory_mb: int | tuple[int, ...]
+    memory_mb: PerRank
     cpus: int
     ram_mb: int
     share: Share
@@ -28,7 +28,7 @@ class Family:
     def counted(self) -> bool:
         """Whole GPUs of certain nodes: which nodes does not change with who runs there."""
         return (
-            not isinstance(self.memory_mb, tuple)
+            not self.memory_mb.differs
             and not (self.cpus or self.ram_mb or self.where.pinned or self.where.choice)
             and self.share.request >= 1
         )
@@ -45,16 +45,12 @@ class Shape:
     """Needs GPUs, each all to itself."""
 
     @property
-    def memory_mb(self) -> int | tuple[int, ...]:
+    def memory_mb(self) -> PerRank:
         return self.family.memory_mb
-
-    def memory_of(self, rank: int) -> int:
-        memory = self.family.memory_mb
-        return memory[rank] if isinstance(memory, tuple) else memory
 
 
 @cache
-def _family(memory_mb: int | tuple[int, ...], cpus: int, ram_mb: int, share: Share, where: Where) -> Family:
+def _family(memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where) -> Family:
     return Family(memory_mb, cpus, ram_mb, share, where)
 
 
@@ -70,15 +66,14 @@ def shape_of(job: Job) -> Shape:
 
 def exclusive_shape(job: Job, memory_mb: int) -> Shape:
     """The need of a job that shares its GPUs with nobody, with no less memory than this on each."""
-    asked = job.memory_mb
-    memory = tuple(max(rank, memory_mb) for rank in asked) if isinstance(asked, tuple) else max(asked, memory_mb)
+    memory = PerRank(*(max(asked, memory_mb) for asked in job.memory_mb))
     return _shape(job.gpus, _family(memory, job.cpus, job.ram_mb, WHOLE, job.where))
 
 
 def with_memory(shape: Shape, memory_mb: int) -> Shape:
     """The same need with this much memory on each GPU."""
     family = shape.family
-    return _shape(shape.gpus, _family(memory_mb, family.cpus, family.ram_mb, family.share, family.where))
+    return _shape(shape.gpus, _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where))
 
 
 def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:
@@ -88,15 +83,15 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
     if share == WHOLE and all(shape.plain for shape in shapes):
         return shapes[0]
     gpus = shapes[0].gpus
-    ranks = tuple(sum(s.memory_of(rank) for s in shapes) for rank in range(gpus))
-    memory = ranks if len(set(ranks)) > 1 else ranks[0] if ranks else 0
+    ranks = tuple(sum(s.memory_mb.of(rank) for s in shapes) for rank in range(gpus))
+    memory = PerRank(*(ranks if len(set(ranks)) > 1 else ranks[:1]))
     cpus, ram_mb = sum(s.family.cpus for s in shapes), sum(s.family.ram_mb for s in shapes)
     return _shape(gpus, _family(memory, cpus, ram_mb, share, where))
 
 
 def plain_shape(gpus: int) -> Shape:
     """So many whole GPUs, anywhere."""
-    return _shape(gpus, _family(0, 0, 0, WHOLE, ANYWHERE))
+    return _shape(gpus, _family(UNCOUNTED, 0, 0, WHOLE, ANYWHERE))
 
 
 def pinned_shape(shape: Shape, share: Share, where: Where) -> Shape:
@@ -105,9 +100,3 @@ def pinned_shape(shape: Shape, share: Share, where: Where) -> Shape:
     return Shape(
         shape.gpus, Family(family.memory_mb, family.cpus, family.ram_mb, share, where), plain=False, whole=False
     )
-
-
-def memory_needed(shape: Shape) -> int:
-    """What its neediest rank needs."""
-    memory = shape.family.memory_mb
-    return max(memory) if isinstance(memory, tuple) else memory

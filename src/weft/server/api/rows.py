@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from weft.core.resources.node import memory_held
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -73,7 +74,7 @@ def job_detail(
         command=job.job.command,
         chdir=task.chdir,
         params=dict(job.job.params),
-        memory_mb=job.job.memory_mb,
+        memory_mb=job.job.memory_mb.plain(),
         measured_mb=job.measured_mb or None,
         cpus=job.job.cpus,
         ram_mb=job.job.ram_mb,
@@ -133,21 +134,13 @@ def gpu_views(
             found.append(
                 GpuView(
                     node=room.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
-                    reserved_mb=sum(_memory_on(job, *where) for job in jobs), jobs=[job.id for job in jobs],
+                    reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
                     blocked=[*blocked.get(where, ()), *closed.get(room.node.id, ())],
                     used_mb=reading.get("used_mb"), utilisation=reading.get("utilisation"),
                     processes=reading.get("processes"), misplaced=reading.get("misplaced"),
                 )
             )  # fmt: skip
     return found
-
-
-def _memory_on(job: JobState, node: str, gpu: int) -> int:
-    memory = job.allocation.memory_mb
-    if not isinstance(memory, tuple):
-        return memory
-    ranks = [(node_id, g) for node_id, gpus in job.placed for g in gpus]
-    return memory[ranks.index((node, gpu))]
 
 
 def node_views(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[NodeView]:

@@ -104,8 +104,7 @@ class LocalBackend:
     def _start(self, start: Start) -> None:
         job = self._host.state().jobs[start.job]
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
-        memory = job.allocation.memory_mb
-        memory_mb = max(memory, default=0) if isinstance(memory, tuple) else memory
+        memory_mb = job.allocation.memory_mb.max
         spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket)
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
@@ -143,9 +142,8 @@ def launch_spec(
 
 def held_by(job: JobState) -> Holding:
     """What a run that has not ended was given of this machine."""
-    memory = job.allocation.memory_mb
     gpus = tuple(gpu for _, each in job.slots for gpu in each)
-    return Holding(gpus, job.started_at, max(memory, default=0) if isinstance(memory, tuple) else memory)
+    return Holding(gpus, job.started_at, job.allocation.memory_mb.max)
 
 
 def as_known(machine: Machine, folder: Path, state: State) -> Machine:

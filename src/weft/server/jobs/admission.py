@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 from weft.core.planning.feasibility import Feasible
@@ -121,9 +120,8 @@ class ManyNodes:
         return self._state.resources.largest_memory_mb() or None
 
     def check(self, job: Job) -> None:
-        memory: Sequence[int] = job.memory_mb if isinstance(job.memory_mb, tuple) else (job.memory_mb,)
         for key, value, most in (
-            ("gpus", job.gpus, MOST_GPUS), ("memory", max(memory, default=0), MOST_MB), ("cpus", job.cpus, MOST_CPUS),
+            ("gpus", job.gpus, MOST_GPUS), ("memory", job.memory_mb.max, MOST_MB), ("cpus", job.cpus, MOST_CPUS),
             ("mem", job.ram_mb, MOST_MB),
         ):  # fmt: skip
             if value > most:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from weft.errors import InputError
 from weft.inputs.quantities import name
 from weft.jobspec.fields import BY_KEY, FIELDS, Field
-from weft.model import WHOLE, Job, NodeId, Share, Slots, Task, Where
+from weft.model import WHOLE, Job, NodeId, PerRank, Share, Slots, Task, Where
 from weft.server.jobs.admission import Site
 from weft.wire.convert import get
 from weft.wire.messages import JobSpec
@@ -107,12 +107,9 @@ def _check_gpus(gpus: int, where: Where, task: Task) -> None:
         raise InputError(f"it names {pinned}, and the job needs {gpus}", hint="name as many as it needs", key="gpu_ids")
 
 
-def _memory_mb(values: Values, job: Job, gpus: int) -> int | tuple[int, ...]:
-    memory = values.get("memory", job.memory_mb)
-    if isinstance(memory, tuple) and len(memory) != 1:
-        return memory
-    only: int = memory[0] if isinstance(memory, tuple) else memory
-    return only if gpus else 0
+def _memory_mb(values: Values, job: Job, gpus: int) -> PerRank:
+    memory = PerRank(*values.get("memory", job.memory_mb))
+    return memory if gpus or memory.differs else PerRank(0)
 
 
 def _share(jobs_per_gpu: int) -> Share:

@@ -28,9 +28,7 @@ def start_run(
         if member is None or not member.spec.id:
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
-    memory = job.allocation.memory_mb
-    memory_mb = max(memory, default=0) if isinstance(memory, tuple) else memory
-    order = launch_message(job.job, job.run, gpus[to.id], memory_mb)
+    order = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
     order.epoch, order.rank, order.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
     order.gang.extend(gang)
     return SchedulerMessage(start=order)

@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.errors import InputError, UnknownName
 from weft.inputs.csv import LARGEST
-from weft.model import Job
+from weft.model import Job, PerRank
 from weft.sim.traces.distributions import Arrivals, Durations, lognormal
 from weft.sim.traces.profiles import KNOWN, MODELS, profile
 from weft.sim.traces.trace import Trace, TraceJob
@@ -127,7 +127,7 @@ class _Maker:
             id=str(number),
             gpus=gpus,
             user=user,
-            memory_mb=memory_mb,
+            memory_mb=PerRank(memory_mb),
             declared_s=duration_s,
             profile=profile(model, gpus),
             opportunistic=self._draws.random() < 0.5,

@@ -19,7 +19,7 @@ def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
     submits_s = [each.submit_s for each in jobs]
     span_s = submits_s[-1] - submits_s[0]
     gpu_s = fsum(each.work_s * each.job.gpus for each in jobs)
-    memory_mb = [_most(each.job.memory_mb) for each in jobs if each.job.memory_mb]
+    memory_mb = [each.job.memory_mb.max for each in jobs if each.job.memory_mb]
     found: dict[str, Any] = {
         "trace": trace.name,
         "format": trace.format,
@@ -51,10 +51,6 @@ def spread(values: Sequence[float]) -> dict[str, float] | None:
     found = {name: ascending[int(len(ascending) * part)] for name, part in PARTS}
     mean = fsum(values) / len(values)
     return {"p25": found["p25"], "p50": found["p50"], "mean": mean, **found, "max": ascending[-1]}
-
-
-def _most(memory_mb: int | tuple[int, ...]) -> int:
-    return max(memory_mb) if isinstance(memory_mb, tuple) else memory_mb
 
 
 def _common(names: Iterable[str]) -> dict[str, int]:

@@ -92,7 +92,7 @@ def _weft(each: TraceJob) -> Cells:
         "user": job.user or None,
         "name": job.name or None,
         "model": model or None,
-        "memory_mb": list(job.memory_mb) if isinstance(job.memory_mb, tuple) else job.memory_mb or None,
+        "memory_mb": job.memory_mb.plain() or None,
         "cpus": job.cpus or None,
         "ram_mb": job.ram_mb or None,
         "priority": job.priority or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.core.resources.shapes import exclusive_shape, memory_needed, shape_of_weave, with_memory
+from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
 from weft.model import Exited, Measured, Progressed, Start, Started, Stop
@@ -127,7 +127,7 @@ def _gets_another(state: State, job: JobState) -> bool:
     if job.why == "oom":
         beside_others = not job.exclusive and job.allocation.family.share.request < 1
         job.exclusive = True
-        needed = max(int(memory_needed(job.allocation) * MORE_MEMORY), job.measured_mb)
+        needed = max(int(job.allocation.memory_mb.max * MORE_MEMORY), job.measured_mb)
         job.measured_mb = min(needed, state.resources.largest_memory_mb())
         job.shape = exclusive_shape(job.job, job.measured_mb)
         if beside_others:

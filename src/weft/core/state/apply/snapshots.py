@@ -74,8 +74,8 @@ def _allocate(state: State, job: JobState, fact: JobSnapshot) -> None:
     job.allocation = job.shape
     if fact.share is not job.wanted_share and fact.share != job.wanted_share:
         job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
-    if isinstance(fact.allocated_mb, int):
-        job.allocation = with_memory(job.allocation, fact.allocated_mb)
+    if fact.allocated_mb is not None and not fact.allocated_mb.differs:
+        job.allocation = with_memory(job.allocation, fact.allocated_mb.max)
     releasing, job.releasing = job.releasing, False
     state.resources.hold(job, job.slots)
     if releasing:

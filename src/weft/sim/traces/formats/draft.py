@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.inputs.csv import Row
-from weft.model import ANYWHERE, WHOLE, Profile, Share, Where
+from weft.model import ANYWHERE, UNCOUNTED, WHOLE, PerRank, Profile, Share, Where
 
 MAX_GPUS: Final = 1_000_000
 
@@ -29,7 +29,7 @@ class Draft:
     """The work, where given; else the duration is."""
     opportunistic: bool | None = None
     """None: to be drawn."""
-    memory_mb: int | tuple[int, ...] = 0
+    memory_mb: PerRank = UNCOUNTED
     cpus: int = 0
     ram_mb: int = 0
     priority: int = 0

@@ -6,7 +6,7 @@ from typing import Final
 
 from weft.errors import UnknownName
 from weft.inputs.csv import LARGEST, Row
-from weft.model import ANYWHERE, Where
+from weft.model import ANYWHERE, UNCOUNTED, PerRank, Where
 from weft.sim.traces.formats.columns import read_labels, read_pinned, read_share
 from weft.sim.traces.formats.draft import MAX_GPUS, Draft, Format
 from weft.sim.traces.profiles import KNOWN
@@ -61,14 +61,14 @@ def _flag(row: Row, column: str) -> bool:
     return flag
 
 
-def _memory_mb(row: Row, gpus: int) -> int | tuple[int, ...]:
+def _memory_mb(row: Row, gpus: int) -> PerRank:
     text = row.text("memory_mb")
     if not text:
-        return 0
+        return UNCOUNTED
     parts = text.split("+")
     if len(parts) not in (1, gpus) or not all(part.isdecimal() and len(part) < len(str(LARGEST)) for part in parts):
         raise row.bad("memory_mb", f"one whole number, or {gpus} joined with + (one per GPU)")
-    return int(text) if len(parts) == 1 else tuple(int(part) for part in parts)
+    return PerRank(*map(int, parts))
 
 
 FORMAT: Final = Format(
