@@ -27,7 +27,7 @@ from weft.endpoints.addresses import Address
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import Device
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity
 from weft.model import Gpu, JobId, Node
 
@@ -46,7 +46,7 @@ class AtOnce:
 
     def leave(self) -> None: ...
 
-    def start(self, order: RunOrder) -> None:
+    def start(self, order: LaunchSpec) -> None:
         asyncio.get_running_loop().call_soon(self._run, order.job, order.run)
 
     def _run(self, job: JobId, run: int) -> None:

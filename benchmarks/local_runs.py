@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.figure import Figure
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 
 RUNS, IN_FLIGHT = 1000, 8
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -28,7 +28,7 @@ class Collector:
 
     def start(self) -> None:
         self.left -= 1
-        self.engine.start(RunOrder(str(self.left), 1, ("true",), env=tuple(os.environ.items())))
+        self.engine.start(LaunchSpec(str(self.left), 1, ("true",), env=tuple(os.environ.items())))
 
     def hear(self, report: Report) -> None:
         if isinstance(report, RunExited):

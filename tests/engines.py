@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited, RunStarted
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity, is_alive, send
 
 R = TypeVar("R", RunStarted, RunExited)
@@ -21,11 +21,11 @@ PATIENCE_S = 20.0
 PATH = ("PATH", os.environ.get("PATH", "/usr/bin:/bin"))
 
 
-def order(*argv: str, job: str = "1", run: int = 1, **more: object) -> RunOrder:
-    return RunOrder(job, run, argv, **{"env": (PATH,), **more})  # type: ignore[arg-type]
+def order(*argv: str, job: str = "1", run: int = 1, **more: object) -> LaunchSpec:
+    return LaunchSpec(job, run, argv, **{"env": (PATH,), **more})  # type: ignore[arg-type]
 
 
-def shell(script: str, *, job: str = "1", run: int = 1, **more: object) -> RunOrder:
+def shell(script: str, *, job: str = "1", run: int = 1, **more: object) -> LaunchSpec:
     return order("/bin/sh", "-c", script, job=job, run=run, **more)
 
 
@@ -48,7 +48,7 @@ class Desk:
     def log(self, job: str = "1", run: int = 1) -> str:
         return self.path("output.log", job, run).read_text(errors="replace")
 
-    async def run(self, wanted: RunOrder) -> RunExited:
+    async def run(self, wanted: LaunchSpec) -> RunExited:
         self.engine.start(wanted)
         return await self.exited(wanted.job, wanted.run)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from engines import until
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import RunOrder
-from weft.engines.process.rendezvous import Gang, Member, launcher, meeting_port
+from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.rendezvous import Gang, GangMember, launcher, meeting_port
 
 
 async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:
-    members = tuple(Member(name, "127.0.0.1", gpus) for name in ("a", "b"))
+    members = tuple(GangMember(name, "127.0.0.1", gpus) for name in ("a", "b"))
     parts = members[:1] if launcher(argv) == "mpi" else members
     ended: dict[int, int | None] = {}
     engines = []
@@ -34,7 +34,7 @@ async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) ->
         engines.append(engine)
         env = (*os.environ.items(), ("GLOO_SOCKET_IFNAME", "lo"), ("OMP_NUM_THREADS", "1"))
         gang = Gang(members, rank, meeting_port("1", 1))
-        engine.start(RunOrder("1", 1, argv, env=env, gpus=tuple(range(gpus)), gang=gang, per_gpu=per_gpu))
+        engine.start(LaunchSpec("1", 1, argv, env=env, gpus=tuple(range(gpus)), gang=gang, per_gpu=per_gpu))
     await until(lambda: len(ended) == len(parts), patience_s=240.0)
     for engine in engines:
         await engine.close()

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from engines import Desk, desk, order, shell
-from weft.engines.process.rendezvous import Gang, Member
+from weft.engines.process.rendezvous import Gang, GangMember
 
 
 def lines(found: Desk, job: str = "1") -> list[str]:
@@ -20,7 +20,7 @@ def test_each_is_told_which_it_is(tmp_path: Path) -> None:
             ended = await found.run(shell(script, gpus=(3, 5), per_gpu=True))
             assert ended.code == 0
             assert lines(found) == ["0/2 0/2 3 of 3,5", "1/2 1/2 5 of 3,5"]
-            gang = Gang((Member("a", "127.0.0.1", 3), Member("here", "127.0.0.1", 2)), 1, 20000)
+            gang = Gang((GangMember("a", "127.0.0.1", 3), GangMember("here", "127.0.0.1", 2)), 1, 20000)
             await found.run(shell(script, job="2", gpus=(0, 1), per_gpu=True, gang=gang))
             assert lines(found, "2") == ["3/5 0/2 0 of 0,1", "4/5 1/2 1 of 0,1"]
 

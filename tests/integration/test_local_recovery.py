@@ -22,14 +22,14 @@ DRIVER = """
 import asyncio, sys, json
 from pathlib import Path
 from weft.engines.process.engine import LocalEngine
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 
 async def main():
     folder = Path(sys.argv[1])
     engine = LocalEngine("here", folder / "jobs", folder / "runtime", lambda report: print(report, flush=True))
     await engine.open()
     for job, script in json.loads(sys.argv[2]).items():
-        engine.start(RunOrder(job, 1, ("/bin/sh", "-c", script), env=(("PATH", "/usr/bin:/bin"),)))
+        engine.start(LaunchSpec(job, 1, ("/bin/sh", "-c", script), env=(("PATH", "/usr/bin:/bin"),)))
     await asyncio.sleep(60)
 
 asyncio.run(main())

@@ -13,11 +13,11 @@ import pytest
 from engines import PATH, Desk, desk, order, shell
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exited
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.errors import InputError
 
 
-def run(folder: Path, wanted: RunOrder) -> tuple[RunExited, Desk]:
+def run(folder: Path, wanted: LaunchSpec) -> tuple[RunExited, Desk]:
     async def one() -> tuple[RunExited, Desk]:
         async with desk(folder) as found:
             return await found.run(wanted), found
@@ -93,7 +93,9 @@ def test_signals_and_session_are_the_commands_own(tmp_path: Path) -> None:
         (order("true", env=(("PATH", "/nowhere"),)), 127, "not-found", "/nowhere"),
     ],
 )
-def test_a_command_that_cannot_start_says_why(tmp_path: Path, wanted: RunOrder, code: int, why: str, said: str) -> None:
+def test_a_command_that_cannot_start_says_why(
+    tmp_path: Path, wanted: LaunchSpec, code: int, why: str, said: str
+) -> None:
     ended, found = run(tmp_path, wanted)
     assert (ended.code, ended.why, ended.started_at) == (code, why, 0.0)
     assert said in ended.detail
@@ -139,7 +141,7 @@ def test_arguments_and_names_arrive_as_they_are(tmp_path: Path) -> None:
     [
         order("echo", "a\0b"),
         order(""),
-        RunOrder("1", 1, ()),
+        LaunchSpec("1", 1, ()),
         order("true", job="../x"),
         order("true", job=".."),
         order("true", job="a/b"),
@@ -152,7 +154,7 @@ def test_arguments_and_names_arrive_as_they_are(tmp_path: Path) -> None:
         order("true", grace_s=-1.0),
     ],
 )
-def test_orders_that_make_no_sense_are_refused(tmp_path: Path, wanted: RunOrder) -> None:
+def test_orders_that_make_no_sense_are_refused(tmp_path: Path, wanted: LaunchSpec) -> None:
     async def one() -> None:
         async with desk(tmp_path) as found:
             with pytest.raises(InputError):

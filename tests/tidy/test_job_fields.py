@@ -13,7 +13,7 @@ from weft.agent.orders import run_order
 from weft.cli.submit import task_flags
 from weft.engines.process.gpu.discovery import Declared, discover
 from weft.engines.process.gpu.nvml import NoDriver
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.jobspec.description import described
 from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
 from weft.jobspec.python import given
@@ -83,7 +83,7 @@ def spec_with(field: Field, example: int) -> JobSpec:
     return spec
 
 
-def launched(job: Job) -> tuple[StartRun, RunOrder, RunOrder]:
+def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     """Return what a node is sent for a job that starts on its first GPU, what it makes of it, and what one machine
     without a cluster makes of the job."""
     rig = Rig("fifo", NODES)

@@ -24,7 +24,7 @@ from weft.engines.process import free_ports
 from weft.engines.process.events import RunExited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.poller import Holding
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import meets
 from weft.engines.process.shim import run_files
 from weft.errors import InputError
@@ -99,7 +99,7 @@ class Executor:
         except InputError as error:
             self._refuse(order, "start-failed", str(error))
 
-    def _is_port_taken(self, wanted: RunOrder) -> bool:
+    def _is_port_taken(self, wanted: LaunchSpec) -> bool:
         """Asked where the gang is to meet, just before it does."""
         gang = wanted.gang
         if gang is None or gang.rank != 0 or not meets(wanted.argv, gang, wanted.per_gpu):

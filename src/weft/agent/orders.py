@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
-from weft.engines.process.rendezvous import Gang, Member, meeting_port
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
+from weft.engines.process.rendezvous import Gang, meeting_port
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, captured
 from weft.wire.convert import get, pairs
@@ -18,19 +19,19 @@ from weft.wire.messages import GangMember, StartRun
 DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang"})
 """Fields of a launch that the node makes of what it is sent."""
 SAME: Final = tuple(
-    field.name for field in fields(RunOrder) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
+    field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
 )
 """Fields of a launch that are what the message has under the same name."""
 
 
 def run_order(
     order: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str
-) -> RunOrder:
+) -> LaunchSpec:
     """`env`: the worker's own; `tree`: where the snapshot is, if it has one."""
     if any(gpu >= len(machine.devices) for gpu in order.gpus):
         raise InputError(f"it is given GPU {max(order.gpus)} of {machine.node.id}, which has {len(machine.devices)}")
     grace_s = get(order, "grace_s")
-    return RunOrder(
+    return LaunchSpec(
         run=order.run,
         argv=tuple(order.command),
         env=tuple(filled(dict(pairs(order.env)), env).items()),
@@ -54,7 +55,7 @@ def gang_of(order: StartRun, members: Sequence[GangMember]) -> Gang | None:
     if order.rank >= len(members):
         raise InputError(f"rank {order.rank} of a gang of {len(members)} nodes")
     port = meeting_port(order.job, order.run, members[0].port)
-    return Gang(tuple(Member(each.node, each.address, each.gpus) for each in members), order.rank, port)
+    return Gang(tuple(rendezvous.GangMember(each.node, each.address, each.gpus) for each in members), order.rank, port)
 
 
 def filled(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

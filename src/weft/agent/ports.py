@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.model import JobId
 
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Leaves the runs alone."""
 
-    def start(self, order: RunOrder) -> None:
+    def start(self, order: LaunchSpec) -> None:
         """Raises InputError for an order that makes no sense."""
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:

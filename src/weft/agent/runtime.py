@@ -21,8 +21,8 @@ from weft.engines.process.gpu.devices import load_devices, save_devices
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import Finding, Holding, Sentry
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.gpu.poller import Finding, GpuPoller, Holding
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.progress_socket import ProgressSocket
 from weft.model import Gpu, JobId
 
@@ -78,9 +78,9 @@ class NodeRuntime:
         self.machine, self._listener, self._clock = machine, listener, setup.clock
         make = setup.engine or (lambda report: LocalEngine(machine.node.id, paths.jobs, paths.runtime, report))
         self.engine = make(self.report)
-        self._poller: Sentry | None = None
+        self._poller: GpuPoller | None = None
         if isinstance(self.engine, LocalEngine):
-            self._poller = Sentry(machine, setup.nvml, self.engine, foreign=setup.foreign)
+            self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
         self._holdings: dict[RunKey, Holding] = {}
         """Which GPUs each run was given."""
@@ -126,7 +126,7 @@ class NodeRuntime:
         """These GPUs belong to this run from now on, until its end has been reported."""
         self._holdings[key] = Holding(gpus, self._clock(), memory_mb)
 
-    def start(self, spec: RunOrder) -> None:
+    def start(self, spec: LaunchSpec) -> None:
         """Raise InputError for a spec that makes no sense; anything else is reported."""
         try:
             self.engine.start(spec)
@@ -151,7 +151,7 @@ class NodeRuntime:
         else:
             self._tell(report)
 
-    async def _look_then_end(self, poller: Sentry, report: RunExited) -> None:
+    async def _look_then_end(self, poller: GpuPoller, report: RunExited) -> None:
         try:
             self._listener.gpus_changed(await poller.look((report.job, report.run)))
         except Exception:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from weft.agent.orders import directory, filled, run_order
+from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import Declared, discover
 from weft.engines.process.gpu.nvml import NoDriver
-from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, RunOrder
-from weft.engines.process.rendezvous import Gang, Member, meeting_port
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
+from weft.engines.process.rendezvous import Gang, meeting_port
 from weft.errors import InputError
 from weft.wire.messages import GangMember, StartRun, Variable
 
 MACHINE = discover("n1", NoDriver("none"), Declared((4, 6)))
 
 
-def made(order: StartRun, tree: str = "") -> RunOrder:
+def made(order: StartRun, tree: str = "") -> LaunchSpec:
     return run_order(order, MACHINE, env={}, tree=tree, socket="/run/progress.sock", lease="/state/lease")
 
 
@@ -25,7 +26,7 @@ def test_all_that_an_order_says_reaches_the_engine() -> None:
         env=[Variable(name="LR", value="1")], params=[Variable(name="epochs", value="3")], array_index=0, array_size=5,
         time_limit_s=60.0, grace_s=0.0, per_gpu=True,
     )  # fmt: skip
-    assert made(order) == RunOrder(
+    assert made(order) == LaunchSpec(
         "7", 3, ("train", "-x"), env=(("LR", "1"),), chdir="/data", name="train", gpus=(6,), memory_mb=4096,
         params=(("epochs", "3"),), restarts=2, array_index=0, array_size=5, time_limit_s=60.0, grace_s=0.0,
         preempt_grace_s=0.0, socket="/run/progress.sock", per_gpu=True, lease="/state/lease",
@@ -41,7 +42,7 @@ def test_what_is_not_said_is_as_usual() -> None:
 def test_a_gang_meets_at_the_first_of_its_nodes() -> None:
     gang = [GangMember(node=name, address=f"10.0.0.{at}", port=7000, gpus=2) for at, name in enumerate("ab")]
     order = StartRun(job="7", run=1, command=["true"], gang=gang, rank=1)
-    members = (Member("a", "10.0.0.0", 2), Member("b", "10.0.0.1", 2))
+    members = (rendezvous.GangMember("a", "10.0.0.0", 2), rendezvous.GangMember("b", "10.0.0.1", 2))
     assert made(order).gang == Gang(members, 1, meeting_port("7", 1, 7000))
     assert made(StartRun(job="7", run=1, command=["true"], gang=gang[:1])).gang is None
 

@@ -12,8 +12,8 @@ from weft.engines.process.rendezvous import (
     PORTS,
     RANKS,
     Gang,
+    GangMember,
     Launcher,
-    Member,
     command,
     hostfile,
     launcher,
@@ -22,9 +22,9 @@ from weft.engines.process.rendezvous import (
     variables,
 )
 
-TWO = (Member("a", "10.0.0.1", 2), Member("b", "10.0.0.2", 4))
+TWO = (GangMember("a", "10.0.0.1", 2), GangMember("b", "10.0.0.2", 4))
 HEAD, SECOND = Gang(TWO, 0, 20001), Gang(TWO, 1, 20001)
-ALONE = Gang((Member("a", "127.0.0.1", 2),), port=30000)
+ALONE = Gang((GangMember("a", "127.0.0.1", 2),), port=30000)
 
 
 def told(gang: Gang, *argv: str, per_gpu: bool = False, grace_s: float = 60.0) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_torchrun_on_one_node_finds_a_port_by_itself() -> None:
     assert (env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"]) == ("c10d", "localhost:0")
     assert (env["PET_NNODES"], env["PET_NPROC_PER_NODE"]) == ("1", "2")
     assert not {"RANK", "WORLD_SIZE", "PET_NODE_RANK"} & env.keys()
-    assert "PET_NPROC_PER_NODE" not in told(Gang((Member("a", "127.0.0.1", 0),)), "torchrun")
+    assert "PET_NPROC_PER_NODE" not in told(Gang((GangMember("a", "127.0.0.1", 0),)), "torchrun")
 
 
 @pytest.mark.parametrize(("grace_s", "timeout"), [(60.0, "55"), (10.0, "8"), (1.0, "1"), (0.0, "1")])
@@ -115,12 +115,12 @@ def test_mpirun_is_given_a_hostfile() -> None:
     assert env["WEFT_HOSTFILE"] == env["OMPI_MCA_orte_default_hostfile"] == "/jobs/7/1/hostfile"
     assert not {"RANK", "MASTER_ADDR", "PET_NNODES"} & env.keys()
     assert hostfile(HEAD) == "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"
-    assert hostfile(Gang((Member("a", "localhost", 2), Member("b", "localhost", 1)))) == "localhost slots=3\n"
-    assert "WEFT_HOSTFILE" not in told(Gang((Member("a", "127.0.0.1", 0),)), "mpirun")
+    assert hostfile(Gang((GangMember("a", "localhost", 2), GangMember("b", "localhost", 1)))) == "localhost slots=3\n"
+    assert "WEFT_HOSTFILE" not in told(Gang((GangMember("a", "127.0.0.1", 0),)), "mpirun")
 
 
 def test_an_address_with_colons_stands_in_brackets() -> None:
-    gang = Gang((Member("a", "fd00::1", 1), Member("b", "fd00::2", 1)), 0, 20001)
+    gang = Gang((GangMember("a", "fd00::1", 1), GangMember("b", "fd00::2", 1)), 0, 20001)
     assert told(gang, "torchrun")["PET_RDZV_ENDPOINT"] == "[fd00::1]:20001"
 
 

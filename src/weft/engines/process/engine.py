@@ -21,9 +21,9 @@ from weft.engines.background import TaskSet
 from weft.engines.process import free_ports, node_stop, recovery
 from weft.engines.process.environment import environment, gang_of
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
-from weft.engines.process.launch_spec import RunOrder, is_plain
+from weft.engines.process.launch_spec import LaunchSpec, is_plain
 from weft.engines.process.orphans import kill_survivors
-from weft.engines.process.process_watcher import Vigil
+from weft.engines.process.process_watcher import ProcessWatcher
 from weft.engines.process.rendezvous import command, hostfile
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send
@@ -68,7 +68,7 @@ class LocalEngine:
         self._runs: dict[str, _Run] = {}
         self._bell: Any = None
         self._link: StarterLink | None = None
-        self._vigil = Vigil(self._shim_gone)
+        self._vigil = ProcessWatcher(self._shim_gone)
         self._tasks = TaskSet()
         self._look: asyncio.TimerHandle | None = None
         self._booted_at = 0.0
@@ -124,7 +124,7 @@ class LocalEngine:
 
     # ---- what is asked of it
 
-    def start(self, order: RunOrder) -> None:
+    def start(self, order: LaunchSpec) -> None:
         """Begin a run. What comes of it is reported; only an order that makes no sense is refused here."""
         order.check()
         run = _Run(order.job, order.run, secrets.token_hex(8), time.monotonic())
@@ -331,7 +331,7 @@ class LocalEngine:
     def _lose(self, run: _Run, why: str, detail: str) -> None:
         self._finish(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
 
-    def _encode(self, order: RunOrder, token: str) -> bytes:
+    def _encode(self, order: LaunchSpec, token: str) -> bytes:
         gang = order.gang or gang_of(order, self.node, free_ports.find_free() if order.per_gpu else 0)
         env = environment(order, self.node, self._jobs_dir, token, time.time(), gang)
         return run_files.to_json(

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from weft.engines.process.launch_spec import RunOrder
-from weft.engines.process.rendezvous import Gang, Member, variables
+from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.rendezvous import Gang, GangMember, variables
 from weft.engines.process.shim import run_files
 from weft.model import NodeId
 
@@ -16,13 +16,13 @@ ALONE: Final = "127.0.0.1"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_]")
 
 
-def gang_of(order: RunOrder, node: NodeId, port: int = 0) -> Gang:
+def gang_of(order: LaunchSpec, node: NodeId, port: int = 0) -> Gang:
     """The nodes of a run: this one, unless its order says otherwise."""
-    return order.gang or Gang((Member(node, ALONE, len(order.gpus)),), port=port)
+    return order.gang or Gang((GangMember(node, ALONE, len(order.gpus)),), port=port)
 
 
 def environment(
-    order: RunOrder, node: NodeId, jobs_dir: str, token: str, now: float, gang: Gang | None = None
+    order: LaunchSpec, node: NodeId, jobs_dir: str, token: str, now: float, gang: Gang | None = None
 ) -> dict[str, str]:
     """All variables of a run that starts now."""
     env = dict(order.env)
@@ -59,7 +59,7 @@ def environment(
     return env
 
 
-def visible_devices(order: RunOrder) -> dict[str, str]:
+def visible_devices(order: LaunchSpec) -> dict[str, str]:
     """What the libraries of the GPUs' makers read. Without GPUs they see none."""
     shown = _list(order.gpu_uuids or order.gpus)
     return {

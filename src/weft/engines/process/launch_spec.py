@@ -18,7 +18,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True)
-class RunOrder:
+class LaunchSpec:
     job: JobId
     run: int
     argv: tuple[str, ...]

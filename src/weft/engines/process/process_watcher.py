@@ -14,7 +14,7 @@ SHARE: Final = 4
 """At most one descriptor in so many is spent on this; whoever has none is looked at once a second."""
 
 
-class Vigil:
+class ProcessWatcher:
     def __init__(self, gone: Callable[[str], None]) -> None:
         self._gone = gone
         self._handles: dict[str, int] = {}

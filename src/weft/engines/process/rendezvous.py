@@ -26,7 +26,7 @@ _PYTHON: Final = re.compile(r"python[0-9.]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GangMember:
     """One node of a gang."""
 
     node: NodeId
@@ -37,7 +37,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    members: tuple[Member, ...]
+    members: tuple[GangMember, ...]
     """In rank order."""
     rank: int = 0
     """Which of them this node is."""
@@ -45,11 +45,11 @@ class Gang:
     """On the first of them: where they meet."""
 
     @property
-    def here(self) -> Member:
+    def here(self) -> GangMember:
         return self.members[self.rank]
 
     @property
-    def head(self) -> Member:
+    def head(self) -> GangMember:
         return self.members[0]
 
     @property

@@ -17,7 +17,7 @@ from weft.engines.process.exit_rules import exited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding, Holding
-from weft.engines.process.launch_spec import RunOrder
+from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
     Event,
@@ -134,7 +134,7 @@ class LocalBackend:
 
 def launch_spec(
     job: JobState, run: int, machine: Machine, gpus: tuple[int, ...], memory_mb: int, socket: str
-) -> RunOrder:
+) -> LaunchSpec:
     """Return the launch of a run: what an agent would make of its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
     return run_order(message, machine, env={}, tree="", socket=socket, lease="")

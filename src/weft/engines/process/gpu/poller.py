@@ -33,7 +33,7 @@ class Holding:
     memory_mb: int
 
 
-class Sentry:
+class GpuPoller:
     """Where there is no driver it has nothing to look at."""
 
     def __init__(self, machine: Machine, nvml: Nvml | NoDriver, engine: LocalEngine, *, foreign: Foreign) -> None:
