@@ -66,10 +66,10 @@ def _cpu_s(command: list[str], env: dict[str, str], folder: Path) -> float:
 @contextlib.contextmanager
 def _local(env: dict[str, str]) -> Iterator[None]:
     from weft.client import Client
-    from weft.endpoints.paths import places
+    from weft.endpoints.paths import user_paths
     from weft.wire.views.operations import SHUTDOWN
 
-    where = places(env)
+    where = user_paths(env)
     where.make()
     (where.state / "settings.json").write_text(json.dumps({"gpus": "0,1"}))
     with Client(where) as client:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import weft
-from weft.endpoints.paths import places
+from weft.endpoints.paths import user_paths
 from weft.jobs import connection, disconnect
 from weft.wire.views.operations import SHUTDOWN
 
@@ -24,7 +24,7 @@ def busy_scheduler() -> Iterator[int]:
     with TemporaryDirectory(prefix="weft-b-") as name:
         before = dict(os.environ)
         os.environ.update(XDG_STATE_HOME=f"{name}/s", XDG_RUNTIME_DIR=f"{name}/r")
-        here = places()
+        here = user_paths()
         here.make()
         settings = {"gpus": ",".join(map(str, range(GPUS))), "models": ",".join("A" * GPUS), "min_run_s": 0}
         (here.state / "settings.json").write_text(json.dumps(settings))

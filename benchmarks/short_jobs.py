@@ -84,13 +84,13 @@ def _best(rounds: list[Round]) -> Round | None:
 
 def _weft() -> Round:
     from weft.client import Client
-    from weft.endpoints.paths import Places
+    from weft.endpoints.paths import Paths
     from weft.jobspec.fields import spec_of
     from weft.wire.messages import SubmitRequest, Variable
     from weft.wire.views.operations import SHUTDOWN
 
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
-        where = Places(Path(root, "s"), Path(root, "r"))
+        where = Paths(Path(root, "s"), Path(root, "r"))
         where.make()
         gpus = ",".join(map(str, range(SLOTS)))
         (where.state / "settings.json").write_text(json.dumps({"gpus": gpus}))

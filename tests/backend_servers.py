@@ -20,7 +20,7 @@ from weft.agent.node import settled, spec_of
 from weft.agent.state_dir import Folder
 from weft.agent.worker import Worker, worker_on
 from weft.core.state.job import JobState
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
@@ -59,7 +59,7 @@ class BackendServer:
     # ---- opening and closing
 
     async def open(self) -> None:
-        paths = Places(self.root / "s", self.root / "r")
+        paths = Paths(self.root / "s", self.root / "r")
         paths.make()
         settings = Settings(policy="fifo", idle_s=0.0, lease_s=12.0)
         if self.kind == "local":

@@ -80,7 +80,7 @@ def weft(at_home: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     made = Weft(at_home, capsys)
     yield made
     _move_in(at_home, monkeypatch)  # wherever the test has gone: no scheduler is to be started there
-    if at_home.places.answers():
+    if at_home.paths.answers():
         at_home.started.add(at_home.pid())
         made("cancel", "--all", "-y", code=None)
         made("resume")

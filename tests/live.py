@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.client import Client
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import Paths, user_paths
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
 from weft.wire.messages import SubmitRequest, Variable
@@ -36,12 +36,12 @@ class Site:
     started: set[int] = field(default_factory=set)
 
     @property
-    def places(self) -> Places:
-        return places(self.env)
+    def paths(self) -> Paths:
+        return user_paths(self.env)
 
     def settings(self, **settings: object) -> None:
-        self.places.make()
-        (self.places.state / "settings.json").write_text(json.dumps(settings))
+        self.paths.make()
+        (self.paths.state / "settings.json").write_text(json.dumps(settings))
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
@@ -49,7 +49,7 @@ class Site:
         before = os.environ.copy()
         os.environ.update(self.env)
         try:
-            client = Client(self.places)
+            client = Client(self.paths)
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -58,7 +58,7 @@ class Site:
             yield client
 
     def pid(self) -> int:
-        return int(self.places.lock.read_text())
+        return int(self.paths.lock.read_text())
 
     def submit(self, client: Client, *command: str, **keys: Given) -> str:
         spec = spec_of({"command": list(command), **keys})
@@ -75,7 +75,7 @@ class Site:
 
     def _is_unlocked(self) -> bool:
         """Its threads may take a moment longer to go, and hold the lock so long."""
-        with open(self.places.lock) as lock:
+        with open(self.paths.lock) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Unpack, overload
 from weft.client import CALL_S, Client, exit_code
 from weft.endpoints import config
 from weft.endpoints.addresses import Address
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import Paths, user_paths
 from weft.errors import InputError, Unreachable
 from weft.jobspec.environment import captured
 from weft.jobspec.fields import Keys, Words, spec_of
@@ -69,7 +69,7 @@ def submit_many(
 def _ship(client: Client, specs: Sequence[JobSpec], here: str) -> None:
     from weft.jobspec.source import take_for
 
-    if isinstance(client.where, Places):
+    if isinstance(client.where, Paths):
         raise InputError("snapshot: only with the scheduler of a cluster", hint="here, it runs in the folder itself")
     for each in take_for(specs, here):
         client.put(each.packed)
@@ -92,11 +92,11 @@ class JobHandle:
     """A job that was submitted, or one known by its id; an array of jobs is one handle with several `tasks`."""
 
     def __init__(
-        self, id: str | int, ids: Sequence[str] = (), where: Places | Address | None = None, *,
+        self, id: str | int, ids: Sequence[str] = (), where: Paths | Address | None = None, *,
         scheduler: str | None = None,
     ) -> None:  # fmt: skip
         self.id = str(id)
-        self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler(scheduler) or places()
+        self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler(scheduler) or user_paths()
         self._ended: list[JobDetailView] | None = None
         self._position = 0
 
@@ -205,21 +205,21 @@ class JobHandle:
 
 # ---- connections are kept: a channel costs more than what goes through it
 
-_clients: dict[tuple[Places | Address, int], Client] = {}
+_clients: dict[tuple[Paths | Address, int], Client] = {}
 _opening = threading.Lock()
 
 
-def connection(where: Places | Address | None = None) -> Client:
+def connection(where: Paths | Address | None = None) -> Client:
     """The client of this process for that scheduler; one's own is started if there is none."""
-    key = (where or places(), os.getpid())
+    key = (where or user_paths(), os.getpid())
     with _opening:
         if key not in _clients:
             _clients[key] = Client(key[0])
         return _clients[key]
 
 
-def disconnect(where: Places | Address | None = None) -> None:
+def disconnect(where: Paths | Address | None = None) -> None:
     """Closes what is kept for that scheduler; the next call opens it again."""
     with _opening:
-        if (client := _clients.pop((where or places(), os.getpid()), None)) is not None:
+        if (client := _clients.pop((where or user_paths(), os.getpid()), None)) is not None:
             client.close()

@@ -33,7 +33,7 @@ def test_looking_starts_nothing(weft: Weft) -> None:
     assert weft("down").err == "weft: no scheduler is running\n"
     assert weft.json("doctor")["pid"] is None
     assert weft("doctor").out.count("not running") == 1
-    assert not weft.site.places.answers()
+    assert not weft.site.paths.answers()
 
 
 def test_a_user_without_any_state(weft: Weft, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_what_a_scheduler_left_behind(weft: Weft) -> None:
     assert "1 job still running" in weft("down").err
     assert not is_alive(pid)
     assert "weft up goes on with them" in weft("queue").err
-    assert not weft.site.places.answers()
+    assert not weft.site.paths.answers()
     weft("up")
     assert weft.show(job)["run"] == 1
     weft.site.kill9()
@@ -83,7 +83,7 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
     found = weft.json("doctor")
     assert (found["policy"], found["idle_s"], found["jobs"]["running"]) == ("fifo", 0, 1)
     assert weft.show(job)["run"] == 1
-    kept = json.loads((weft.site.places.state / "settings.json").read_text())
+    kept = json.loads((weft.site.paths.state / "settings.json").read_text())
     assert (kept["max_preemptions"], kept["keep_s"], kept["idle_s"]) == (3, 7 * 86400.0, 0.0)
 
 
@@ -106,15 +106,15 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
     ],
 )
 def test_a_wrong_setup_changes_nothing(weft: Weft, words: list[str], expected: str) -> None:
-    before, pid = (weft.site.places.state / "settings.json").read_text(), weft.site.pid()
+    before, pid = (weft.site.paths.state / "settings.json").read_text(), weft.site.pid()
     assert expected in weft("up", *words, code=2).err
-    assert (weft.site.places.state / "settings.json").read_text() == before
+    assert (weft.site.paths.state / "settings.json").read_text() == before
     assert weft.site.pid() == pid
 
 
 def test_settings_that_cannot_be_read(weft: Weft) -> None:
     weft("down")
-    path = weft.site.places.state / "settings.json"
+    path = weft.site.paths.state / "settings.json"
     path.write_text("{")
     assert "settings.json: cannot be read" in weft("submit", "--", "true", code=4).err
     assert "settings.json: cannot be read" in weft("doctor", code=1).out
@@ -190,7 +190,7 @@ def test_doctor_looks_at_the_journal_with_and_without_a_scheduler(weft: Weft) ->
 def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
     weft("run", "--", "true")
     weft("down")
-    database = Path(weft.site.places.journal_url)
+    database = Path(weft.site.paths.journal_url)
     body = bytearray(database.read_bytes())
     body[4096:8192] = bytes(4096)
     database.write_bytes(body)

@@ -35,7 +35,7 @@ def test_a_word_of_megabytes_is_refused_before_it_is_read(here: Site, size: int)
         request = SubmitRequest(jobs=[JobSpec(command=["x" * size], chdir="/tmp")])
         for _ in range(5):
             with pytest.raises(InputError, match=r"MB, and the scheduler accepts 4\.2 MB"):
-                LocalTransport(here.places, start=False).call("Submit", request, 60.0)
+                LocalTransport(here.paths, start=False).call("Submit", request, 60.0)
         assert cpu_s(here.pid()) - before < 1.0
 
 

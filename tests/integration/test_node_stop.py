@@ -189,7 +189,7 @@ def test_no_job_of_the_scheduler_of_this_machine_fails() -> None:
             jobs = [here.submit(client, "sleep", "600", gpus="1") for _ in range(JOBS)]
             until(lambda: {row.status for row in client.jobs(jobs).jobs} == {"running"})
         scheduler = here.pid()
-        shims = shims_of(here.places.jobs)
+        shims = shims_of(here.paths.jobs)
         assert len(shims) == JOBS
         terminate([*tree(*shims), *tree(scheduler), *shims, scheduler])
         until(lambda: not is_alive(scheduler))

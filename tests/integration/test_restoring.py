@@ -32,24 +32,24 @@ def status(client: Client, job: str) -> tuple[str, int | None]:
 
 
 def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
-    here.places.make()
-    with open_journal(here.places.journal_url) as journal:
+    here.paths.make()
+    with open_journal(here.paths.journal_url) as journal:
         journal.append(Wake(1.0))
         journal.backup()
         journal.append(Wake(2.0))
         journal.backup()
         journal.append(Wake(3.0))
-    copy = Path(store_at(here.places.journal_url).backup_place)
+    copy = Path(store_at(here.paths.journal_url).backup_place)
     assert copy.stat().st_mode & 0o777 == 0o600
     with open_journal(f"sqlite://{copy}", readonly=True) as journal:
         assert list(journal.read()) == [Wake(1.0), Wake(2.0)]
 
 
 def test_one_is_made_each_day(here: Site) -> None:
-    here.places.make()
-    running: Any = SimpleNamespace(places=here.places)
-    upkeep, copy = Upkeep(running), Path(store_at(here.places.journal_url).backup_place)
-    with open_journal(here.places.journal_url) as journal:
+    here.paths.make()
+    running: Any = SimpleNamespace(paths=here.paths)
+    upkeep, copy = Upkeep(running), Path(store_at(here.paths.journal_url).backup_place)
+    with open_journal(here.paths.journal_url) as journal:
         journal.append(Wake(1.0))
         asyncio.run(upkeep._back_up())
         assert not copy.exists(), "not right after the start"
@@ -71,7 +71,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         until(lambda: status(client, went_on)[0] == "running")
         waited = here.submit(client, "sh", "-c", "test $WEFT_RUN = 2", retries="1", gpu_ids="1")
         until(lambda: status(client, waited)[0] in ("starting", "running", "done"))
-        store_at(here.places.journal_url).backup()
+        store_at(here.paths.journal_url).backup()
         client.wait(waited)
         (here.root / "go").touch()
         assert client.wait(went_on).exit_code == 7
@@ -80,7 +80,7 @@ def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:
         alive = here.submit(client, "sleep", "300", gpu_ids="1")
         pid = until(lambda: _pid(here, alive))
         here.kill9()
-    database = Path(here.places.journal_url)
+    database = Path(here.paths.journal_url)
     database.with_name("state.db-wal").unlink()
     database.write_bytes(b"\0" * 100_000)
     failed = here.weft("queue")
@@ -107,6 +107,6 @@ def test_there_may_be_no_backup(here: Site) -> None:
 
 def _pid(here: Site, job: str) -> int | None:
     try:
-        return int(json.loads((here.places.jobs / job / "1" / "started.json").read_bytes().rstrip(b"\0"))["leader"][1])
+        return int(json.loads((here.paths.jobs / job / "1" / "started.json").read_bytes().rstrip(b"\0"))["leader"][1])
     except (OSError, ValueError, KeyError):
         return None

@@ -75,7 +75,7 @@ def test_nothing_is_lost_or_run_twice(here: Site) -> None:
 def test_a_stop_that_the_scheduler_did_not_live_to_see_is_carried_out(here: Site) -> None:
     with here.client() as client:
         job = here.submit(client, "sh", "-c", "trap '' TERM; echo up; sleep 600", gpus="1", grace="1s")
-        log = Path(here.places.jobs / job / "1" / "output.log")
+        log = Path(here.paths.jobs / job / "1" / "output.log")
         until(lambda: log.exists() and log.read_bytes() == b"up\n")
         client.change("cancel", [job])
     here.kill9()

@@ -52,10 +52,10 @@ def test_no_tcp_port_is_open(here: Site) -> None:
             lines = Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
             assert not {line.split()[9] for line in lines} & inodes, kind
         listening = Path(f"/proc/{pid}/net/unix").read_text()
-        assert str(here.places.socket) in listening
-    for folder in (here.places.state, here.places.runtime, here.places.jobs):
+        assert str(here.paths.socket) in listening
+    for folder in (here.paths.state, here.paths.runtime, here.paths.jobs):
         assert folder.stat().st_mode & 0o077 == 0, folder
-    for path in here.places.state.rglob("*"):
+    for path in here.paths.state.rglob("*"):
         assert path.name == "settings.json" or path.stat().st_mode & 0o077 == 0, path
 
 
@@ -71,14 +71,14 @@ def test_a_torn_journal_is_cut_off_and_reported(here: Site) -> None:
         done = here.submit(client, "true")
         client.wait(done)
     here.kill9()
-    with sqlite3.connect(here.places.journal_url) as db:
+    with sqlite3.connect(here.paths.journal_url) as db:
         (last,) = db.execute("SELECT max(position) FROM facts").fetchone()
         db.execute("INSERT INTO facts VALUES (?, ?)", (last + 1, '{"fact":"Subm'))
     db.close()
     with here.client() as client:
         assert client.jobs([done]).jobs[0].status == "done"
         assert client.wait(here.submit(client, "true")).exit_code == 0
-    assert "was unfinished; cut off" in here.places.server_log.read_text()
+    assert "was unfinished; cut off" in here.paths.server_log.read_text()
 
 
 def test_it_ends_by_itself_when_there_is_nothing_to_do() -> None:
@@ -185,15 +185,15 @@ def test_a_state_it_cannot_read_is_an_error_that_names_it(here: Site) -> None:
         client.wait(here.submit(client, "true"))
     here.kill9()
     for name in ("state.db-wal", "state.db-shm"):
-        (here.places.state / name).unlink(missing_ok=True)
-    Path(here.places.journal_url).write_bytes(b"this is no database" * 1000)
+        (here.paths.state / name).unlink(missing_ok=True)
+    Path(here.paths.journal_url).write_bytes(b"this is no database" * 1000)
     with pytest.raises(WeftError, match=r"did not start: .*state\.db.*not a database"), here.client():
         pass
-    shutil.rmtree(here.places.state)
+    shutil.rmtree(here.paths.state)
 
 
 def test_settings_it_cannot_read_are_an_error_that_names_them(here: Site) -> None:
-    (here.places.state / "settings.json").write_text("{")
+    (here.paths.state / "settings.json").write_text("{")
     with pytest.raises(WeftError, match=r"did not start: .*settings\.json"), here.client():
         pass
-    (here.places.state / "settings.json").write_text(json.dumps({"gpus": "0"}))
+    (here.paths.state / "settings.json").write_text(json.dumps({"gpus": "0"}))

@@ -133,7 +133,7 @@ def test_what_a_job_really_needs_is_what_it_holds(here: Site, driver: Driver) ->
 
 def _pid(here: Site, job: str) -> int | None:
     """Of the command itself."""
-    path = here.places.jobs / job / "1" / "started.json"
+    path = here.paths.jobs / job / "1" / "started.json"
     return int(json.JSONDecoder().raw_decode(path.read_text())[0]["leader"][1]) if path.exists() else None
 
 

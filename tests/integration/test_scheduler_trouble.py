@@ -12,7 +12,7 @@ import pytest
 
 from live import Site, site, until
 from weft.client import Client
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.process.retention import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
 from weft.jobspec.fields import spec_of
@@ -78,7 +78,7 @@ def test_gpus_that_change_under_running_jobs_change_once_these_have_ended(here: 
         job = here.submit(client, "sleep", "60", gpu_ids="1")
         until(lambda: client.jobs([job]).jobs[0].status == "running")
         client.operate(SHUTDOWN)
-    until(lambda: not here.places.answers())
+    until(lambda: not here.paths.answers())
     here.settings(gpus="5", min_run_s=0)
     with here.client() as client:
         assert [row.gpu for row in client.gpus().gpus] == [0, 1]
@@ -87,7 +87,7 @@ def test_gpus_that_change_under_running_jobs_change_once_these_have_ended(here: 
         client.change("cancel", [job])
         client.wait(job)
         client.operate(SHUTDOWN)
-    until(lambda: not here.places.answers())
+    until(lambda: not here.paths.answers())
     with here.client() as client:
         assert [row.gpu for row in client.gpus().gpus] == [5]
 
@@ -102,7 +102,7 @@ def test_a_stranger_is_not_left_alone_with_the_first_job(tmp_path: Path) -> None
 
 
 def test_a_socket_that_somebody_else_could_have_put_there_is_not_trusted(tmp_path: Path) -> None:
-    where = Places(tmp_path / "state", tmp_path / "open" / "run")
+    where = Paths(tmp_path / "state", tmp_path / "open" / "run")
     where.make()
     where.runtime.parent.chmod(0o777)
     with pytest.raises(WeftError, match="is not yours alone"):
@@ -114,7 +114,7 @@ def test_the_past_is_forgotten_in_time_and_its_folders_with_it() -> None:
         job = here.submit(client, "true")
         client.wait(job)
         until(lambda: not client.history().jobs, 20.0)
-        until(lambda: not (here.places.jobs / job).exists(), 20.0)
+        until(lambda: not (here.paths.jobs / job).exists(), 20.0)
 
 
 def test_of_a_job_that_runs_again_and_again_the_last_runs_are_kept(here: Site) -> None:
@@ -122,7 +122,7 @@ def test_of_a_job_that_runs_again_and_again_the_last_runs_are_kept(here: Site) -
         script = f"echo run $WEFT_RUN; [ $WEFT_RUN = {RUNS_KEPT + 3} ] && exec sleep 60; exit 1"
         job = here.submit(client, "sh", "-c", script, retries=str(RUNS_KEPT + 2))
         kept = [str(run) for run in range(4, RUNS_KEPT + 4)]
-        folder = here.places.jobs / job
+        folder = here.paths.jobs / job
         until(lambda: sorted((each.name for each in folder.glob("[0-9]*")), key=int) == kept)
         assert (folder / "checkpoints").is_dir()
         with pytest.raises(NotFound, match="what run 3 of job 1 wrote is gone"):
@@ -136,7 +136,7 @@ def test_a_journal_is_shortened_under_a_living_scheduler(here: Site) -> None:
         for job in ids:
             client.wait(job)
         before = client.queue().position
-        assert compact(here.places.journal_url)
+        assert compact(here.paths.journal_url)
         late = here.submit(client, "sh", "-c", "exit 3")
         assert client.wait(late).exit_code == 3
         assert client.queue().position > before

@@ -159,7 +159,7 @@ def test_bars_in_the_log_show_in_the_queue() -> None:
 def test_a_killed_scheduler_does_not_disturb_the_loop(here: Site) -> None:
     job = train(GOAL)
     until(lambda: step_of(job) >= 3)
-    log = here.places.jobs / job.id / "1" / "output.log"
+    log = here.paths.jobs / job.id / "1" / "output.log"
     pid = int(log.read_text().split()[-1])
     here.kill9()
     os.kill(pid, 0)

@@ -89,7 +89,7 @@ def test_a_reboot_runs_again_what_ran(at: Desk) -> None:
     kill_both(at)
     for *_, pid in here.ran():
         end_run(int(pid))
-    for record in (at.site.places.jobs).glob("*/*/started.json"):
+    for record in (at.site.paths.jobs).glob("*/*/started.json"):
         change_boot(record)
     (here.home / "go").touch()
     here.states()

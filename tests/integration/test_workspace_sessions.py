@@ -101,4 +101,4 @@ def test_a_backend_that_is_none_starts_nothing(at: Desk) -> None:
     done = here.weft("start", check=False)
     assert done.returncode == 2
     assert "bad session_backend 'screen': it is neither tmux nor none" in done.stderr
-    assert not at.site.places.answers()
+    assert not at.site.paths.answers()

@@ -38,7 +38,7 @@ def begun(at: Desk, **keys: object) -> Folder:
 
 def shorten(at: Desk) -> None:
     """Everything so far is in a snapshot: positions of before are gone."""
-    assert until(lambda: compact(at.site.places.journal_url))
+    assert until(lambda: compact(at.site.paths.journal_url))
 
 
 def cpu_s(pid: int) -> float:
@@ -99,10 +99,10 @@ def test_a_scheduler_that_is_told_to_end_ends_although_it_is_watched(at: Desk) -
     pid, pids = at.site.pid(), [int(pid) for *_, pid in here.ran()]
     at.site.weft("down", check=True)
     assert not is_alive(pid)
-    assert at.site.places.last_words() == "stopped"
+    assert at.site.paths.last_words() == "stopped"
     assert all(is_alive(each) for each in pids)
     time.sleep(2.5)  # longer than the session takes to look again
-    assert not at.site.places.answers()
+    assert not at.site.paths.answers()
     at.site.weft("up", check=True)
     (here.home / "go").touch()
     assert here.until_over() == dict.fromkeys("abc", "done")

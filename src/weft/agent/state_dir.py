@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import Paths, user_paths
 from weft.engines.process import recovery
 from weft.engines.process.launch_spec import is_plain
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
@@ -51,7 +51,7 @@ class Folder:
         return run_files.run_dir(str(self.jobs), job, run)
 
     def make(self) -> None:
-        Places(self.state, self.runtime).make()
+        Paths(self.state, self.runtime).make()
 
     def lock(self) -> int:
         """Two agents with one folder would both start its runs."""
@@ -168,7 +168,7 @@ def folder_of(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.
             f"{node[:80]!r} cannot be the name of a worker",
             hint="up to 63 letters, digits and . _ -, beginning with a letter or digit",
         )
-    here = places(env)
+    here = user_paths(env)
     state = at.absolute() if at is not None else here.state / "workers" / node
     return Folder(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
 

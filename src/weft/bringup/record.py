@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.endpoints.addresses import Address, address
-from weft.endpoints.paths import make_private, places
+from weft.endpoints.paths import make_private, user_paths
 from weft.endpoints.private_files import read_private, write_private
 from weft.engines.process.shim.process_id import Identity
 from weft.errors import Refused, WeftError
@@ -105,7 +105,7 @@ def alone(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]
 
 
 def _folder(env: Mapping[str, str]) -> Path:
-    return places(env).state / FOLDER
+    return user_paths(env).state / FOLDER
 
 
 def _path(where: Address, env: Mapping[str, str]) -> Path:

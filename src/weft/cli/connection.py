@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import render
 from weft.endpoints import config
 from weft.endpoints.addresses import address
-from weft.endpoints.paths import places
+from weft.endpoints.paths import user_paths
 from weft.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def reach(scheduler: str | None) -> Client:
 
     if where := _where(scheduler):
         return Client(where)
-    here = places()
+    here = user_paths()
     return Client(here, start=here.has_state())
 
 
@@ -53,7 +53,7 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
         from weft.client import Client
 
         return Client(where)
-    here = places()
+    here = user_paths()
     start = here.has_state() if ended else here.has_died()
     if not start and not here.answers():
         return None
@@ -84,7 +84,7 @@ def absence(scheduler: str | None) -> str:
     """Why there is nothing to look at."""
     if where := config.scheduler(scheduler):
         return f"the scheduler at {where} does not answer"
-    if places().last_words() == STOPPED:
+    if user_paths().last_words() == STOPPED:
         return "the scheduler was stopped before its jobs had ended; weft up goes on with them"
     return "no scheduler is running, and nothing is queued"
 
@@ -93,5 +93,5 @@ def has_news() -> bool:
     """Whether a scheduler runs, or there is something to tell of an earlier one."""
     if config.scheduler() is not None:
         return True
-    here = places()
+    here = user_paths()
     return here.answers() or here.has_state()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from weft.client.local import OUTLIVE_S, LocalTransport
 from weft.client.transport import Transport
 from weft.endpoints.addresses import Address, address
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import Paths, user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
 from weft.wire.convert import variables
@@ -38,10 +38,10 @@ READ_S: Final = 10.0
 
 
 class Client:
-    """Of the scheduler at an address, or of one's own, by its places. Use it as a context manager, or close it."""
+    """Of the scheduler at an address, or of one's own, by its paths. Use it as a context manager, or close it."""
 
-    def __init__(self, where: Places | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
-        self.where = address(scheduler) if scheduler else where or places()
+    def __init__(self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
+        self.where = address(scheduler) if scheduler else where or user_paths()
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Told what is to be said beside a log."""
@@ -49,9 +49,9 @@ class Client:
         self._transport.open()
 
     @property
-    def places(self) -> Places:
+    def paths(self) -> Paths:
         """Of a scheduler on this machine."""
-        if isinstance(self.where, Places):
+        if isinstance(self.where, Paths):
             return self.where
         raise Refused(
             f"that works with the scheduler of this machine alone, not with {self.where}\n  --scheduler local"
@@ -277,8 +277,8 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
         yield m.BlobPart(bytes=blob[at : at + PART])
 
 
-def _transport(where: Places | Address, *, start: bool) -> Transport:
-    if isinstance(where, Places):
+def _transport(where: Paths | Address, *, start: bool) -> Transport:
+    if isinstance(where, Paths):
         return LocalTransport(where, start=start)
     from weft.client.quiet_grpc import load_grpc
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from weft.client.transport import foreign, hanging
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.errors import Unreachable, WeftError
 from weft.wire import frames
 from weft.wire.failures import decode_error
@@ -28,20 +28,20 @@ CHUNK_BYTES: Final = 256 << 10
 class LocalTransport:
     """Opens one connection per call, so that calls of several threads do not meet and a closed one is cancelled."""
 
-    def __init__(self, places: Places, *, start: bool) -> None:
-        self.places, self._may_start = places, start
+    def __init__(self, paths: Paths, *, start: bool) -> None:
+        self.paths, self._may_start = paths, start
 
     @property
     def advice(self) -> str:
-        return f"its log: {self.places.server_log}"
+        return f"its log: {self.paths.server_log}"
 
     def open(self) -> None:
-        self.places.check()
-        if not self.places.answers():
+        self.paths.check()
+        if not self.paths.answers():
             if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
-            start_scheduler(self.places)
-        if stopped := self.places.stopped():
+            start_scheduler(self.paths)
+        if stopped := self.paths.stopped():
             raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class LocalTransport:
     def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
         method = method_of(name)
         message = frames.encode_request(name, request.SerializeToString())
-        with _Line(self.places, timeout_s) as line:
+        with _Line(self.paths, timeout_s) as line:
             try:
                 line.send(message)
                 while True:
@@ -78,12 +78,12 @@ class LocalTransport:
         raise WeftError(f"{name} is for the scheduler of a cluster\n  --scheduler HOST:PORT names one")
 
     def is_hopeless(self, *, spoke: bool) -> bool:  # noqa: ARG002
-        return not self._may_start and not self.places.answers()
+        return not self._may_start and not self.paths.answers()
 
     def outlive(self) -> None:
         until = time.monotonic() + OUTLIVE_S
-        while not self.places.answers():
-            words = self.places.last_words()
+        while not self.paths.answers():
+            words = self.paths.last_words()
             if not words.isdecimal():
                 raise Unreachable("the scheduler was told to end\n  jobs go on; weft up starts it again")
             if not os.path.exists(f"/proc/{words}") or time.monotonic() > until:
@@ -91,13 +91,13 @@ class LocalTransport:
             time.sleep(0.02)
 
     def _gone(self, details: str) -> Unreachable:
-        return Unreachable(f"the scheduler at {self.places.socket} does not answer: {details}\n  {self.advice}")
+        return Unreachable(f"the scheduler at {self.paths.socket} does not answer: {details}\n  {self.advice}")
 
     def _told(self, text: str) -> WeftError:
         return decode_error(text) or WeftError(f"the scheduler failed: {text[:500]}\n  {self.advice}")
 
     def _replace_hint(self) -> str:
-        pid = self.places.last_words()
+        pid = self.paths.last_words()
         if not pid.isdecimal():
             return self.advice
         return f"kill {pid} ends it; jobs go on, and the next command starts a scheduler of this version"
@@ -106,8 +106,8 @@ class LocalTransport:
 class _Line:
     """One connection, with a deadline for all that happens on it."""
 
-    def __init__(self, places: Places, timeout_s: float | None) -> None:
-        self._path = str(places.socket)
+    def __init__(self, paths: Paths, timeout_s: float | None) -> None:
+        self._path = str(paths.socket)
         self._until = None if timeout_s is None else time.monotonic() + timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
 
@@ -157,7 +157,7 @@ class _Line:
         self._socket.settimeout(left_s)
 
 
-def start_scheduler(where: Places) -> None:
+def start_scheduler(where: Paths) -> None:
     """Start this user's scheduler in the background, and return once it listens."""
     import subprocess
     import sys
@@ -181,7 +181,7 @@ def start_scheduler(where: Places) -> None:
     threading.Thread(target=process.wait, daemon=True).start()  # it may end before we do: nothing of it is to stay
 
 
-def _last_error(where: Places) -> str:
+def _last_error(where: Paths) -> str:
     try:
         lines = where.server_log.read_text(errors="replace").strip().splitlines()
     except OSError:

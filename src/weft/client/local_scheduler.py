@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from weft.client import Client
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.errors import Unreachable
 from weft.wire.views.operations import SHUTDOWN, ShutdownView
 
@@ -17,7 +17,7 @@ END_S: Final = 60.0
 POLL_S: Final = 0.02
 
 
-def find_scheduler(here: Places, *, start: bool) -> Client | None:
+def find_scheduler(here: Paths, *, start: bool) -> Client | None:
     """Return a client of the scheduler; None if there is none. With `start`, start one instead."""
     try:
         return Client(here, start=start)
@@ -29,7 +29,7 @@ def find_scheduler(here: Places, *, start: bool) -> Client | None:
 
 def end_scheduler(client: Client, **options: str) -> ShutdownView:
     """Tell the scheduler to end, and return its answer once it has released its lock."""
-    here = client.places
+    here = client.paths
     answer = client.operate(SHUTDOWN, **options)
     until = time.monotonic() + END_S
     with open(os.open(here.lock, os.O_RDWR | os.O_CLOEXEC)) as lock:

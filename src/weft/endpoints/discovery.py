@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft.endpoints.addresses import PORT, Address
-from weft.endpoints.paths import places, server_folder
+from weft.endpoints.paths import server_folder, user_paths
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -24,7 +24,7 @@ def own_server(env: Mapping[str, str] = os.environ) -> Address | None:
     """It, unless this user's own scheduler of one machine runs, or died and left jobs that need it."""
     if not (server_folder(PORT, env) / "token").exists():
         return None
-    here = places(env)
+    here = user_paths(env)
     if here.last_words().isdecimal() or here.answers():
         return None
     mine = [at for at, uid in listeners(PORT) if uid == os.getuid()]

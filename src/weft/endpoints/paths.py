@@ -24,7 +24,7 @@ LONGEST_SOCKET: Final = 100
 """The kernel takes no more than 107 bytes as the path of a socket."""
 
 
-class Places(NamedTuple):
+class Paths(NamedTuple):
     state: Path
     runtime: Path
     journal: str = ""
@@ -120,7 +120,7 @@ class Places(NamedTuple):
             make_private(folder)
 
 
-def places(env: Mapping[str, str] = os.environ) -> Places:
+def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
     """Of this user, as the environment says."""
     state = Path(env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state"), "weft").absolute()
     mark = _sha256(os.fsencode(state)).hexdigest()[:8]
@@ -134,7 +134,7 @@ def places(env: Mapping[str, str] = os.environ) -> Places:
         raise InputError(
             f"{runtime} is too long a path for a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter one"
         )
-    return Places(state, runtime)
+    return Paths(state, runtime)
 
 
 def server_folder(port: int, env: Mapping[str, str] = os.environ) -> Path:

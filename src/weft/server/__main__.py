@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from weft.endpoints.paths import Places, places
+from weft.endpoints.paths import Paths, user_paths
 from weft.engines.process.gpu.this_machine import this_machine
 from weft.errors import JournalError, WeftError
 from weft.journal import store_at
@@ -34,7 +34,7 @@ log = logging.getLogger("weft.server")
 def main(words: Sequence[str]) -> int:
     """With two words: the folders of its state and of its sockets."""
     os.umask(0o077)
-    here = Places(Path(words[0]), Path(words[1])) if len(words) == 2 else places()
+    here = Paths(Path(words[0]), Path(words[1])) if len(words) == 2 else user_paths()
     here.make()
     lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock, here):
@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _locked(lock: int, here: Places) -> bool:
+def _locked(lock: int, here: Paths) -> bool:
     """One that was killed may take a moment to let go of the lock."""
     until = time.monotonic() + LOCK_S
     while time.monotonic() < until:
@@ -73,7 +73,7 @@ def _locked(lock: int, here: Places) -> bool:
     return False
 
 
-async def _serve(here: Places) -> bytes:
+async def _serve(here: Paths) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
     machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
@@ -97,7 +97,7 @@ async def _serve(here: Places) -> bytes:
     return b"" if running.is_idle() else b"stopped"
 
 
-def _log_to(here: Places) -> None:
+def _log_to(here: Paths) -> None:
     handler = logging.handlers.RotatingFileHandler(here.server_log, maxBytes=LOG_BYTES, backupCount=1)
     logging.basicConfig(
         level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"

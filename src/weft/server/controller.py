@@ -12,7 +12,7 @@ from typing import Final
 from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
 from weft.journal import Journal, open_journal
@@ -46,9 +46,9 @@ def take_up(scheduler: Scheduler, journal: Journal) -> None:
 
 
 class Running:
-    def __init__(self, places: Places, settings: Settings, build: BuildBackend) -> None:
-        self.places, self.settings, self.policy = places, settings, settings.policy
-        self.journal = open_journal(places.journal_url)
+    def __init__(self, paths: Paths, settings: Settings, build: BuildBackend) -> None:
+        self.paths, self.settings, self.policy = paths, settings, settings.policy
+        self.journal = open_journal(paths.journal_url)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
@@ -57,7 +57,7 @@ class Running:
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
         self.progress = Progress(self)
         ports = self.ports = build(
-            Host(self.loop, lambda: self.scheduler.state, places, settings, self.progress.take, self.journal.name)
+            Host(self.loop, lambda: self.scheduler.state, paths, settings, self.progress.take, self.journal.name)
         )
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
         self.desk = self._new_desk()
@@ -148,10 +148,10 @@ class Running:
         task.add_done_callback(lambda _: self.loop.wake())
 
     def check_space(self) -> None:
-        found = os.statvfs(self.places.state)
+        found = os.statvfs(self.paths.state)
         if found.f_bavail * found.f_frsize < SPACE_MB << 20:
             raise Refused(
-                f"less than {SPACE_MB} MB of disk are left at {self.places.state}\n  nothing was queued; free some"
+                f"less than {SPACE_MB} MB of disk are left at {self.paths.state}\n  nothing was queued; free some"
             )
 
     # ---- what others ask of it
@@ -171,7 +171,7 @@ class Running:
                 raise
             log.exception("the policy failed")
             raise Refused(f"the policy fails: {blame(error)}") from None
-        save(self.places.state, settings)
+        save(self.paths.state, settings)
         self.policy, self.policy_failed = settings.policy, ""
         self._install(scheduler)
         self.loop.set_alarm_again()

@@ -46,7 +46,7 @@ class Upkeep:
 
     def open(self) -> None:
         known = self._running.scheduler.state.jobs
-        self._doomed.update(entry.name for entry in os.scandir(self._running.places.jobs) if entry.name not in known)
+        self._doomed.update(entry.name for entry in os.scandir(self._running.paths.jobs) if entry.name not in known)
         self._tasks.every(TURN_S, self._turn, "upkeep")
 
     async def close(self) -> None:
@@ -67,10 +67,10 @@ class Upkeep:
         """With little space left nothing new is started: it would only fail."""
         running = self._running
         paused = DISK_FLOOR in running.scheduler.state.paused
-        found = os.statvfs(running.places.state)
+        found = os.statvfs(running.paths.state)
         free_mb = found.f_bavail * found.f_frsize >> 20
         if free_mb < FLOOR_MB and not paused:
-            detail = f"less than {FLOOR_MB} MB are left at {running.places.state}"
+            detail = f"less than {FLOOR_MB} MB are left at {running.paths.state}"
             running.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
         elif free_mb >= 2 * FLOOR_MB and paused:
             running.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
@@ -99,7 +99,7 @@ class Upkeep:
         return [Purged(now, jobs)]
 
     async def _remove_folders(self) -> None:
-        jobs, known = self._running.places.jobs, self._running.scheduler.state.jobs
+        jobs, known = self._running.paths.jobs, self._running.scheduler.state.jobs
         gone = [job for job in self._doomed if job not in known]
         if gone:
             self._running.desk.prune()
@@ -112,7 +112,7 @@ class Upkeep:
         """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
         last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
         for job, run in last.items():
-            await asyncio.to_thread(remove_old_runs, str(self._running.places.jobs / job), run)
+            await asyncio.to_thread(remove_old_runs, str(self._running.paths.jobs / job), run)
 
     # ---- the journal
 
@@ -134,7 +134,7 @@ class Upkeep:
         """Once a day, or as soon as it can be where no scheduler ran at that time."""
         if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
             return
-        last = store_at(self._running.places.journal_url).backup_at()
+        last = store_at(self._running.paths.journal_url).backup_at()
         if last is not None and time.time() - last < BACKUP_S:
             return
         code = await self._maintain("backup")
@@ -142,7 +142,7 @@ class Upkeep:
 
     async def _maintain(self, verb: str) -> int:
         """Run a maintenance of the journal in a process that gives way to others; return its exit code."""
-        command = (sys.executable, "-m", "weft.journal", verb, self._running.places.journal_url)
+        command = (sys.executable, "-m", "weft.journal", verb, self._running.paths.journal_url)
         process = await asyncio.create_subprocess_exec(*command)
         return await process.wait()
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.process.events import RunExited, read_exited
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.gpu.devices import load_devices
@@ -42,27 +42,27 @@ class FoundRun:
         return found if isinstance(found, dict) else {}
 
 
-def restore(places: Places) -> int:
+def restore(paths: Paths) -> int:
     """Put the backup in the journal's place, keep the old one, and return how many facts could be added to it."""
-    store = store_at(places.journal_url)
+    store = store_at(paths.journal_url)
     if store.backup_at() is None:
         raise NotFound(f"there is no backup at {store.backup_place}")
-    with open(os.open(places.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
+    with open(os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused("a scheduler is running\n  weft down ends it; jobs go on") from None
         store.restore()
-        return _add_what_happened(places, store)
+        return _add_what_happened(paths, store)
 
 
-def _add_what_happened(places: Places, store: Store) -> int:
+def _add_what_happened(paths: Paths, store: Store) -> int:
     state = State()
     with store.open() as journal:
         for fact in journal.read():
             state.apply(fact)
-        numbers = {device.index: gpu for gpu, device in enumerate(load_devices(places.state))}
-        facts = list(since(state, _runs(places.jobs), numbers))
+        numbers = {device.index: gpu for gpu, device in enumerate(load_devices(paths.state))}
+        facts = list(since(state, _runs(paths.jobs), numbers))
         journal.append(*facts)
     return len(facts)
 

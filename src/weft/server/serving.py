@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import ServerInterceptor
 
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.server.api.blobs import PRUNE_S, Blobs
@@ -73,7 +73,7 @@ def run(plan: Plan) -> None:
     """Until it is told to end; jobs go on."""
     check_settings(plan.settings)
     os.umask(0o077)
-    here = Places(plan.folder, plan.folder / "run", plan.journal_url)
+    here = Paths(plan.folder, plan.folder / "run", plan.journal_url)
     here.make()
     with _alone(here.lock, plan), _alone(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
@@ -81,7 +81,7 @@ def run(plan: Plan) -> None:
         asyncio.run(_serve(here, plan))
 
 
-def _journal_lock(here: Places) -> Path:
+def _journal_lock(here: Paths) -> Path:
     """Two schedulers must not share a journal, whatever their folders; one that is no file is locked by its store."""
     path = here.journal_url.rpartition("://")[2]
     return Path(f"{path}.lock") if os.path.isabs(path) else here.state / "journal.lock"
@@ -109,7 +109,7 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
         os.close(lock)
 
 
-async def _serve(here: Places, plan: Plan) -> None:
+async def _serve(here: Paths, plan: Plan) -> None:
     running = Running(here, plan.settings, agent_backend)
     endpoint = running.ports.endpoint
     doors = Doors(plan.folder)

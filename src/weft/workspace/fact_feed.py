@@ -8,7 +8,7 @@ import time
 from typing import Any, Final, NamedTuple
 
 from weft.client import Client
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.errors import WeftError
 
 RECONNECT_S: Final = 0.2
@@ -25,7 +25,7 @@ class Update(NamedTuple):
 class FactFeed:
     """Facts from a position on, in the order in which they happened. A thread reads them."""
 
-    def __init__(self, here: Places, after: int) -> None:
+    def __init__(self, here: Paths, after: int) -> None:
         self._here, self._position = here, after
         self._updates: queue.Queue[Update] = queue.Queue()
 
@@ -57,7 +57,7 @@ class FactFeed:
         self._position = client.gpus().position
 
 
-def connect(here: Places) -> Client:
+def connect(here: Paths) -> Client:
     """Return a client of the scheduler. Restart one that died; wait for one that was told to end, never start it."""
     while not here.answers():
         if here.has_died():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.endpoints.paths import places
+from weft.endpoints.paths import user_paths
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def connect_with_gpus(config: Config) -> Client:
     from weft.server.settings import load
     from weft.workspace.locks import alone_with_gpus
 
-    here = places()
+    here = user_paths()
     here.make()
     with alone_with_gpus(here.runtime):
         if not here.answers():
@@ -58,12 +58,12 @@ def _declare_gpus(config: Config, settings: Settings) -> None:
     from weft.server.settings import changed, save
 
     gpus = ",".join(map(str, range(config.whole("gpu_count"))))
-    save(places().state, changed(settings, gpus=gpus, models="", memories=""))
+    save(user_paths().state, changed(settings, gpus=gpus, models="", memories=""))
 
 
 def connect_if_used() -> Client | None:
     """Return a client of the scheduler; None if there is no scheduler and there are no jobs."""
-    here = places()
+    here = user_paths()
     start = here.has_state()
     if not start and not here.answers():
         return None

@@ -7,7 +7,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints.paths import places
+from weft.endpoints.paths import user_paths
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
     why_not = sessions.why_not()
     if why_not:
         return "", "" if config.text("session_backend") == "none" else why_not
-    shower = Shower(config, client.places, sessions)
+    shower = Shower(config, client.paths, sessions)
     until = time.monotonic() + ORPHAN_S
-    while is_held(client.places.runtime, config, "watch"):
+    while is_held(client.paths.runtime, config, "watch"):
         name = shower.own_name()
         if name or time.monotonic() > until:  # the holder of the lock dies with tmux, or needs no session
             return name, ""
@@ -54,7 +54,7 @@ def reopen_session(config: Config, client: Client) -> str:
     from weft.workspace.locks import alone
 
     try:
-        with alone(client.places.runtime, config):
+        with alone(client.paths.runtime, config):
             return open_session(config, client, client.gpus().position)[1]
     except Refused:
         return ""  # the command that holds the lock opens it
@@ -66,7 +66,7 @@ def close_sessions(config: Config) -> int:
     from weft.workspace.sessions import sessions_of
 
     sessions = sessions_of(config)
-    return 0 if sessions.why_not() else Shower(config, places(), sessions).close_all()
+    return 0 if sessions.why_not() else Shower(config, user_paths(), sessions).close_all()
 
 
 def append_log(config: Config, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.process.shim import run_files
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
@@ -35,10 +35,10 @@ PASSED_ON: Final = (
 class Shower:
     """Facts in, sessions out."""
 
-    def __init__(self, config: Config, places: Places, sessions: Sessions, numbers: Sequence[int] = ()) -> None:
+    def __init__(self, config: Config, paths: Paths, sessions: Sessions, numbers: Sequence[int] = ()) -> None:
         """`numbers`: what the GPUs are called that facts count from 0."""
-        self._config, self._places, self._sessions, self._numbers = config, places, sessions, numbers
-        self._own = tag_of(places.state, config)
+        self._config, self._paths, self._sessions, self._numbers = config, paths, sessions, numbers
+        self._own = tag_of(paths.state, config)
         self._names: dict[str, str] = {}
         """The config of each job of the workspace."""
         self._gpus: dict[str, int] = {}
@@ -111,7 +111,7 @@ class Shower:
         if tag in self._known.values():
             return
         command = viewer(
-            run_files.run_dir(str(self._places.jobs), job, run), f"{self._names[job]}: job {job}, run {run}"
+            run_files.run_dir(str(self._paths.jobs), job, run), f"{self._names[job]}: job {job}, run {run}"
         )
         for name in [name for name, known in self._known.items() if self._is_earlier(known, job)]:
             self._close(name)

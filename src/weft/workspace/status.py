@@ -87,7 +87,7 @@ def latest(jobs: Iterable[JobDetailView]) -> dict[str, JobDetailView]:
 def status(config: Config, client: Client | None, *, strict: bool = True) -> WorkspaceView:
     """Return how the workspace stands. Without `strict`, configs that cannot be told are left out."""
     jobs = latest(client.jobs(group=config.group).jobs if client else ())
-    folder = client.places.jobs if client else None
+    folder = client.paths.jobs if client else None
     try:
         names = [task.name for task in all_tasks(config)]
     except InputError:

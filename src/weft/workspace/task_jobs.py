@@ -82,7 +82,7 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
     begun.warnings += [warning] if warning else []
     _check_program(config, conda)
     memory = min(gpu.memory_mb for gpu in gpus) // config.whole("max_jobs_per_gpu")
-    return Launch(config, client.places.runtime, memory, numbers, conda, time.time())
+    return Launch(config, client.paths.runtime, memory, numbers, conda, time.time())
 
 
 def _check_program(config: Config, conda: str) -> None:

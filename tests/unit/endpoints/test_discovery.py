@@ -13,7 +13,7 @@ from weft.endpoints import addresses, discovery
 from weft.endpoints.addresses import Address
 from weft.endpoints.config import Setting, scheduler, setting
 from weft.endpoints.credentials import Credentials, find, joined_folder, keep
-from weft.endpoints.paths import places, server_folder
+from weft.endpoints.paths import server_folder, user_paths
 from weft.endpoints.private_files import write_private
 from weft.errors import InputError, NotPermitted, Unreachable, WeftError
 
@@ -58,7 +58,7 @@ def test_where_nothing_is_said_it_is_the_server_that_this_user_runs(
         assert scheduler(None, env) == Address("localhost", port)
         assert scheduler("local", env) is None
         assert scheduler(None, {**env, "WEFT_SCHEDULER": "a:1"}) == Address("a", 1)
-        here = places(env)
+        here = user_paths(env)
         here.make()
         here.lock.write_text(str(os.getpid()))
         assert scheduler(None, env) is None, "one's own scheduler runs, or died and left jobs"

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Places:
-    return Places(tmp_path / "state", tmp_path / "run" / "weft")
+def here(tmp_path: Path) -> Paths:
+    return Paths(tmp_path / "state", tmp_path / "run" / "weft")
 
 
 @pytest.mark.parametrize(("words", "died"), [("4711", True), ("stopped", False), ("", False)])
-def test_a_scheduler_died_if_its_pid_is_left(here: Places, words: str, died: bool) -> None:
+def test_a_scheduler_died_if_its_pid_is_left(here: Paths, words: str, died: bool) -> None:
     here.make()
     here.lock.write_text(words)
     assert here.has_died() is died
 
 
-def test_a_scheduler_that_holds_its_lock_is_alive(here: Places) -> None:
+def test_a_scheduler_that_holds_its_lock_is_alive(here: Paths) -> None:
     here.make()
     here.lock.write_text("4711")
     with here.lock.open() as lock:
@@ -31,5 +31,5 @@ def test_a_scheduler_that_holds_its_lock_is_alive(here: Places) -> None:
     assert here.has_died()
 
 
-def test_no_scheduler_died_where_none_ran(here: Places) -> None:
+def test_no_scheduler_died_where_none_ran(here: Paths) -> None:
     assert not here.has_died()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from weft.core.state.job import JobState
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
 from weft.server.backends.base import BackendPorts, Host, Order
 from weft.server.controller import Running
@@ -34,7 +34,7 @@ class AtOnce:
 
 def test_three_methods_are_enough(tmp_path: Path) -> None:
     async def scene() -> None:
-        paths = Places(tmp_path / "s", tmp_path / "r")
+        paths = Paths(tmp_path / "s", tmp_path / "r")
         paths.make()
         running = Running(paths, Settings(policy="fifo"), lambda host: BackendPorts(AtOnce(host)))
         await running.open()

@@ -22,7 +22,7 @@ import grpc
 import pytest
 
 from weft.client.local import LocalTransport
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 from weft.server.api import unix_socket
 from weft.server.api.unix_socket import UnixSocketServer
@@ -71,22 +71,22 @@ class Methods:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    made = Places(tmp_path / "state", tmp_path / "run")
+def paths(tmp_path: Path) -> Paths:
+    made = Paths(tmp_path / "state", tmp_path / "run")
     made.make()
     return made
 
 
 @contextmanager
-def served(places: Places) -> Iterator[tuple[Methods, LocalTransport]]:
+def served(paths: Paths) -> Iterator[tuple[Methods, LocalTransport]]:
     """A server in a thread, and a client for it."""
     methods, loop = Methods(), asyncio.new_event_loop()
     server = UnixSocketServer(methods.by_name)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.open(places.socket), loop).result(PATIENCE_S)
-        yield methods, LocalTransport(places, start=False)
+        asyncio.run_coroutine_threadsafe(server.open(paths.socket), loop).result(PATIENCE_S)
+        yield methods, LocalTransport(paths, start=False)
     finally:
         asyncio.run_coroutine_threadsafe(server.close(0.1), loop).result(PATIENCE_S)
         loop.call_soon_threadsafe(loop.stop)
@@ -101,11 +101,11 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def raw(places: Places, message: bytes, *, shut: bool = False) -> bytes:
+def raw(paths: Paths, message: bytes, *, shut: bool = False) -> bytes:
     """What comes back for these bytes, until the server closes."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE_S)
-        line.connect(str(places.socket))
+        line.connect(str(paths.socket))
         line.sendall(message)
         if shut:
             line.shutdown(socket.SHUT_WR)
@@ -121,22 +121,22 @@ def raw(places: Places, message: bytes, *, shut: bool = False) -> bytes:
 # ---- calls
 
 
-def test_a_call_is_answered_for_the_owner(places: Places) -> None:
-    with served(places) as (_, client):
+def test_a_call_is_answered_for_the_owner(paths: Paths) -> None:
+    with served(paths) as (_, client):
         client.open()
         assert client.call("Query", QUERY, PATIENCE_S).json == "queue for admin"
-        assert stat.S_IMODE(os.stat(places.socket).st_mode) == 0o600
+        assert stat.S_IMODE(os.stat(paths.socket).st_mode) == 0o600
 
 
-def test_a_stream_is_whole_and_in_order(places: Places) -> None:
-    with served(places) as (_, client):
+def test_a_stream_is_whole_and_in_order(paths: Paths) -> None:
+    with served(paths) as (_, client):
         chunks = [chunk.text[:6] for chunk in client.stream("Logs", m.LogsRequest(lines=300, rank=1))]
         assert chunks == [b"%06d" % number for number in range(300)]
         assert list(client.stream("Logs", m.LogsRequest())) == []
 
 
-def test_errors_arrive_as_they_were_raised(places: Places) -> None:
-    with served(places) as (_, client):
+def test_errors_arrive_as_they_were_raised(paths: Paths) -> None:
+    with served(paths) as (_, client):
         with pytest.raises(NotFound, match=r"^there is no job 7$"):
             client.call("Query", m.QueryRequest(what="missing"), PATIENCE_S)
         with pytest.raises(InputError) as caught:
@@ -151,8 +151,8 @@ def test_errors_arrive_as_they_were_raised(places: Places) -> None:
             next(chunks)
 
 
-def test_a_bug_of_the_scheduler_is_called_that(places: Places) -> None:
-    with served(places) as (_, client):
+def test_a_bug_of_the_scheduler_is_called_that(paths: Paths) -> None:
+    with served(paths) as (_, client):
         with pytest.raises(
             WeftError, match=r"the scheduler failed: ValueError: a bug\n  its log: .*server.log"
         ) as caught:
@@ -163,8 +163,8 @@ def test_a_bug_of_the_scheduler_is_called_that(places: Places) -> None:
         assert client.call("Query", QUERY, PATIENCE_S).json == "queue for admin"
 
 
-def test_many_calls_at_once_are_all_answered(places: Places) -> None:
-    with served(places) as (_, client), ThreadPoolExecutor(64) as threads:
+def test_many_calls_at_once_are_all_answered(paths: Paths) -> None:
+    with served(paths) as (_, client), ThreadPoolExecutor(64) as threads:
         answers = threads.map(
             lambda at: client.call("Query", m.QueryRequest(what=str(at)), PATIENCE_S).json, range(640)
         )
@@ -174,8 +174,8 @@ def test_many_calls_at_once_are_all_answered(places: Places) -> None:
 # ---- schedulers that do not answer
 
 
-def test_one_that_hangs_is_waited_for_as_long_as_was_said(places: Places) -> None:
-    with served(places) as (methods, client):
+def test_one_that_hangs_is_waited_for_as_long_as_was_said(paths: Paths) -> None:
+    with served(paths) as (methods, client):
         began = time.monotonic()
         with pytest.raises(Unreachable, match="has not answered for 1 s: it hangs, or has very much to do"):
             client.call("Query", m.QueryRequest(what="sleep"), 0.6)
@@ -183,7 +183,7 @@ def test_one_that_hangs_is_waited_for_as_long_as_was_said(places: Places) -> Non
         until(lambda: methods.cancelled == 1)
 
 
-def test_one_that_dies_during_a_call_is_noticed_at_once(places: Places) -> None:
+def test_one_that_dies_during_a_call_is_noticed_at_once(paths: Paths) -> None:
     code = f"""
 import asyncio, pathlib, sys
 from weft.server.api.unix_socket import UnixSocketServer
@@ -194,11 +194,11 @@ async def forever(_):
     await never(_)
 async def serve():
     server = UnixSocketServer({{"Query": never, "Logs": forever}})
-    await server.open(pathlib.Path({str(places.socket)!r}))
+    await server.open(pathlib.Path({str(paths.socket)!r}))
     print("open", flush=True)
     await asyncio.sleep(60)
 asyncio.run(serve())"""
-    client = LocalTransport(places, start=False)
+    client = LocalTransport(paths, start=False)
     for attempt in (
         lambda: client.call("Query", QUERY, PATIENCE_S),
         lambda: list(client.stream("Logs", m.LogsRequest())),
@@ -213,16 +213,16 @@ asyncio.run(serve())"""
             killer.join()
     with pytest.raises(Unreachable, match=r"does not answer: .*refused"):
         client.call("Query", QUERY, PATIENCE_S)
-    places.socket.unlink()
+    paths.socket.unlink()
     with pytest.raises(Unreachable, match=r"does not answer: .*No such file"):
         client.call("Query", QUERY, PATIENCE_S)
 
 
 @contextmanager
-def impostor(places: Places, words: bytes, *, close: bool = True) -> Iterator[None]:
+def impostor(paths: Paths, words: bytes, *, close: bool = True) -> Iterator[None]:
     """Listens in a scheduler's place, and says this to the first that comes."""
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(places.socket))
+        listening.bind(str(paths.socket))
         listening.listen()
         done = threading.Event()
 
@@ -258,32 +258,32 @@ def impostor(places: Places, words: bytes, *, close: bool = True) -> Iterator[No
     ],
     ids=["http2", "http1", "too large", "nothing", "half a head", "half a body", "only an end", "bytes", "list"],
 )
-def test_what_is_no_scheduler_is_recognised(places: Places, words: bytes, found: str) -> None:
-    with impostor(places, words), pytest.raises(WeftError, match=found):
-        LocalTransport(places, start=False).call("Query", QUERY, PATIENCE_S)
+def test_what_is_no_scheduler_is_recognised(paths: Paths, words: bytes, found: str) -> None:
+    with impostor(paths, words), pytest.raises(WeftError, match=found):
+        LocalTransport(paths, start=False).call("Query", QUERY, PATIENCE_S)
 
 
-def test_an_older_scheduler_is_named_with_the_way_to_replace_it(places: Places) -> None:
-    places.lock.write_text("4711")
+def test_an_older_scheduler_is_named_with_the_way_to_replace_it(paths: Paths) -> None:
+    paths.lock.write_text("4711")
     words = "kill 4711 ends it; jobs go on, and the next command starts a scheduler of this version"
-    with impostor(places, bytes((0, 0, 18, 4, 0, 0, 0, 0, 0)), close=False), pytest.raises(Unreachable, match=words):
-        LocalTransport(places, start=False).call("Query", QUERY, PATIENCE_S)
+    with impostor(paths, bytes((0, 0, 18, 4, 0, 0, 0, 0, 0)), close=False), pytest.raises(Unreachable, match=words):
+        LocalTransport(paths, start=False).call("Query", QUERY, PATIENCE_S)
 
 
 # ---- clients that misbehave
 
 
-def test_garbage_disturbs_no_other(places: Places) -> None:
+def test_garbage_disturbs_no_other(paths: Paths) -> None:
     chance = random.Random(11)
     head = frames.encode_request("Query", QUERY.SerializeToString())
-    with served(places) as (_, client):
+    with served(paths) as (_, client):
         for _ in range(200):
             cut = chance.randrange(len(head))
             message = bytearray(head[: cut if chance.random() < 0.5 else None])
             if message and chance.random() < 0.7:
                 message[chance.randrange(len(message))] ^= 1 << chance.randrange(8)
-            raw(places, bytes(message) + chance.randbytes(chance.choice((0, 0, 50))), shut=True)
-        assert raw(places, chance.randbytes(100_000)) == b""
+            raw(paths, bytes(message) + chance.randbytes(chance.choice((0, 0, 50))), shut=True)
+        assert raw(paths, chance.randbytes(100_000)) == b""
         assert client.call("Query", QUERY, PATIENCE_S).json == "queue for admin"
 
 
@@ -298,43 +298,43 @@ def test_garbage_disturbs_no_other(places: Places) -> None:
     ],
     ids=["too large", "no message", "no method", "method of a cluster", "protocol"],
 )
-def test_a_wrong_request_is_refused_with_the_reason(places: Places, message: bytes, found: bytes) -> None:
-    with served(places):
-        answer = raw(places, message)
+def test_a_wrong_request_is_refused_with_the_reason(paths: Paths, message: bytes, found: bytes) -> None:
+    with served(paths):
+        answer = raw(paths, message)
     assert answer[:1] == frames.ERROR
     assert found in answer
 
 
-def test_a_client_of_grpc_as_before_is_not_kept_waiting(places: Places) -> None:
-    with served(places), grpc.insecure_channel(f"unix:{places.socket}") as line:
+def test_a_client_of_grpc_as_before_is_not_kept_waiting(paths: Paths) -> None:
+    with served(paths), grpc.insecure_channel(f"unix:{paths.socket}") as line:
         with pytest.raises(grpc.RpcError) as caught:
             call(line, "Query")(QUERY, timeout=PATIENCE_S)
         error: Any = caught.value
         assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_request_that_dawdles_is_ended(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_dawdles_is_ended(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unix_socket, "REQUEST_S", 0.2)
-    with served(places):
-        assert b"no request came within" in raw(places, b"WEFT\0")
-        assert b"no request came within" in raw(places, b"")
+    with served(paths):
+        assert b"no request came within" in raw(paths, b"WEFT\0")
+        assert b"no request came within" in raw(paths, b"")
 
 
-def test_a_client_that_leaves_ends_its_call(places: Places) -> None:
-    with served(places) as (methods, _):
+def test_a_client_that_leaves_ends_its_call(paths: Paths) -> None:
+    with served(paths) as (methods, _):
         request = frames.encode_request("Query", m.QueryRequest(what="sleep").SerializeToString())
         with socket.socket(socket.AF_UNIX) as line:
-            line.connect(str(places.socket))
+            line.connect(str(paths.socket))
             line.sendall(request)
             until(lambda: methods.asleep == 1)
         until(lambda: methods.cancelled == 1)
-        raw(places, request + b"more", shut=True)
-        raw(places, request, shut=True)
+        raw(paths, request + b"more", shut=True)
+        raw(paths, request, shut=True)
 
 
-def test_a_stream_that_is_not_read_waits(places: Places) -> None:
+def test_a_stream_that_is_not_read_waits(paths: Paths) -> None:
     """65 kB a chunk: what fits into the buffers on both sides, and no more."""
-    with served(places) as (methods, client):
+    with served(paths) as (methods, client):
         chunks = client.stream("Logs", m.LogsRequest(lines=2000, rank=1))
         next(chunks)
         until(lambda: methods.produced > 10)
@@ -348,29 +348,29 @@ def test_a_stream_that_is_not_read_waits(places: Places) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to be somebody else")
-def test_another_user_is_refused(places: Places, tmp_path: Path) -> None:
+def test_another_user_is_refused(paths: Paths, tmp_path: Path) -> None:
     code = f"""
 import os, socket
 line = socket.socket(socket.AF_UNIX)
 os.setuid(65534)
-line.connect({str(places.socket)!r})
+line.connect({str(paths.socket)!r})
 print(line.recv(1000))"""
-    folders = [path for path in places.socket.parents if tmp_path.parent.parent in (path, *path.parents)]
-    with served(places):
+    folders = [path for path in paths.socket.parents if tmp_path.parent.parent in (path, *path.parents)]
+    with served(paths):
         for path in (*folders, tmp_path.parent.parent.parent):
             if path.stat().st_uid == os.getuid() and path != Path("/tmp"):
                 path.chmod(path.stat().st_mode | 0o755)
         run = [sys.executable, "-c", code]
         kept_out = subprocess.run(run, capture_output=True, text=True, check=False)
         assert "Permission" in kept_out.stderr
-        places.socket.chmod(0o666)
+        paths.socket.chmod(0o666)
         told = subprocess.run(run, capture_output=True, text=True, check=False)
         assert "this scheduler belongs to another user" in told.stdout, told.stderr
 
 
-def test_the_end_gives_calls_a_moment_and_then_ends_them(places: Places) -> None:
+def test_the_end_gives_calls_a_moment_and_then_ends_them(paths: Paths) -> None:
     with ThreadPoolExecutor(1) as threads:
-        with served(places) as (methods, client):
+        with served(paths) as (methods, client):
             asking = threads.submit(client.call, "Query", m.QueryRequest(what="sleep"), PATIENCE_S)
             until(lambda: methods.asleep == 1)
         with pytest.raises(Unreachable, match="does not answer"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.errors import InputError
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
@@ -41,7 +41,7 @@ def config(home: str = "/ws", more: str = "") -> Config:
 
 
 def shower(sessions: Remembered, home: str = "/ws", more: str = "") -> Shower:
-    return Shower(config(home, more), Places(Path("/s"), Path("/r")), sessions)
+    return Shower(config(home, more), Paths(Path("/s"), Path("/r")), sessions)
 
 
 def submitted(job: str, name: str, home: str = "/ws") -> dict[str, Any]:

@@ -46,9 +46,9 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     """What opens its session; empty where it has none, or runs elsewhere."""
     from pathlib import Path
 
-    from weft.endpoints.paths import Places
+    from weft.endpoints.paths import Paths
 
-    if not isinstance(client.where, Places):
+    if not isinstance(client.where, Paths):
         return []
     from weft.workspace.config import GROUP
     from weft.workspace.session_tags import Tag, state_mark

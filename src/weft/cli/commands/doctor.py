@@ -17,7 +17,7 @@ from weft.errors import WeftError
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
-    from weft.endpoints.paths import Places
+    from weft.endpoints.paths import Paths
     from weft.server.settings import Settings
     from weft.wire.views.doctor import DoctorView
 
@@ -32,11 +32,11 @@ configure = flags.add_common
 
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import setting
-    from weft.endpoints.paths import places
+    from weft.endpoints.paths import user_paths
     from weft.wire.views.base import extended, plain
     from weft.wire.views.doctor import DoctorView
 
-    here = places()
+    here = user_paths()
     where = setting("scheduler", args.scheduler)
     found = DoctorView(
         version=version("weft"), python=platform.python_version(), platform=platform.platform(),
@@ -66,7 +66,7 @@ def _one_line(error: WeftError) -> str:
     return str(error).replace("\n", ":")
 
 
-def _free_mb(here: Places) -> int | None:
+def _free_mb(here: Paths) -> int | None:
     folder = here.state
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -77,7 +77,7 @@ def _free_mb(here: Places) -> int | None:
     return found.f_bavail * found.f_frsize >> 20
 
 
-def _would_be(here: Places, found: DoctorView, problems: list[str]) -> DoctorView:
+def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Return it with how a scheduler would be set up."""
     from weft.server.settings import load
 
@@ -108,7 +108,7 @@ def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     )  # fmt: skip
 
 
-def _with_journal(here: Places, found: DoctorView, problems: list[str]) -> DoctorView:
+def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Return it with the journal as it looks from outside: a scheduler goes on meanwhile, and none need be there."""
     if not here.has_state():
         return found
@@ -131,7 +131,7 @@ def _with_journal(here: Places, found: DoctorView, problems: list[str]) -> Docto
     return replace(found, journal=journal)
 
 
-def _problems(here: Places, found: DoctorView) -> list[str]:
+def _problems(here: Paths, found: DoctorView) -> list[str]:
     problems = []
     for why, detail in (found.paused_for or {}).items():
         if why != Reason.PAUSED:

@@ -21,9 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import places
+    from weft.endpoints.paths import user_paths
 
-    if not places().answers():
+    if not user_paths().answers():
         if args.json:
             render.print_json({"schema": 1, "pid": None, "running": 0})
         else:

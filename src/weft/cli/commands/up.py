@@ -14,7 +14,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.endpoints.paths import Places
+    from weft.endpoints.paths import Paths
     from weft.server.settings import Settings
 
 EXAMPLE: Final = """GPUs need not be declared where there is a driver. Where there is none, or to use some only:
@@ -48,10 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.paths import places
+    from weft.endpoints.paths import user_paths
     from weft.server.settings import Settings, changed, load, save
 
-    here = places()
+    here = user_paths()
     here.make()
     old: Settings | None = None
     try:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _restore(here: Places) -> None:
+def _restore(here: Paths) -> None:
     from weft.errors import Refused
     from weft.journal.file_store import DAMAGED
     from weft.server.restore import restore

@@ -16,7 +16,7 @@ from weft.cli import render, tables
 from weft.cli.text import visible
 from weft.cli.views import workspace_table
 from weft.client import Client
-from weft.endpoints.paths import places
+from weft.endpoints.paths import user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
 from weft.workspace.fact_feed import FactFeed, connect
@@ -35,7 +35,7 @@ TAIL: Final = 8192
 
 class Watch:
     def __init__(self, config: Config, args: argparse.Namespace) -> None:
-        self._config, self._args, self._places = config, args, places()
+        self._config, self._args, self._paths = config, args, user_paths()
         self._seen = 0
         """The position of the last fact that was acted on."""
         self._looked = time.monotonic()
@@ -44,14 +44,14 @@ class Watch:
         self._client: Client | None = None
 
     def run(self) -> int:
-        self._places.make()
-        if not (self._places.answers() or self._places.has_state()):
+        self._paths.make()
+        if not (self._paths.answers() or self._paths.has_state()):
             print(workspace_table.headline(status(self._config, None)))
             return 0
-        lock = take(self._places.runtime, self._config, "watch") if self._args.sessions else None
+        lock = take(self._paths.runtime, self._config, "watch") if self._args.sessions else None
         try:
             self._seen = self._begin(keep=lock is not None)
-            self._feed = FactFeed(self._places, self._seen)
+            self._feed = FactFeed(self._paths, self._seen)
             self._feed.open()
             while not self._is_over(lock):
                 self._wait()
@@ -64,14 +64,14 @@ class Watch:
 
     def _begin(self, *, keep: bool) -> int:
         """Knows the jobs as they are; from which position on facts are update."""
-        Client(self._places).close()  # from here on, nobody is started who was told to end
-        self._client = connect(self._places)
+        Client(self._paths).close()  # from here on, nobody is started who was told to end
+        self._client = connect(self._paths)
         found = self._client.jobs(group=self._config.group)
         sessions = sessions_of(self._config)
         if not keep or sessions.why_not():
             return found.position
         numbers = [gpu.gpu for gpu in self._client.gpus().gpus]
-        self._shower = Shower(self._config, self._places, sessions, numbers)
+        self._shower = Shower(self._config, self._paths, sessions, numbers)
         since = self._args.since
         early = since is not None and since < found.position
         self._shower.know(found.jobs, quiet=early)
@@ -125,7 +125,7 @@ class Watch:
         if lock is None:
             return True
         try:
-            with alone(self._places.runtime, self._config):
+            with alone(self._paths.runtime, self._config):
                 found = self._draw("")  # when it ends, tmux scrolls by a line
                 if found is None or is_busy(found):
                     return False
@@ -138,7 +138,7 @@ class Watch:
     def _draw(self, *head: str) -> WorkspaceView | None:
         try:
             if self._client is None:
-                self._client = connect(self._places)
+                self._client = connect(self._paths)
             found = status(self._config, self._client, strict=False)
         except Unreachable:
             if self._client is not None:

@@ -125,7 +125,7 @@ class Queries:
         return replace(
             found,
             misplaced=[self._numbers.number(*where) for where in strays],
-            checkpoint=reported or last_checkpoint(self._running.places.jobs, job.id),
+            checkpoint=reported or last_checkpoint(self._running.paths.jobs, job.id),
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:

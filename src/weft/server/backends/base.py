@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.endpoints.paths import Places
+from weft.endpoints.paths import Paths
 from weft.engines.process.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.api.gpu_numbers import GpuNumbers
@@ -44,7 +44,7 @@ class Host:
     """Takes events, and knows the time."""
     state: Callable[[], State]
     """The present state: it is replaced when the policy changes, or when the journal could not be written."""
-    paths: Places
+    paths: Paths
     settings: Settings
     """As they were when the server started."""
     progress: Callable[[Mapping[str, Any]], None]

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
             if there and not args.yes and render.can_ask() and not _is_sure(len(there), config.task_name):
                 render.say("nothing was ended")
                 return 1
-            with locks.alone(client.places.runtime, config):
+            with locks.alone(client.paths.runtime, config):
                 ended = task_jobs.cancel_all(config, client)
                 scheduler_session.append_log(config, f"kill-all: {plural(len(ended), 'task')} told to end")
             left = task_jobs.until_ended(config, client)

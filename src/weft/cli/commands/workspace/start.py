@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     client = scheduler.connect_with_gpus(config) if tasks else scheduler.connect_if_used()
     begun, session = task_jobs.Begun(), ""
     if client is not None:
-        with client, locks.alone(client.places.runtime, config):
+        with client, locks.alone(client.paths.runtime, config):
             begun = task_jobs.start(config, client, tasks, again=args.rerun)
             if begun.started or begun.there or begun.released:
                 session, warning = scheduler_session.open_session(config, client, begun.position)
