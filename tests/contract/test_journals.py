@@ -15,7 +15,7 @@ import pytest
 from weft.core.state.state import State
 from weft.errors import JournalError, NotFound
 from weft.journal import Journal, MemoryJournal, open_journal, store_at
-from weft.journal.__main__ import NOT_NOW
+from weft.journal.__main__ import EXIT_TRY_LATER
 from weft.model import Exited, Fact, Gpu, Job, KeyChanged, Node, NodeJoined, Profile, Start, Started, Submitted, Wake
 
 FACTS: tuple[Fact, ...] = (
@@ -126,7 +126,7 @@ def test_a_reader_changes_nothing_and_sees_a_live_journal(path: Path) -> None:
         journal.sync()
         with open_journal(path, readonly=True) as reader:
             assert list(reader.read()) == list(FACTS)
-            with pytest.raises(JournalError, match="read only"):
+            with pytest.raises(JournalError, match="reading only"):
                 reader.append(Wake(0.0))
 
 
@@ -287,7 +287,7 @@ def test_a_store_goes_back_to_its_last_backup(path: Path) -> None:
         journal.append(Wake(9.0))
     assert store.exists()
     assert store.backup_at() is not None
-    assert stat.S_IMODE(Path(store.backup_place).stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path(store.backup_location).stat().st_mode) == 0o600
     content = b"no journal at all\n" * 500
     path.write_bytes(content)
     assert store.check().check not in ("ok", "unfinished")
@@ -302,7 +302,7 @@ def test_a_store_goes_back_to_its_last_backup(path: Path) -> None:
 def test_a_check_of_a_long_journal_ends_unfinished(path: Path) -> None:
     with open_journal(path) as journal:
         journal.append(*(Wake(float(at)) for at in range(5_000)))
-        health = journal.check(longest_s=-1.0)
+        health = journal.check(timeout_s=-1.0)
     assert health.check == "unfinished"
     assert health.size_bytes > 0
 
@@ -316,7 +316,7 @@ def test_maintenance_runs_as_a_process(path: Path) -> None:
         journal.sync()
         assert maintain("backup") == 0
         assert store_at(path).backup_at() is not None
-        assert maintain("compact") == (NOT_NOW if path.suffix == ".jsonl" else 0)
+        assert maintain("compact") == (EXIT_TRY_LATER if path.suffix == ".jsonl" else 0)
         assert maintain("polish") == 2
         assert len(journal) == len(FACTS)
 

@@ -39,7 +39,7 @@ def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
         journal.append(Wake(2.0))
         journal.backup()
         journal.append(Wake(3.0))
-    copy = Path(store_at(here.paths.journal_url).backup_place)
+    copy = Path(store_at(here.paths.journal_url).backup_location)
     assert copy.stat().st_mode & 0o777 == 0o600
     with open_journal(f"sqlite://{copy}", readonly=True) as journal:
         assert list(journal.read()) == [Wake(1.0), Wake(2.0)]
@@ -48,7 +48,7 @@ def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
 def test_one_is_made_each_day(here: Site) -> None:
     here.paths.make()
     running: Any = SimpleNamespace(paths=here.paths)
-    upkeep, copy = Upkeep(running), Path(store_at(here.paths.journal_url).backup_place)
+    upkeep, copy = Upkeep(running), Path(store_at(here.paths.journal_url).backup_location)
     with open_journal(here.paths.journal_url) as journal:
         journal.append(Wake(1.0))
         asyncio.run(upkeep._back_up())

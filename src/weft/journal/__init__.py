@@ -1,4 +1,4 @@
-"""Append-only facts: in memory, in a text file, in SQLite. Replaying them restores the scheduler.
+"""Append-only logs of facts: in memory, in a text file, in SQLite. Replaying the facts restores the scheduler.
 
 The port is in `base`, the JSON of facts in `codec`; each store is a module or a room. A new store implements both
 protocols of `base` and gets its scheme in `SCHEMES` and `store_at`; the contract tests then run against it.
@@ -18,7 +18,7 @@ from weft.journal.memory import MemoryJournal
 __all__ = ["Journal", "JsonlJournal", "MemoryJournal", "Store", "open_journal", "store_at"]
 
 SCHEMES: Final = {".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
-"""The store of a plain path, by how it ends."""
+"""The store for a plain path, by its suffix."""
 
 
 def open_journal(url: str | os.PathLike[str], *, readonly: bool = False) -> Journal:
@@ -37,7 +37,7 @@ def store_at(url: str | os.PathLike[str]) -> Store:
     if scheme == "jsonl":
         return JsonlStore(Path(path))
     if scheme == "sqlite":
-        from weft.journal.sqlite.store import SqliteStore  # costs milliseconds that a text journal need not pay
+        from weft.journal.sqlite.store import SqliteStore  # sqlite3 takes milliseconds to import
 
         return SqliteStore(Path(path))
-    raise JournalError(f"there is no journal at {scheme}:// URLs: use sqlite:///path or jsonl:///path")
+    raise JournalError(f"no journal supports {scheme}:// URLs: use sqlite:///path or jsonl:///path")

@@ -1,4 +1,4 @@
-"""Maintenance of a journal in a process that gives way to others: `python -m weft.journal compact|backup URL`."""
+"""Journal maintenance in a low-priority process: `python -m weft.journal compact|backup URL`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Final
 
 from weft.journal import store_at
 
-NOT_NOW: Final = 75
-"""Exit code: this is not the moment, try again later."""
+EXIT_TRY_LATER: Final = 75
 NICENESS: Final = 10
 PR_SET_PDEATHSIG: Final = 1
 
@@ -24,10 +23,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("url")
     given = parser.parse_args(words)
     os.nice(NICENESS)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # ends with the scheduler
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # die with the scheduler
     store = store_at(given.url)
     if given.verb == "compact":
-        return 0 if store.compact() else NOT_NOW
+        return 0 if store.compact() else EXIT_TRY_LATER
     store.backup()
     return 0
 

@@ -1,4 +1,4 @@
-"""The port: what every journal can do, and what can be done to one that is not open."""
+"""The interfaces of a journal: an open one, and the store that holds it."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ from typing import Final, Protocol, Self
 
 from weft.model import Fact
 
-PAGE: Final = 1000
-CHECK_S: Final = 5.0
-"""A check that takes longer ends as unfinished."""
+PAGE_FACTS: Final = 1000
+CHECK_TIMEOUT_S: Final = 5.0
+"""A check that takes longer returns `unfinished`."""
 OK: Final = "ok"
 UNFINISHED: Final = "unfinished"
 
 
 @dataclass(frozen=True)
 class Health:
-    """How large a journal is and whether it is sound."""
+    """The size of a journal and the result of its integrity check."""
 
     size_bytes: int
     pending_bytes: int
-    """Written next to the journal and not yet moved into it."""
+    """Bytes in the write-ahead file next to the journal, not yet moved into it."""
     check: str
-    """`ok`, `unfinished`, or what is wrong."""
+    """`ok`, `unfinished`, or the damage found."""
 
 
 class Journal(Protocol):
-    """Facts in the order they were appended; never changed. One writer, many readers.
+    """Facts in the order in which they were appended. One writer, many readers.
 
-    `compact` may replace the facts up to `base` by a snapshot that adds up to the same state. Positions stay the same.
+    Facts never change, but `compact` may replace the facts up to `base` by a snapshot of the same state. Positions
+    stay the same.
     """
 
     @property
     def url(self) -> str:
-        """What `open_journal` takes to open it again."""
+        """The URL with which `open_journal` opens it again."""
         ...
 
     @property
     def torn(self) -> str | None:
-        """What was cut off at opening because a crash had left it unfinished, in one line."""
+        """One line about the unfinished fact that opening cut off after a crash; None if there was none."""
         ...
 
     @property
     def base(self) -> int:
-        """How many facts the snapshot stands for; 0 without one."""
+        """The number of facts that the snapshot replaces; 0 without one."""
         ...
 
     @property
     def name(self) -> str:
-        """A random name of this journal, made when first asked for: job numbers mean something only within one."""
+        """A random name, made at first use. Job numbers are unique only within one journal."""
         ...
 
     def append(self, *facts: Fact) -> None:
@@ -61,31 +62,31 @@ class Journal(Protocol):
         """Return once everything appended would survive a power cut."""
         ...
 
-    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
-        """Return the facts there are now, without the first `after`; before `base`, the snapshot first.
+    def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
+        """Yield the present facts after position `after`. If that is before `base`, yield the snapshot first.
 
-        A journal that reads in pages holds at most `page` facts in memory for a slow reader.
+        A journal that reads in pages holds at most `page` facts in memory.
         """
         ...
 
     def __len__(self) -> int:
-        """Return how many facts were ever appended: the position to `read` after, next time."""
+        """Return the number of facts ever appended: the position from which to `read` next time."""
         ...
 
     def compact(self) -> bool:
-        """Replace the facts so far by a snapshot, while others append. False where this is not the moment."""
+        """Replace the facts so far by a snapshot, concurrently with appends. Return False if it cannot run now."""
         ...
 
     def backup(self) -> None:
-        """Replace the last copy of the journal, whole or not at all, while others append."""
+        """Replace the last backup atomically, concurrently with appends."""
         ...
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
-        """Return its size and whether it is sound."""
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
+        """Return the size and the result of an integrity check."""
         ...
 
     def close(self) -> None:
-        """Sync and let go of the file. Closing twice is fine."""
+        """Sync and release the file. A second call does nothing."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -96,14 +97,14 @@ class Journal(Protocol):
 
 
 class Store(Protocol):
-    """Where a journal is kept. It needs no open journal, so it works on a damaged one too."""
+    """The place of a journal. It needs no open journal, so it also handles a damaged one."""
 
     @property
     def url(self) -> str: ...
 
     @property
-    def backup_place(self) -> str:
-        """Where the last backup is, or would be."""
+    def backup_location(self) -> str:
+        """The path of the last backup, whether or not it exists."""
         ...
 
     def open(self, *, readonly: bool = False) -> Journal: ...
@@ -114,12 +115,12 @@ class Store(Protocol):
 
     def backup(self) -> None: ...
 
-    def check(self, longest_s: float = CHECK_S) -> Health: ...
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health: ...
 
     def backup_at(self) -> float | None:
-        """Return when the last backup was made, in seconds since 1970; None without one."""
+        """Return the time of the last backup in seconds since 1970; None without one."""
         ...
 
     def restore(self) -> None:
-        """Put the last backup in the journal's place and keep what was there under another name."""
+        """Replace the journal by the last backup, and keep the replaced files under another name."""
         ...

@@ -1,7 +1,7 @@
-"""Facts as JSON, by tables built from the dataclass fields of `weft.model.FACTS`.
+"""Convert facts to JSON and back, by tables built from the dataclass fields of `weft.model.FACTS`.
 
-A fact is one object, `{"fact":"Started","at":3.0,"job":"a","run":1}`: fields in declared order, those equal to
-their default left out, all of it ASCII. The same fact always makes the same bytes.
+A fact is one object, `{"fact":"Started","at":3.0,"job":"a","run":1}`. Fields come in declared order, fields equal to
+their default are left out, and all text is ASCII. Equal facts give equal bytes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from weft.journal import old_formats
 from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 3
-"""Goes up when an older Weft could no longer read what this one writes."""
+"""Raise it when an older Weft can no longer read what this one writes."""
 
 Pack = Callable[[Any], Any]
 Readings = dict[type, Callable[[Any], Any] | None]
-"""How to read a value of a field, by the JSON type that was found; None: as it is. Other types are wrong there."""
+"""Converters of a field's value by its JSON type; None keeps the value. Other types are errors."""
 
 
 def encode_line(fact: Fact) -> str:
-    """The fact as one line of JSON, without the newline."""
+    """Return the fact as one line of JSON, without the newline."""
     try:
         line = _to_json({"fact": type(fact).__name__, **_PACK[type(fact)](fact)})
     except KeyError:
-        raise JournalError(f"{fact!r} is not a fact: journal only the classes in weft.model.FACTS") from None
+        raise JournalError(f"{fact!r} is not a fact: only the classes in weft.model.FACTS can be journalled") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalError(
             f"{fact!r} cannot be journalled: {error}; numbers must be finite, everything else a plain value"
@@ -41,41 +41,41 @@ def encode_line(fact: Fact) -> str:
 
 
 def decode_line(line: str) -> Fact:
-    """The fact of one line, as `encode_line` wrote it."""
+    """Return the fact that `encode_line` wrote as this line."""
     try:
         body, end = _from_json(line)
     except (ValueError, RecursionError) as error:
         raise JournalError(f"not JSON: {error}") from None
     if end != len(line) and line[end:].strip():
         raise JournalError(f"not JSON: more than one value in the line, from column {end + 1}")
-    return _take(body)
+    return _decode_body(body)
 
 
 def encode(fact: Fact) -> dict[str, Any]:
-    """The fact as a dict of plain JSON values: what a reader of its line would see."""
+    """Return the fact as a dict of plain JSON values, as in its line."""
     return cast(dict[str, Any], json.loads(encode_line(fact)))
 
 
 def decode(body: Mapping[str, Any]) -> Fact:
-    """The fact that `encode` made this of."""
-    return _take(dict(body))
+    """Return the fact that `encode` turned into this dict."""
+    return _decode_body(dict(body))
 
 
-def _take(body: Any) -> Fact:
-    """The fact of a dict that nobody else needs."""
+def _decode_body(body: Any) -> Fact:
+    """Return the fact of a dict, and consume the dict."""
     try:
         name = body.pop("fact")
     except (KeyError, TypeError, AttributeError):
-        raise JournalError(f"a fact is an object with its type under 'fact', not {_short(body)}") from None
+        raise JournalError(f"a fact must be an object with its type under 'fact', not {_short(body)}") from None
     try:
         read = _READ[name]
     except (KeyError, TypeError):
-        return _take_old(name, body)
+        return _decode_old(name, body)
     return cast(Fact, read(body))
 
 
-def _take_old(name: Any, body: dict[str, Any]) -> Fact:
-    """Read a fact under the name that an older format gave it."""
+def _decode_old(name: Any, body: dict[str, Any]) -> Fact:
+    """Return the fact of a dict that has the name of an older format."""
     present = old_formats.FACTS.get(name) if isinstance(name, str) else None
     if present is None:
         raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _BY_NAME)}")
@@ -83,7 +83,7 @@ def _take_old(name: Any, body: dict[str, Any]) -> Fact:
 
 
 def is_garbled(line: bytes) -> bool:
-    """Whether a line is no JSON object at all, as a write that was cut short leaves it."""
+    """Return whether a line is not a JSON object, as an interrupted write leaves it."""
     try:
         return not isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -91,12 +91,12 @@ def is_garbled(line: bytes) -> bool:
 
 
 def check_format(found: object, where: str) -> None:
-    """Refuse a journal that this Weft cannot read."""
+    """Raise JournalError for a journal format that this Weft cannot read."""
     if type(found) is not int or found < 1:
-        raise JournalError(f"{where}: {found!r} is no journal format; is this file a Weft journal?")
+        raise JournalError(f"{where}: {found!r} is not a journal format; check that this is a Weft journal")
     if found > FORMAT:
         raise JournalError(
-            f"{where}: written in journal format {found}, and this Weft reads up to {FORMAT}\n  upgrade Weft to read it"
+            f"{where}: written in journal format {found}, but this Weft reads up to {FORMAT}\n  upgrade Weft to read it"
         )
 
 
@@ -113,7 +113,7 @@ def _packer(cls: type[Any]) -> Pack:
     nested = [(name, inner) for name, _ in defaults if (inner := _pack_of(hints[name]))]
 
     def pack(value: Any) -> dict[str, Any]:
-        # `is` before `==`: comparing dataclasses is the dear part, and most fields hold the very default
+        # `is` before `==`: comparing dataclasses is slow, and most fields hold the default object itself
         body = {n: v for n, d in defaults if (v := getattr(value, n)) is not d and (d is MISSING or v != d)}
         for name, plain in nested:
             if name in body:
@@ -124,7 +124,7 @@ def _packer(cls: type[Any]) -> Pack:
 
 
 def _pack_of(hint: Any) -> Pack | None:
-    """What turns a value of this type into plain JSON; None where json does so by itself."""
+    """Return the function that turns a value of this type into plain JSON; None if json does that itself."""
     if hint is PerRank:
         return PerRank.plain
     if is_dataclass(hint):
@@ -180,7 +180,7 @@ def _readings(hint: Any) -> Readings:
         return {list: _many(_readings(args[0])) if args[1:] == (...,) else _row([_readings(arg) for arg in args])}
     if origin in (Union, types.UnionType):
         return {found: convert for arg in args for found, convert in _readings(arg).items()}
-    raise TypeError(f"the journal has no reading for {hint!r}: teach weft.journal.codec")
+    raise TypeError(f"the journal cannot decode {hint!r}: add it to weft.journal.codec")
 
 
 def _finite(value: float) -> float:
@@ -200,7 +200,7 @@ def _row(row: list[Readings]) -> Callable[[list[Any]], tuple[Any, ...]]:
     return read
 
 
-# ---- what went wrong
+# ---- error messages
 
 
 def _wrong_field(cls: type[Any], name: str, value: object) -> str:
@@ -219,7 +219,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# ---- the tables, an entry at its first use: making all of them takes longer than a small command does
+# ---- tables that make an entry at its first use: making all of them takes longer than a small command
 
 
 class _Packers(dict[type, Pack]):

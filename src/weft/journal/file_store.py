@@ -1,4 +1,4 @@
-"""What journals in files have in common while they are not open: backups next to the file, and the way back."""
+"""The common part of stores in files: the backup next to the file, and restoring it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import ClassVar, Final
 
 from weft.errors import NotFound
 
-BACKUP: Final = ".backup"
-DAMAGED: Final = ".damaged"
+BACKUP_SUFFIX: Final = ".backup"
+DAMAGED_SUFFIX: Final = ".damaged"
 
 
 class FileStore:
-    """A journal in one file, and perhaps in files next to it that belong to it."""
+    """A journal in one file, possibly with side files."""
 
     scheme: ClassVar[str]
     side_files: ClassVar[tuple[str, ...]] = ()
-    """Suffixes of files that are worth nothing without the journal."""
+    """Suffixes of files that belong to the journal."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,10 +29,10 @@ class FileStore:
 
     @property
     def backup_path(self) -> Path:
-        return self.path.with_name(self.path.name + BACKUP)
+        return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     @property
-    def backup_place(self) -> str:
+    def backup_location(self) -> str:
         return str(self.backup_path)
 
     def exists(self) -> bool:
@@ -50,7 +50,7 @@ class FileStore:
         for suffix in (*self.side_files, ""):
             old = self.path.with_name(self.path.name + suffix)
             if old.exists():
-                old.replace(self.path.with_name(f"{self.path.name}{DAMAGED}{suffix}"))
+                old.replace(self.path.with_name(f"{self.path.name}{DAMAGED_SUFFIX}{suffix}"))
         copy = self.path.with_name(f"{self.path.name}.tmp")
         shutil.copyfile(self.backup_path, copy)
         os.chmod(copy, 0o600)

@@ -1,4 +1,4 @@
-"""What the journals on disk share: private files, explained errors, torn bytes kept aside."""
+"""File helpers of journals on disk: private files, errors with a path, saved torn bytes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from weft.errors import JournalError
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of `path`; a file made by this is its owner's alone from its first moment."""
+    """Open `path`; a new file is readable by its owner alone from the start."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def sync_folder(path: Path) -> None:
-    """Make a new name in the folder of `path` survive a power cut."""
+    """Sync the folder of `path`, so that a new name in it survives a power cut."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -24,32 +24,32 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def keep_torn(path: Path, torn: bytes) -> str:
-    """Keep bytes that are about to be cut off `path` in a file beside it; the name of that file."""
-    beside = path.with_name(f"{path.name}.torn")
-    fd = open_private(beside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+def save_torn(path: Path, torn: bytes) -> str:
+    """Append bytes that are about to be cut off `path` to a file next to it, and return that file's name."""
+    saved = path.with_name(f"{path.name}.torn")
+    fd = open_private(saved, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
     try:
         write_all(fd, torn)
         os.fsync(fd)
     finally:
         os.close(fd)
-    return beside.name
+    return saved.name
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write every byte: a single `os.write` may stop half way."""
+    """Write every byte: a single `os.write` may stop halfway."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(fd, rest) :]
 
 
 @contextmanager
-def explained(path: Path, doing: str) -> Iterator[None]:
-    """Turn what the system says about `path` into a JournalError that says what to do."""
+def explain_errors(path: Path, action: str) -> Iterator[None]:
+    """Turn an OSError about `path` into a JournalError that names the path and the action."""
     try:
         yield
     except FileNotFoundError:
         missing = path if path.parent.is_dir() else path.parent
-        raise JournalError(f"cannot {doing} {path}: {missing} does not exist") from None
+        raise JournalError(f"cannot {action} {path}: {missing} does not exist") from None
     except OSError as error:
-        raise JournalError(f"cannot {doing} {path}: {error.strerror or error}") from None
+        raise JournalError(f"cannot {action} {path}: {error.strerror or error}") from None

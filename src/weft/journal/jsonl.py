@@ -1,7 +1,7 @@
-"""A journal as a text file: a header line, then one line of JSON per fact.
+"""A journal in a text file: a header line, then one line of JSON per fact.
 
-A fact is there once its newline is. A last line without one, or that is no JSON, was being written when the machine
-or the process went down: opening the file to append cuts it off and keeps the bytes in `<name>.torn`.
+A fact is complete once its newline is written. A last line without one, or that is not JSON, is what a crash
+interrupted: opening the file for appending cuts that line off and saves its bytes in `<name>.torn`.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from weft.errors import JournalError
-from weft.journal.base import CHECK_S, OK, PAGE, UNFINISHED, Health, Journal
+from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, UNFINISHED, Health, Journal
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
 from weft.journal.file_store import FileStore
-from weft.journal.files import explained, keep_torn, open_private, sync_folder, write_all
+from weft.journal.files import explain_errors, open_private, save_torn, sync_folder, write_all
 from weft.model import Fact
 
 HEADERS: Final = tuple(b'{"weft":"journal","format":%d}\n' % number for number in range(1, FORMAT + 1))
 HEADER: Final = HEADERS[-1]
 BUFFER_BYTES: Final = 1 << 16
 CLOSED: Final = -1
-NAME: Final = ".name"
-"""The file next to a journal that holds its name."""
+NAME_SUFFIX: Final = ".name"
+"""Suffix of the file that holds the journal's name."""
 
 
 class JsonlJournal:
-    """Appends are buffered until `flush`, `sync`, `read` or `close`, or until 64 KiB have gathered."""
+    """A journal that buffers appends until `flush`, `sync`, `read` or `close`, or until the buffer is full."""
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         self.torn: str | None = None
         self._pending: list[str] = []
         self._pending_bytes = 0
-        self._refuse = "it was opened to read only" if readonly else ""
-        with explained(self.path, "open"):
+        self._append_error = "it is open for reading only" if readonly else ""
+        with explain_errors(self.path, "open"):
             flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT | os.O_APPEND
             self._fd = open_private(self.path, flags | os.O_NONBLOCK)
             try:
@@ -53,8 +53,8 @@ class JsonlJournal:
             self._release()
 
     def append(self, *facts: Fact) -> None:
-        if self._refuse:
-            raise JournalError(f"cannot append to {self.path}: {self._refuse}")
+        if self._append_error:
+            raise JournalError(f"cannot append to {self.path}: {self._append_error}")
         lines = [encode_line(fact) for fact in facts]
         self._pending += lines
         self._pending_bytes += sum(map(len, lines))
@@ -62,30 +62,29 @@ class JsonlJournal:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what is buffered to the system: it then survives the end of this process."""
+        """Write the buffer to the file: the facts then survive the end of this process."""
         if not self._pending:
             return
         block = ("\n".join(self._pending) + "\n").encode("ascii")
         try:
             write_all(self._fd, block)
         except OSError as error:
-            raise self._give_up(error) from None
+            raise self._fail(error) from None
         self._size += len(block)
         self._written += len(self._pending)
-        self._forget_pending()
+        self._clear_buffer()
 
     def sync(self) -> None:
-        """Return once everything appended would survive a power cut."""
         self.flush()
         if self._fd == CLOSED:
             return
         try:
             os.fsync(self._fd)
         except OSError as error:
-            raise self._give_up(error) from None
+            raise self._fail(error) from None
 
-    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
-        """Return the facts there are now; they are read line by line, whatever the `page`."""
+    def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
+        """Yield the present facts, line by line whatever the `page`."""
         self.flush()
         return self._facts(after, self._written)
 
@@ -95,20 +94,20 @@ class JsonlJournal:
 
     @property
     def base(self) -> int:
-        """0: a text journal keeps every fact."""
+        """Always 0: a text journal keeps every fact."""
         return 0
 
     @property
     def name(self) -> str:
-        place = self.path.with_name(self.path.name + NAME)
-        with explained(place, "name the journal in"):
+        path = self.path.with_name(self.path.name + NAME_SUFFIX)
+        with explain_errors(path, "name the journal in"):
             with suppress(FileExistsError):
-                fd = open_private(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
                 try:
                     write_all(fd, os.urandom(8).hex().encode())
                 finally:
                     os.close(fd)
-            return place.read_text()
+            return path.read_text()
 
     def compact(self) -> bool:
         """Return False: a text journal keeps every fact."""
@@ -118,9 +117,9 @@ class JsonlJournal:
         self.flush()
         JsonlStore(self.path).backup()
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
         self.flush()
-        return JsonlStore(self.path).check(longest_s)
+        return JsonlStore(self.path).check(timeout_s)
 
     def __len__(self) -> int:
         return self._written + len(self._pending)
@@ -129,7 +128,7 @@ class JsonlJournal:
         try:
             self.sync()
         finally:
-            self._refuse = self._refuse or "it is closed; open it again"
+            self._append_error = self._append_error or "it is closed; reopen it"
             self._release()
 
     def __enter__(self) -> Self:
@@ -139,7 +138,7 @@ class JsonlJournal:
         self.close()
 
     def _facts(self, after: int, until: int) -> Iterator[Fact]:
-        with explained(self.path, "read"), self.path.open("rb") as file:
+        with explain_errors(self.path, "read"), self.path.open("rb") as file:
             for number, line in enumerate(islice(file, after + 1, until + 1), start=after + 2):
                 try:
                     fact = decode_line(line.decode())
@@ -147,25 +146,25 @@ class JsonlJournal:
                     raise JournalError(f"{self.path}:{number}: {error}") from None
                 yield fact
 
-    def _give_up(self, error: OSError) -> JournalError:
-        """A failed write leaves nobody sure what the disk holds: back to the last whole block, and no more appends."""
+    def _fail(self, error: OSError) -> JournalError:
+        """Return to the last complete block and refuse appends: after a failed write the disk's content is unknown."""
         lost = len(self._pending)
-        self._forget_pending()
-        self._refuse = "an earlier write failed; open it again to go on from what it holds"
-        with suppress(OSError):  # then the next open cuts the torn line off
+        self._clear_buffer()
+        self._append_error = "an earlier write failed; reopen it to continue from its last complete fact"
+        with suppress(OSError):  # the next open then cuts the torn line off
             os.ftruncate(self._fd, self._size)
         self._release()
         return JournalError(
-            f"cannot write to {self.path}: {error.strerror}; the last {lost} facts are not in it, the {self._written}"
-            " before them are\n  make room, then open it again"
+            f"cannot write to {self.path}: {error.strerror}; the last {lost} facts are lost, the {self._written}"
+            " before them are saved\n  free some disk space, then reopen it"
         )
 
-    def _forget_pending(self) -> None:
+    def _clear_buffer(self) -> None:
         self._pending = []
         self._pending_bytes = 0
 
     def _release(self) -> None:
-        """Let go of the descriptor, and of the lock with it."""
+        """Close the file, which also releases the lock."""
         fd, self._fd = self._fd, CLOSED
         if fd != CLOSED:
             os.close(fd)
@@ -173,9 +172,9 @@ class JsonlJournal:
     # ---- opening
 
     def _recover(self, readonly: bool) -> tuple[int, int]:
-        """How many facts the file holds, in how many bytes; when it is ours to write, nothing else is left in it."""
+        """Return the number of facts in the file and its size in bytes, after cutting off an unfinished line."""
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-            raise JournalError(f"cannot open {self.path}: it is not a regular file; name a file ending in .jsonl")
+            raise JournalError(f"cannot open {self.path}: not a regular file; give the path of a .jsonl file")
         if not readonly:
             self._lock()
         if not self._has_header():
@@ -196,11 +195,11 @@ class JsonlJournal:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalError(
-                f"cannot open {self.path}: another process is writing to it\n  stop that one, or open it to read only"
+                f"cannot open {self.path}: another process is writing to it\n  stop it, or open for reading only"
             ) from None
 
     def _has_header(self) -> bool:
-        """False for a file that is new, or whose very header was cut short."""
+        """Return False for a new file, or for one whose header is incomplete."""
         line, newline, _ = os.pread(self._fd, 256, 0).partition(b"\n")
         if not newline and any(header.startswith(line) for header in HEADERS):
             return False
@@ -209,16 +208,16 @@ class JsonlJournal:
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("weft") != "journal":
-            raise JournalError(f"{self.path}:1: not a Weft journal; it should begin with {HEADER.decode().strip()}")
+            raise JournalError(f"{self.path}:1: not a Weft journal; it must begin with {HEADER.decode().strip()}")
         check_format(header.get("format"), f"{self.path}:1")
         return True
 
     def _upgrade_header(self) -> None:
-        """Name the present format: from now on the file may hold what only this version and later ones can read."""
+        """Write the present format into the header: from now on older versions may not understand the file."""
         found = os.pread(self._fd, len(HEADER), 0)
         if found == HEADER or found not in HEADERS:
             return
-        fd = open_private(self.path, os.O_WRONLY)  # a descriptor opened to append writes at the end alone
+        fd = open_private(self.path, os.O_WRONLY)  # a descriptor with O_APPEND writes only at the end
         try:
             os.pwrite(fd, HEADER, 0)
             os.fsync(fd)
@@ -238,15 +237,15 @@ class JsonlJournal:
 
     def _cut(self, torn: bytes, end: int, where: str, readonly: bool) -> None:
         if readonly:
-            self.torn = f"{self.path}: {where} is unfinished; left out its {len(torn)} bytes"
+            self.torn = f"{self.path}: {where} is unfinished; ignored its {len(torn)} bytes"
             return
-        kept = keep_torn(self.path, torn)
+        saved = save_torn(self.path, torn)
         os.ftruncate(self._fd, end)
-        self.torn = f"{self.path}: {where} was unfinished; cut off its {len(torn)} bytes, kept in {kept}"
+        self.torn = f"{self.path}: {where} was unfinished; cut off its {len(torn)} bytes, saved in {saved}"
 
 
 class JsonlStore(FileStore):
-    """A journal as a text file while it is not open."""
+    """The text file of a journal."""
 
     scheme: ClassVar[str] = "jsonl"
 
@@ -258,22 +257,22 @@ class JsonlStore(FileStore):
 
     def backup(self) -> None:
         copy = self.path.with_name(f"{self.backup_path.name}.tmp")
-        with explained(self.path, "back up"):
+        with explain_errors(self.path, "back up"):
             content = self.path.read_bytes()
             copy.unlink(missing_ok=True)
             fd = open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
-                write_all(fd, content[: content.rfind(b"\n") + 1])  # without a line that is just being written
+                write_all(fd, content[: content.rfind(b"\n") + 1])  # without a line that is being written
                 os.fsync(fd)
             finally:
                 os.close(fd)
             copy.replace(self.backup_path)
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
         size = self.path.stat().st_size if self.path.exists() else 0
-        return Health(size, 0, self._sound(time.monotonic() + longest_s))
+        return Health(size, 0, self._diagnose(time.monotonic() + timeout_s))
 
-    def _sound(self, until: float) -> str:
+    def _diagnose(self, until: float) -> str:
         try:
             with self.open(readonly=True) as journal:
                 for _ in journal.read():
@@ -285,7 +284,7 @@ class JsonlStore(FileStore):
 
 
 def _whole_lines(fd: int) -> tuple[int, int, int]:
-    """How many lines end in a newline, where the last of them begins, and where it ends."""
+    """Return the number of lines that end in a newline, and the offsets of the last one's beginning and end."""
     lines = last = end = offset = 0
     while chunk := os.pread(fd, 1 << 20, offset):
         if found := chunk.count(b"\n"):

@@ -1,4 +1,4 @@
-"""A journal that is gone with its process: for simulations and tests."""
+"""A journal in memory, for simulations and tests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import chain, islice
 from typing import Self
 
 from weft.errors import JournalError
-from weft.journal.base import CHECK_S, OK, PAGE, Health
+from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, Health
 from weft.model import Fact
 
 
 class MemoryJournal:
-    """A list of facts, kept as the objects they are."""
+    """A list of facts."""
 
     torn: str | None = None
     url = "memory://"
-    """Of no use to another process."""
+    """A URL that no other process can open."""
 
     def __init__(self, *facts: Fact) -> None:
         self._facts: list[Fact] = list(facts)
@@ -32,14 +32,14 @@ class MemoryJournal:
 
     def append(self, *facts: Fact) -> None:
         if self._closed:
-            raise JournalError("this journal is closed: append before close, or start a new one")
+            raise JournalError("this journal is closed: append before closing it, or make a new one")
         self._facts.extend(facts)
 
     def sync(self) -> None:
-        """Nothing to do: there is no disk."""
+        """Do nothing: there is no disk."""
 
-    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
-        """Return the facts there are now; all of them are in memory, whatever the `page`."""
+    def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
+        """Yield the present facts; all of them are in memory, whatever the `page`."""
         late = islice(self._facts, max(after - self.base, 0), len(self._facts))
         return chain(tuple(self._snapshot), late) if after < self.base else late
 
@@ -47,7 +47,7 @@ class MemoryJournal:
         return self.base + len(self._facts)
 
     def compact(self) -> bool:
-        from weft.journal.summary import summary  # loads the core, which a journal alone does not need
+        from weft.journal.summary import summary  # imports the core, which appending and reading do not need
 
         facts = summary(self.read())
         if facts is None:
@@ -56,9 +56,9 @@ class MemoryJournal:
         return True
 
     def backup(self) -> None:
-        """Nothing to do: a copy would be gone with the original."""
+        """Do nothing: a copy would disappear with the process."""
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
         return Health(0, 0, OK)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Names that formats 1 and 2 wrote, in the words of the present one. A continued journal holds both."""
+"""Names of facts and fields in formats 1 and 2, with their present names. A continued journal holds both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def renamed_fields(kind: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the body with the present names of its fields; None where it has no old name, or both of one field."""
+    """Return the body with the present names of its fields; None if it has no old name, or both names of a field."""
     old = {name: new for name, new in FIELDS.get(kind, {}).items() if name in body}
     if not old or any(new in body for new in old.values()):
         return None
@@ -41,7 +41,7 @@ def renamed_fields(kind: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def flattened(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a snapshot of a job with the fields of its state among its own; older formats nest them under `past`."""
+    """Return the body of a job snapshot without nesting: older formats put the fields of its state under `past`."""
     past = body.get("past")
     if not isinstance(past, dict) or not body.keys().isdisjoint(past):
         return body

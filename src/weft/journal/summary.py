@@ -1,4 +1,4 @@
-"""Facts as fewer facts that add up to the same state."""
+"""The snapshot that replaces facts when a journal is compacted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model import Alarm, Fact
 
 
 def summary(facts: Iterable[Fact]) -> list[Fact] | None:
-    """Return a snapshot that stands for these facts; None where a key has just changed, which takes an instant."""
+    """Return a snapshot of the state after these facts; None at an instant when a key has just changed."""
     state, due = State(), None
     for fact in facts:
         state.apply(fact)

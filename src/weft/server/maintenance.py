@@ -26,7 +26,7 @@ FACTS: Final = 50_000
 FACTS_PER_JOB: Final = 6
 """A job takes about four facts; a snapshot one."""
 FLOOR_MB: Final = 16
-NOT_NOW: Final = 75
+EXIT_TRY_LATER: Final = 75
 """The exit code of a maintenance process that is to be tried again later."""
 FORGET: Final = 1000
 """At a time."""
@@ -122,7 +122,7 @@ class Upkeep:
         if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
             return
         code = await self._maintain("compact")
-        if code == NOT_NOW:
+        if code == EXIT_TRY_LATER:
             log.info("it was not the moment to shorten the journal")
         elif code:
             log.error("could not shorten the journal: exit code %s", code)

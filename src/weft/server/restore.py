@@ -46,7 +46,7 @@ def restore(paths: Paths) -> int:
     """Put the backup in the journal's place, keep the old one, and return how many facts could be added to it."""
     store = store_at(paths.journal_url)
     if store.backup_at() is None:
-        raise NotFound(f"there is no backup at {store.backup_place}")
+        raise NotFound(f"there is no backup at {store.backup_location}")
     with open(os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -193,7 +193,7 @@ def test_old_names_are_read_as_strictly_as_new_ones(line: str, says: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("found", "says"), [(4, "format 4.*\n  upgrade"), (0, "no journal format"), ("1", "no journal")]
+    ("found", "says"), [(4, "format 4.*\n  upgrade"), (0, "not a journal format"), ("1", "not a journal")]
 )
 def test_formats_that_cannot_be_read(found: object, says: str) -> None:
     check_format(1, "a.jsonl:1")

@@ -43,4 +43,4 @@ def test_something_else(tmp_path: Path) -> None:
 
 
 def test_a_huge_one_is_not_waited_for(path: Path) -> None:
-    assert health(path, longest_s=-1.0).check == "unfinished"
+    assert health(path, timeout_s=-1.0).check == "unfinished"

@@ -62,7 +62,7 @@ def test_a_last_line_cut_at_any_byte(path: Path, kept: int) -> None:
         assert path.read_bytes() == BEFORE
         assert torn_copy(path) == LAST[:kept]
         if kept:
-            assert journal.torn == f"{path}: line 3 was unfinished; cut off its {kept} bytes, kept in run.jsonl.torn"
+            assert journal.torn == f"{path}: line 3 was unfinished; cut off its {kept} bytes, saved in run.jsonl.torn"
         else:
             assert journal.torn is None
         journal.append(Wake(3.0))

@@ -62,7 +62,7 @@ def test_an_unreadable_record_in_the_middle_is_an_error(path: Path) -> None:
 
 def test_a_missing_record_is_an_error(path: Path) -> None:
     change(path, "DELETE FROM facts WHERE position = 1")
-    with SqliteJournal(path) as journal, pytest.raises(JournalError, match="missing between position 1 and 2"):
+    with SqliteJournal(path) as journal, pytest.raises(JournalError, match="missing between positions 1 and 2"):
         list(journal.read())
 
 

@@ -82,14 +82,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _restore(here: Paths) -> None:
     from weft.errors import Refused
-    from weft.journal.file_store import DAMAGED
+    from weft.journal.file_store import DAMAGED_SUFFIX
     from weft.server.restore import restore
 
     if here.answers():
         raise Refused("a scheduler is running\n  weft down ends it; jobs go on")
     facts = restore(here)
     render.say(f"went back to the last backup, and found {plural(facts, 'fact')} since in the records of runs")
-    render.say(f"what was submitted since and never ran is gone; the damaged journal is kept as *{DAMAGED}")
+    render.say(f"what was submitted since and never ran is gone; the damaged journal is kept as *{DAMAGED_SUFFIX}")
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:

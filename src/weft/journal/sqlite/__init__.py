@@ -1,4 +1,4 @@
-"""A journal in an SQLite database: the store, its compaction, backups and checks. Nothing else in Weft knows SQLite."""
+"""A journal in an SQLite database: the store, its compaction, backups and checks. Only this room uses SQLite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Makes a journal shorter: the facts up to now are replaced by a snapshot that adds up to the same state.
+"""Compaction: replaces the facts of a journal so far by a snapshot of the same state.
 
-It runs beside whoever appends, in small transactions, so that nobody waits for it. Killed at any moment it leaves the
-journal as it was, or as it is to be.
+It runs concurrently with the writer, in small transactions that hardly delay appends. If it is killed, the journal
+is either as before or compacted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from weft.journal.sqlite.journal import SqliteJournal
 from weft.journal.summary import summary
 from weft.model import Fact
 
-ROWS: Final = 2000
-"""In one transaction."""
-PATIENCE_S: Final = 30.0
+TRANSACTION_ROWS: Final = 2000
+LOCK_TIMEOUT_S: Final = 30.0
 
 
 def compact(path: str | os.PathLike[str]) -> bool:
-    """Return False where this is not the moment: another compaction runs, or a key has just changed."""
+    """Return False if it cannot run now: another compaction runs, or a key has just changed."""
     with open(os.open(f"{os.fspath(path)}-compaction", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -37,23 +36,23 @@ def compact(path: str | os.PathLike[str]) -> bool:
 def _compact(path: str | os.PathLike[str]) -> bool:
     with SqliteJournal(path, readonly=True) as journal:
         until = len(journal)
-        facts = summary(islice(journal.read(), _facts_in(journal, until)))
+        facts = summary(islice(journal.read(), _count_facts(journal, until)))
     if facts is None:
         return False
-    db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+    db = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
     try:
         base = _base(db)
         if base > until:
             return False
-        _turn(db, until, base, _write(db, iter(facts)))
-        _drop(db, until)
+        _publish(db, until, base, _write(db, iter(facts)))
+        _delete_facts(db, until)
     finally:
         db.close()
     return True
 
 
-def _facts_in(journal: SqliteJournal, until: int) -> int:
-    """How many facts a reader gets up to a position: those of the snapshot, and those after it."""
+def _count_facts(journal: SqliteJournal, until: int) -> int:
+    """Return the number of facts to read up to a position: those of the snapshot, and those after it."""
     base = journal.base
     return until if not base else journal.snapshot_size + until - base
 
@@ -64,11 +63,11 @@ def _base(db: sqlite3.Connection) -> int:
 
 
 def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> int:
-    """The new snapshot, beside the old; how many facts it has."""
+    """Write the new snapshot to a separate table, and return its number of facts."""
     db.execute("DROP TABLE IF EXISTS snapshot_new")
     db.execute("CREATE TABLE snapshot_new (position INTEGER PRIMARY KEY, body TEXT NOT NULL)")
     position = 0
-    while page := [encode_line(fact) for fact in islice(facts, ROWS)]:
+    while page := [encode_line(fact) for fact in islice(facts, TRANSACTION_ROWS)]:
         rows = list(enumerate(page, start=position + 1))
         position += len(rows)
         db.execute("BEGIN IMMEDIATE")
@@ -77,22 +76,22 @@ def _write(db: sqlite3.Connection, facts: Iterator[Fact]) -> int:
     return position
 
 
-def _turn(db: sqlite3.Connection, base: int, before: int, facts: int) -> None:
-    """From here on the new snapshot counts, if it is whole and nothing else took its place meanwhile."""
+def _publish(db: sqlite3.Connection, base: int, before: int, facts: int) -> None:
+    """Replace the old snapshot by the new one, unless another compaction interfered."""
     db.execute("BEGIN IMMEDIATE")
     (found,) = db.execute("SELECT count(*) FROM snapshot_new").fetchone()
     if found != facts or _base(db) != before:
         db.execute("ROLLBACK")
-        raise JournalError("another compaction is at work: this one is given up")
+        raise JournalError("another compaction is running: this one is aborted")
     db.execute("DROP TABLE IF EXISTS snapshot")
     db.execute("ALTER TABLE snapshot_new RENAME TO snapshot")
     db.execute("INSERT OR REPLACE INTO meta VALUES ('base', ?)", (str(base),))
     db.execute("COMMIT")
 
 
-def _drop(db: sqlite3.Connection, base: int) -> None:
-    """What the snapshot stands for, a little at a time."""
+def _delete_facts(db: sqlite3.Connection, base: int) -> None:
+    """Delete the facts that the snapshot replaces, in small transactions."""
     (first,) = db.execute("SELECT min(position) FROM facts").fetchone()
-    for begin in range(first or base + 1, base + 1, ROWS):
-        db.execute("DELETE FROM facts WHERE position < ?", (min(begin + ROWS, base + 1),))
+    for begin in range(first or base + 1, base + 1, TRANSACTION_ROWS):
+        db.execute("DELETE FROM facts WHERE position < ?", (min(begin + TRANSACTION_ROWS, base + 1),))
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")

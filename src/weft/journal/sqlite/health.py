@@ -1,4 +1,4 @@
-"""Check whether the file of a journal is sound, while its writer appends, for a few seconds at most."""
+"""Integrity check of an SQLite journal, concurrently with appends and limited in time."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from weft.journal.base import CHECK_S, UNFINISHED, Health
+from weft.journal.base import CHECK_TIMEOUT_S, UNFINISHED, Health
 
-SMALL_BYTES: Final = 64 << 20
-"""Up to this size everything is looked at; beyond it, not whether indexes and tables agree."""
-STEPS: Final = 1000
-"""Instructions of SQLite between two looks at the clock."""
+MAX_FULL_CHECK_BYTES: Final = 64 << 20
+"""Larger files get the quick check, which does not compare indexes with tables."""
+CLOCK_INTERVAL_STEPS: Final = 1000
+"""SQLite instructions between two checks of the time limit."""
 
 
-def health(path: Path, longest_s: float = CHECK_S) -> Health:
+def health(path: Path, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
     size, pending = _size(path), _size(path.with_name(f"{path.name}-wal"))
-    return Health(size, pending, _check(path, size, longest_s))
+    return Health(size, pending, _check(path, size, timeout_s))
 
 
-def _check(path: Path, size: int, longest_s: float) -> str:
-    pragma = "integrity_check" if size <= SMALL_BYTES else "quick_check"
-    until = time.monotonic() + longest_s
+def _check(path: Path, size: int, timeout_s: float) -> str:
+    pragma = "integrity_check" if size <= MAX_FULL_CHECK_BYTES else "quick_check"
+    until = time.monotonic() + timeout_s
     try:
         db = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
     except sqlite3.Error as error:
         return str(error)
     try:
-        db.set_progress_handler(lambda: time.monotonic() > until, STEPS)
+        db.set_progress_handler(lambda: time.monotonic() > until, CLOCK_INTERVAL_STEPS)
         found = [str(row[0]) for row in db.execute(f"PRAGMA {pragma}(1)")]
     except sqlite3.Error as error:
         return UNFINISHED if str(error) == "interrupted" else str(error)

@@ -1,4 +1,4 @@
-"""A journal as an SQLite database: each append is one transaction, on disk when the call returns."""
+"""A journal in an SQLite database: each append is one transaction, on disk when the call returns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 from weft.errors import JournalError
-from weft.journal.base import CHECK_S, PAGE, Health
+from weft.journal.base import CHECK_TIMEOUT_S, PAGE_FACTS, Health
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
-from weft.journal.files import explained, keep_torn, open_private
+from weft.journal.files import explain_errors, open_private, save_torn
 from weft.model import Fact
 
 if TYPE_CHECKING:
@@ -30,19 +30,16 @@ TABLES: Final = (
 
 
 class SqliteJournal:
-    """Readers in other processes may read while this one appends.
-
-    The facts up to `base` may have been replaced by a snapshot that adds up to the same (`.compaction`).
-    """
+    """A journal that other processes may read while this one appends. See `.compaction` for its snapshot."""
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         self.torn: str | None = None
         self._has_tables = False
-        self._refuse = "it was opened to read only" if readonly else ""
-        with explained(self.path, "open"):
+        self._append_error = "it is open for reading only" if readonly else ""
+        with explain_errors(self.path, "open"):
             os.close(open_private(self.path, os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT))
-        with self._explained("open"):
+        with self._explain_errors("open"):
             uri = f"file:{quote(str(self.path.absolute()))}?mode={'ro' if readonly else 'rw'}"
             self._db = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
@@ -52,41 +49,41 @@ class SqliteJournal:
                 raise
 
     def append(self, *facts: Fact) -> None:
-        if self._refuse:
-            raise JournalError(f"cannot append to {self.path}: {self._refuse}")
+        if self._append_error:
+            raise JournalError(f"cannot append to {self.path}: {self._append_error}")
         if not facts:
             return
         rows = [(position, encode_line(fact)) for position, fact in enumerate(facts, start=self._count + 1)]
-        with self._explained("append to"), self._transaction():
+        with self._explain_errors("append to"), self._transaction():
             self._db.executemany("INSERT INTO facts VALUES (?, ?)", rows)
         self._count += len(rows)
 
     def sync(self) -> None:
-        """Nothing to do: every append has been synced."""
+        """Do nothing: every append is synced."""
 
-    def read(self, after: int = 0, *, page: int = PAGE) -> Iterator[Fact]:
-        """`page`: so many are in memory at a time, of a reader who may be slow."""
+    def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
+
         base = self.base
         early = self._rows("snapshot", 0, self._last("snapshot"), page) if after < base else iter(())
         return chain(early, self._rows("facts", max(after, base), self._count, page))
 
     @property
     def base(self) -> int:
-        """How many facts the snapshot stands for."""
+
         if not self._has_tables:
             return 0
-        with self._explained("read"):
+        with self._explain_errors("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()
         return int(row[0]) if row else 0
 
     @property
     def name(self) -> str:
-        """Of this journal alone, made when it was first asked for: numbers of jobs mean something only within one."""
-        with self._explained("read"):
+
+        with self._explain_errors("read"):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'name'").fetchone()
         if row is None:
             row = (os.urandom(8).hex(),)
-            with self._explained("write to"), self._transaction():
+            with self._explain_errors("write to"), self._transaction():
                 self._db.execute("INSERT INTO meta VALUES ('name', ?)", row)
         return str(row[0])
 
@@ -107,17 +104,17 @@ class SqliteJournal:
     def backup(self) -> None:
         self._store().backup()
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
-        return self._store().check(longest_s)
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
+        return self._store().check(timeout_s)
 
     def _store(self) -> SqliteStore:
-        from weft.journal.sqlite.store import SqliteStore  # the store opens journals, and so imports this module
+        from weft.journal.sqlite.store import SqliteStore  # the store imports this module
 
         return SqliteStore(self.path)
 
     def close(self) -> None:
-        self._refuse = self._refuse or "it is closed; open it again"
-        with self._explained("close"):
+        self._append_error = self._append_error or "it is closed; reopen it"
+        with self._explain_errors("close"):
             self._db.close()
 
     def __enter__(self) -> Self:
@@ -127,16 +124,16 @@ class SqliteJournal:
         self.close()
 
     def _rows(self, table: str, after: int, until: int, page: int) -> Iterator[Fact]:
-        # page by page, so that a reader who stops half way holds no transaction open
+        # page by page, so that a reader that stops halfway holds no transaction open
         for begin in range(after, until, page):
             end = min(begin + page, until)
-            with self._explained("read"):
+            with self._explain_errors("read"):
                 rows = self._db.execute(
                     f"SELECT position, body FROM {table} WHERE position > ? AND position <= ? ORDER BY position",
                     (begin, end),
                 ).fetchall()
             if len(rows) != end - begin:
-                raise JournalError(f"{self.path}: {table} are missing between position {begin + 1} and {end}")
+                raise JournalError(f"{self.path}: rows of {table} are missing between positions {begin + 1} and {end}")
             for position, body in rows:
                 try:
                     fact = decode_line(body)
@@ -145,7 +142,7 @@ class SqliteJournal:
                 yield fact
 
     def _last(self, table: str) -> int:
-        with self._explained("read"):
+        with self._explain_errors("read"):
             (last,) = self._db.execute(f"SELECT max(position) FROM {table}").fetchone()
         return int(last or 0)
 
@@ -161,20 +158,20 @@ class SqliteJournal:
             raise
 
     @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
+    def _explain_errors(self, action: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.IntegrityError:
             raise JournalError(
-                f"cannot {doing} {self.path}: another process has written to it\n  stop one of the two, then reopen"
+                f"cannot {action} {self.path}: another process wrote to it\n  stop one of the two, then reopen it"
             ) from None
         except sqlite3.Error as error:
-            raise JournalError(f"cannot {doing} {self.path}: {error}") from None
+            raise JournalError(f"cannot {action} {self.path}: {error}") from None
 
     # ---- opening
 
     def _recover(self, readonly: bool) -> int:
-        """How many facts there are, once the tables are made and an unreadable last one is cut off."""
+        """Create missing tables, cut off an unreadable last fact, and return the number of facts."""
         if not readonly:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -192,16 +189,16 @@ class SqliteJournal:
             raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal")
         found = str(meta.get("format"))
         check_format(int(found) if found.isdecimal() else found, str(self.path))
-        if not readonly and found != str(FORMAT):  # from now on it holds what only this Weft and later ones can read
+        if not readonly and found != str(FORMAT):  # older versions may not understand it from now on
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
-        return self._without_torn(readonly)
+        return self._cut_torn(readonly)
 
     def _create(self) -> None:
         with self._transaction():
             for statement in TABLES:
                 self._db.execute(statement)
 
-    def _without_torn(self, readonly: bool) -> int:
+    def _cut_torn(self, readonly: bool) -> int:
         last = self._db.execute(
             "SELECT position, CAST(body AS BLOB) FROM facts ORDER BY position DESC LIMIT 1"
         ).fetchone()
@@ -211,10 +208,10 @@ class SqliteJournal:
         if not is_garbled(body):
             return position
         if readonly:
-            self.torn = f"{self.path}: position {position} is unfinished; left out its {len(body)} bytes"
+            self.torn = f"{self.path}: position {position} is unfinished; ignored its {len(body)} bytes"
             return position - 1
-        kept = keep_torn(self.path, body)
+        saved = save_torn(self.path, body)
         with self._transaction():
             self._db.execute("DELETE FROM facts WHERE position = ?", (position,))
-        self.torn = f"{self.path}: position {position} was unfinished; cut off its {len(body)} bytes, kept in {kept}"
+        self.torn = f"{self.path}: position {position} was unfinished; cut off its {len(body)} bytes, saved in {saved}"
         return position - 1

@@ -1,10 +1,10 @@
-"""A journal in an SQLite database while it is not open."""
+"""The SQLite database of a journal."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from weft.journal.base import CHECK_S, Health, Journal
+from weft.journal.base import CHECK_TIMEOUT_S, Health, Journal
 from weft.journal.file_store import FileStore
 from weft.journal.sqlite.backup import back_up
 from weft.journal.sqlite.compaction import compact
@@ -25,5 +25,5 @@ class SqliteStore(FileStore):
     def backup(self) -> None:
         back_up(self.path, self.backup_path)
 
-    def check(self, longest_s: float = CHECK_S) -> Health:
-        return health(self.path, longest_s)
+    def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
+        return health(self.path, timeout_s)
