@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weft.compare.process_pool import Failed, run_all
+from weft.compare.process_pool import SilentProgress, TaskFailure, run_all
 
 TASKS = """
 import os, signal, sys, time
@@ -42,8 +43,28 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return __import__(name).work
 
 
-def ignore(*_: object) -> None:
-    pass
+ignore = SilentProgress()
+
+
+class Recorder(SilentProgress):
+    """Notes what it hears; None: the task has ended."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int | None]] = []
+
+    def update(self, task: int, done: int) -> None:
+        self.heard.append((task, done))
+
+    def finish(self, task: int) -> None:
+        self.heard.append((task, None))
+
+
+class Refresher(SilentProgress):
+    def __init__(self, refresh: Callable[[], None]) -> None:
+        self._refresh = refresh
+
+    def refresh(self) -> None:
+        self._refresh()
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -59,20 +80,20 @@ def test_results_are_in_the_order_of_the_tasks(work: Any, tmp_path: Path, worker
 def test_what_goes_wrong_is_told_and_the_rest_goes_on(work: Any, tmp_path: Path) -> None:
     tasks = [("raise", 0), ("die", 0), ("leave", 0), ("", 7)]
     raised, killed, left, good = run_all(work, tasks, 2, ignore)
-    assert isinstance(raised, Failed)
-    assert raised.what.startswith("ValueError: no such luck (")
-    assert raised.what.endswith(".py:7)")
-    assert str(tmp_path) in raised.what
-    assert killed == Failed("its worker process died: SIGKILL, perhaps for want of memory")
-    assert left == Failed("its worker process died: exit code 3")
+    assert isinstance(raised, TaskFailure)
+    assert raised.reason.startswith("ValueError: no such luck (")
+    assert raised.reason.endswith(".py:7)")
+    assert str(tmp_path) in raised.reason
+    assert killed == TaskFailure("its worker process died: SIGKILL, perhaps for want of memory")
+    assert left == TaskFailure("its worker process died: exit code 3")
     assert good[0] == 7
 
 
 def test_progress_is_heard(work: Any) -> None:
-    heard: list[tuple[int, int | None]] = []
-    run_all(work, [("slow", 0), ("slow", 1)], 2, lambda task, done: heard.append((task, done)))
+    recorder = Recorder()
+    run_all(work, [("slow", 0), ("slow", 1)], 2, recorder)
     for task in (0, 1):
-        mine = [done for each, done in heard if each == task]
+        mine = [done for each, done in recorder.heard if each == task]
         assert mine[-1] is None
         assert len(mine) > 1
         assert mine[:-1] == sorted(done for done in mine[:-1] if done is not None)
@@ -82,7 +103,7 @@ def test_an_interrupt_ends_them_all(work: Any) -> None:
     pids: list[int] = []
     others = _children(os.getpid())
 
-    def interrupt(*_: object) -> None:
+    def interrupt() -> None:
         children = [pid for pid in _children(os.getpid()) if pid not in others]
         if len(children) >= 2:
             pids.extend(children)
@@ -90,7 +111,7 @@ def test_an_interrupt_ends_them_all(work: Any) -> None:
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_all(work, [("sleep", 60), ("sleep", 60)], 2, interrupt)
+        run_all(work, [("sleep", 60), ("sleep", 60)], 2, Refresher(interrupt))
     assert time.monotonic() - began < 30
     assert len(pids) >= 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -113,11 +134,11 @@ def _children(parent: int) -> list[int]:
 def test_signals_of_the_terminal_are_for_us_alone(work: Any) -> None:
     sent = False
 
-    def press(*_: object) -> None:
+    def press() -> None:
         nonlocal sent
         for pid in () if sent else _children(os.getpid()):
             os.kill(pid, signal.SIGINT)
             sent = True
 
-    assert run_all(work, [("sleep", 0.5)], 1, press)[0][0] == 0.5
+    assert run_all(work, [("sleep", 0.5)], 1, Refresher(press))[0][0] == 0.5
     assert sent

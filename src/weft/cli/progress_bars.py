@@ -1,4 +1,4 @@
-"""A progress bar for each of several tasks, on stderr, once a second has passed, if that is a terminal."""
+"""Progress bars on stderr for tasks of a process pool, if stderr is a terminal and the tasks take over a second."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Bars:
-    """Tasks of one label share a bar."""
+class ProgressBars:
+    """One bar for each label. Tasks with the same label share it."""
 
     def __init__(self, labels: Sequence[str], totals: Sequence[int]) -> None:
         self._labels, self._totals = labels, totals
@@ -31,10 +31,14 @@ class Bars:
         if self._progress is not None:
             self._progress.stop()
 
-    def watch(self, task: int, done: int | None) -> None:
-        """A task is so far, or (None) has ended; -1: nothing new, but time has passed."""
-        if task >= 0:
-            self._done[task] = self._totals[task] if done is None else done
+    def update(self, task: int, done: int) -> None:
+        self._done[task] = done
+
+    def finish(self, task: int) -> None:
+        self._done[task] = self._totals[task]
+
+    def refresh(self) -> None:
+        """Draw the bars, unless that was done just now."""
         if self._on and (now := time.monotonic()) >= self._due:
             self._due = now + REDRAW_S
             self._draw()

@@ -1,125 +1,145 @@
-"""Policies against each other on the same jobs: each, with each seed, in a process of its own."""
+"""Compares policies on one workload: each policy with each seed is a trial in its own process."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
-from weft.cli.progress_bars import Bars
-from weft.cli.render import say
-from weft.compare import workload
-from weft.compare.process_pool import Failed, run_all
-from weft.compare.trial import Result, Span, Trial, pack, run
+from weft.compare.process_pool import Progress, SilentProgress, TaskFailure, count_cpus, run_all
+from weft.compare.trial import Span, Trial, TrialResult, pack, run
+from weft.compare.workload import LoadedWorkload, Warn, Workload, ignore, load_workload
 from weft.errors import InputError
+from weft.report.digest import Digest
 from weft.report.stats import FIGURES, Outcome, estimate, outcome
+from weft.sim.bounds import bounds
 
-if TYPE_CHECKING:
-    from weft.report.digest import Digest
-    from weft.sim.bounds import Bounds
+OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
+"""Called with the policy and the number of jobs of each trial, before the first starts."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A policy, and how it did with each seed."""
+class Trim:
+    """Leave jobs that are submitted early or late out of the figures of jobs."""
+
+    warmup_s: float = 0.0
+    cooldown_s: float = 0.0
+
+
+NO_TRIM: Final = Trim()
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """A policy, and its figures with each seed."""
 
     policy: str
     runs: Sequence[Mapping[str, Any]]
-    drawn: Digest | None
-    failed: str
-    """Why there is nothing to show; empty: there is."""
+    digest: Digest | None
+    """Of the first seed, if it was asked for."""
+    error: str
+    """Why there are no figures; empty: there are."""
 
     @property
     def outcome(self) -> Outcome:
-        return outcome(self.policy, () if self.failed else self.runs, self.failed)
+        return outcome(self.policy, () if self.error else self.runs, self.error)
 
 
 @dataclass(frozen=True)
-class Contest:
-    work: workload.Workload
+class Comparison:
+    workload: LoadedWorkload
     """As drawn by the first seed."""
     seeds: Sequence[int]
     measured: int
     """How many jobs count."""
-    entries: Sequence[Entry]
+    results: Sequence[PolicyResult]
+    """One for each policy, in the order given."""
     bounds: Mapping[str, float] | None
-    """None: they do not hold, for some jobs never got done."""
+    """What no policy can beat. None: some jobs were never done, so the bounds do not hold."""
 
     @property
     def outcomes(self) -> list[Outcome]:
-        return [entry.outcome for entry in self.entries]
+        return [result.outcome for result in self.results]
 
 
-def hold(args: argparse.Namespace, policies: Sequence[str], *, draw: bool) -> Contest:
-    seeds = range(args.seed, args.seed + args.seeds)
-    works: list[workload.Workload] = []
+def no_progress(_labels: Sequence[str], _totals: Sequence[int]) -> AbstractContextManager[Progress]:
+    """Show nothing."""
+    return nullcontext(SilentProgress())
+
+
+def compare_policies(
+    workload: Workload, policies: Sequence[str], *, seeds: int = 1, trim: Trim = NO_TRIM, processes: int | None = None,
+    with_digests: bool = False, warn: Warn = ignore, open_progress: OpenProgress = no_progress,
+) -> Comparison:  # fmt: skip
+    """Simulate every policy with `seeds` seeds, from the workload's on, and return all figures.
+
+    A policy that raises, or whose process dies, has an error instead of figures; the others go on. `processes` run at
+    a time; None: one per CPU."""
+    numbers = range(workload.seed, workload.seed + seeds)
+    loaded: list[LoadedWorkload] = []
     trials: list[Trial] = []
     spans: list[Span] = []
-    for seed in seeds:
-        given = argparse.Namespace(**{**vars(args), "seed": seed})
-        works.append(workload.load(given, policies, forgiving=True))
-        spans.append(_span(args, works[-1]))
-        packed = pack(workload.setting(given, works[-1], policies[0]))
-        trials += [Trial(packed, policy, seed, spans[-1], draw and seed == seeds[0]) for policy in policies]
-    total = len(works[0].jobs)
-    with Bars([trial.policy for trial in trials], [total] * len(trials)) as bars:
-        results = run_all(run, trials, args.workers, bars.watch)
-    entries = [_entry(policy, trials, results) for policy in policies]
-    for entry in entries:
-        _say_lost(entry)
-    if len(seeds) > 1 and not any(_differ(entry) for entry in entries):
-        say("every seed gave the same: nothing here is left to chance; see the flags of uncertainty")
-    measured = sum(spans[0].holds(each.submit_s) for each in works[0].jobs)
-    return Contest(works[0], seeds, measured, entries, _bounds(args, works, spans, entries))
+    for seed in numbers:
+        loaded.append(load_workload(replace(workload, seed=seed), policies, lenient=True, warn=warn))
+        spans.append(_span(trim, loaded[-1]))
+        packed = pack(loaded[-1].setting(policies[0]))
+        first = with_digests and seed == numbers[0]
+        trials += [Trial(packed, policy, seed, spans[-1], first) for policy in policies]
+    jobs = loaded[0].jobs
+    with open_progress([trial.policy for trial in trials], [len(jobs)] * len(trials)) as progress:
+        found = run_all(run, trials, processes or count_cpus(), progress)
+    results = [_result(policy, trials, found) for policy in policies]
+    for result in results:
+        _warn_of_lost_jobs(result, warn)
+    if seeds > 1 and not any(_differs_by_seed(result) for result in results):
+        warn("every seed gave the same: nothing here is left to chance; see the flags of uncertainty")
+    measured = sum(spans[0].contains(each.submit_s) for each in jobs)
+    return Comparison(loaded[0], numbers, measured, results, _bounds(loaded, spans, results))
 
 
-def _entry(policy: str, trials: Sequence[Trial], results: Sequence[Any]) -> Entry:
-    mine = [(trial, found) for trial, found in zip(trials, results, strict=True) if trial.policy == policy]
-    good = [found for _, found in mine if isinstance(found, Result)]
-    bad = [(trial.seed, found.what) for trial, found in mine if isinstance(found, Failed)]
-    failed = ""
+def _result(policy: str, trials: Sequence[Trial], found: Sequence[Any]) -> PolicyResult:
+    mine = [(trial, each) for trial, each in zip(trials, found, strict=True) if trial.policy == policy]
+    good = [each for _, each in mine if isinstance(each, TrialResult)]
+    bad = [(trial.seed, each.reason) for trial, each in mine if isinstance(each, TaskFailure)]
+    error = ""
     if bad:
-        failed = bad[0][1] if len(mine) == 1 else f"with seed {bad[0][0]}: {bad[0][1]}"
-    drawn = next((found.drawn for found in good if found.drawn is not None), None)
-    return Entry(policy, [found.values for found in good], drawn, failed)
+        error = bad[0][1] if len(mine) == 1 else f"with seed {bad[0][0]}: {bad[0][1]}"
+    digest = next((each.digest for each in good if each.digest is not None), None)
+    return PolicyResult(policy, [each.values for each in good], digest, error)
 
 
-def _say_lost(entry: Entry) -> None:
+def _warn_of_lost_jobs(result: PolicyResult, warn: Warn) -> None:
     for key, what in (("unfinished", "never ended and are not in the figures"), ("failed", "failed for good")):
-        lost = sum(values[key] for values in entry.runs)
+        lost = sum(values[key] for values in result.runs)
         if lost:
-            say(f"{entry.policy}: {lost:,} jobs {what}")
+            warn(f"{result.policy}: {lost:,} jobs {what}")
 
 
-def _differ(entry: Entry) -> bool:
-    return len({tuple(values[key] for key in FIGURES) for values in entry.runs}) > 1 or bool(entry.failed)
+def _differs_by_seed(result: PolicyResult) -> bool:
+    return len({tuple(values[key] for key in FIGURES) for values in result.runs}) > 1 or bool(result.error)
 
 
-def _span(args: argparse.Namespace, work: workload.Workload) -> Span:
-    first, last = work.jobs[0].submit_s, work.jobs[-1].submit_s
-    if not (args.trim_warmup or args.trim_cooldown):
+def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
+    first, last = loaded.jobs[0].submit_s, loaded.jobs[-1].submit_s
+    if not (trim.warmup_s or trim.cooldown_s):
         return Span()
-    span = Span(first + args.trim_warmup, last - args.trim_cooldown)
-    if not any(span.holds(each.submit_s) for each in work.jobs):
-        what = f"nothing is left of {last - first:g} s of arrivals once {args.trim_warmup:g} s and "
-        raise InputError(what + f"{args.trim_cooldown:g} s are trimmed", hint="trim less")
+    span = Span(first + trim.warmup_s, last - trim.cooldown_s)
+    if not any(span.contains(each.submit_s) for each in loaded.jobs):
+        what = f"nothing is left of {last - first:g} s of arrivals once {trim.warmup_s:g} s and "
+        raise InputError(what + f"{trim.cooldown_s:g} s are trimmed", hint="trim less")
     return span
 
 
 def _bounds(
-    args: argparse.Namespace, works: Sequence[workload.Workload], spans: Sequence[Span], entries: Sequence[Entry]
+    loaded: Sequence[LoadedWorkload], spans: Sequence[Span], results: Sequence[PolicyResult]
 ) -> dict[str, float] | None:
-    """Their means over the seeds."""
-    from dataclasses import asdict
-
-    from weft.sim.bounds import bounds
-
-    if any(values[key] for entry in entries for values in entry.runs for key in ("failed", "unfinished")):
+    """Return the means of the bounds over the seeds."""
+    if any(values[key] for result in results for values in result.runs for key in ("failed", "unfinished")):
         return None
-    found: list[Bounds] = [
-        bounds(work.jobs, work.nodes, args.model, span.holds) for work, span in zip(works, spans, strict=True)
+    every = [
+        asdict(bounds(each.jobs, each.nodes, each.workload.model, span.contains))
+        for each, span in zip(loaded, spans, strict=True)
     ]
-    every = [asdict(each) for each in found]
     means = {key: estimate([each[key] for each in every]) for key in every[0]}
     return {key: mean.mean for key, mean in means.items() if mean is not None}

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own, a few at a time: one that raises or dies is reported, the others go on."""
+"""Runs each task in its own process, a few at a time. A task that raises or dies is reported; the others go on."""
 
 from __future__ import annotations
 
@@ -13,27 +13,51 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from weft.errors import WeftError
 
 REPORT_S: Final = 0.1
-"""How often a worker says how far it is, and how often we look."""
-CALLS: Final = 32
-"""A worker looks at the clock once in so many calls."""
+"""How often a worker reports its progress, and how often the parent refreshes."""
+TICKS_PER_CLOCK: Final = 32
+"""A worker reads the clock once in this many ticks."""
 
 Tick = Callable[[int], None]
 Work = Callable[[Any, Tick], Any]
-"""A function of a module, its task, and what it is to call with how much is done."""
-Watch = Callable[[int, int | None], None]
-"""Told which task is how far; None: it has ended."""
+"""A function of a module. It gets its task, and calls the tick with how much is done."""
+
+
+class Progress(Protocol):
+    """Follows the tasks; every method is called in the parent process. Tasks are numbered in their order."""
+
+    def update(self, task: int, done: int) -> None:
+        """Take over how much of a task is done."""
+
+    def finish(self, task: int) -> None:
+        """A task has ended, with a result or a failure."""
+
+    def refresh(self) -> None:
+        """Time has passed: called after every report, and at least every `REPORT_S`."""
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    def update(self, task: int, done: int) -> None:
+        """Ignore it."""
+
+    def finish(self, task: int) -> None:
+        """Ignore it."""
+
+    def refresh(self) -> None:
+        """Ignore it."""
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A task that came to nothing, and why."""
+class TaskFailure:
+    """Stands for the result of a task that raised, or whose process died."""
 
-    what: str
+    reason: str
 
 
 @dataclass
@@ -43,32 +67,34 @@ class _Worker:
     task: int
 
 
-def cpus() -> int:
-    """How many this process may use."""
+def count_cpus() -> int:
+    """Return how many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_all(work: Work, tasks: Sequence[Any], workers: int, watch: Watch) -> list[Any]:
-    """What `work` makes of each task, or Failed. Whatever ends this early ends the workers too."""
+def run_all(work: Work, tasks: Sequence[Any], processes: int, progress: Progress) -> list[Any]:
+    """Return what `work` makes of each task, or a TaskFailure. An exception here kills the processes, too."""
     context = get_context("forkserver")  # forks from a process without threads, and with our modules loaded
     context.set_forkserver_preload([work.__module__])
     results: list[Any] = [None] * len(tasks)
     waiting = iter(enumerate(tasks))
-    with _crew() as crew:
+    with _pool() as pool:
         while True:
-            while len(crew) < max(workers, 1) and (following := next(waiting, None)) is not None:
-                crew.append(_start(context, work, *following))
-            if not crew:
+            while len(pool) < max(processes, 1) and (following := next(waiting, None)) is not None:
+                pool.append(_start(context, work, *following))
+            if not pool:
                 return results
-            for worker in _ready(crew):
-                _hear(worker, crew, results, watch)
-            watch(-1, 0)
+            for worker in _ready(pool):
+                _receive(worker, pool, results, progress)
+            progress.refresh()
 
 
 def _start(context: Any, work: Work, number: int, task: Any) -> _Worker:
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_main, args=(work, task, theirs, os.getcwd()), daemon=True)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it inherits that: only we are interrupted
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT}
+    )  # the child inherits the mask: Ctrl-C interrupts only the parent
     try:
         process.start()
     finally:
@@ -77,27 +103,27 @@ def _start(context: Any, work: Work, number: int, task: Any) -> _Worker:
     return _Worker(process, ours, number)
 
 
-def _ready(crew: list[_Worker]) -> list[_Worker]:
-    found = wait([worker.pipe for worker in crew], timeout=REPORT_S)
-    return [worker for worker in crew if worker.pipe in found]
+def _ready(pool: list[_Worker]) -> list[_Worker]:
+    found = wait([worker.pipe for worker in pool], timeout=REPORT_S)
+    return [worker for worker in pool if worker.pipe in found]
 
 
-def _hear(worker: _Worker, crew: list[_Worker], results: list[Any], watch: Watch) -> None:
+def _receive(worker: _Worker, pool: list[_Worker], results: list[Any], progress: Progress) -> None:
     try:
         kind, value = worker.pipe.recv()
-    except (EOFError, OSError):  # it hung up without a result
+    except (EOFError, OSError):  # the pipe closed without a result
         worker.process.join()
-        kind, value = "failed", f"its worker process died: {_how(worker.process.exitcode)}"
+        kind, value = "failed", f"its worker process died: {_exit_reason(worker.process.exitcode)}"
     if kind == "progress":
-        watch(worker.task, value)
+        progress.update(worker.task, value)
         return
-    results[worker.task] = Failed(value) if kind == "failed" else value
-    watch(worker.task, None)
-    crew.remove(worker)
-    _dismiss(worker)
+    results[worker.task] = TaskFailure(value) if kind == "failed" else value
+    progress.finish(worker.task)
+    pool.remove(worker)
+    _release(worker)
 
 
-def _how(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is None or code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
@@ -107,18 +133,18 @@ def _how(code: int | None) -> str:
 
 
 @contextmanager
-def _crew() -> Iterator[list[_Worker]]:
-    crew: list[_Worker] = []
+def _pool() -> Iterator[list[_Worker]]:
+    pool: list[_Worker] = []
     try:
-        yield crew
+        yield pool
     finally:
-        for worker in crew:
+        for worker in pool:
             worker.process.kill()
-        for worker in crew:
-            _dismiss(worker)
+        for worker in pool:
+            _release(worker)
 
 
-def _dismiss(worker: _Worker) -> None:
+def _release(worker: _Worker) -> None:
     worker.process.join()
     worker.process.close()
     worker.pipe.close()
@@ -157,7 +183,7 @@ def _ticker(pipe: Connection) -> Tick:
     def tick(done: int) -> None:
         nonlocal calls, due
         calls += 1
-        if calls % CALLS == 0 and (now := time.monotonic()) >= due:
+        if calls % TICKS_PER_CLOCK == 0 and (now := time.monotonic()) >= due:
             due = now + REPORT_S
             pipe.send(("progress", done))
 

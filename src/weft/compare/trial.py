@@ -1,4 +1,4 @@
-"""One policy on one workload, in a process of its own: a setting goes in, figures and what to draw come out."""
+"""One trial: a policy on a workload, simulated and measured, in this process or in one of a pool."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from weft.compare import workload
 from weft.compare.process_pool import Tick
 from weft.core.metrics.figures import Record, figures, gather
 from weft.report.digest import Digest, digest
 from weft.sim.costs.muri import makespan_since
-from weft.sim.simulation import Setting, simulate
+from weft.sim.simulation import Outcome, Setting, placement_of, simulate
 
-OF_JOBS: Final = (
+JOB_FIGURES: Final = (
     "jobs", "finished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "fairness_max_rho",
 )  # fmt: skip
-"""Figures that jobs outside the measured span are left out of."""
+"""Figures that count only the jobs within the measured span."""
 
 
 @dataclass(frozen=True)
@@ -28,42 +27,77 @@ class Span:
     first_s: float = float("-inf")
     last_s: float = float("inf")
 
-    def holds(self, submit_s: float) -> bool:
+    def contains(self, submit_s: float) -> bool:
         return self.first_s <= submit_s <= self.last_s
 
 
 @dataclass(frozen=True)
 class Trial:
+    """What a process of a pool needs to run one policy."""
+
     setting: bytes
-    """As `pack` makes it: made once for all policies, it is not copied in between."""
+    """As `pack` returns it: pickled once for all policies."""
     policy: str
     seed: int
     span: Span = Span()
-    draw: bool = False
+    with_digest: bool = False
 
 
 @dataclass(frozen=True)
-class Result:
+class TrialResult:
     values: Mapping[str, Any]
-    drawn: Digest | None
+    """The figures, as the fields of a JSON object."""
+    digest: Digest | None
+    """What pictures are drawn from, if the trial asked for it."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A simulation in this process, with everything that it left."""
+
+    outcome: Outcome
+    record: Record
+    values: dict[str, Any]
+    """The figures, as the fields of a JSON object."""
 
 
 def pack(setting: Setting) -> bytes:
     return pickle.dumps(setting, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def run(trial: Trial, tick: Tick) -> Result:
-    gc.disable()  # nothing that is made here is garbage before the simulation
-    setting: Setting = replace(pickle.loads(trial.setting), policy=trial.policy)
-    gc.enable()
-    outcome = simulate(setting, progress=tick)
-    gc.freeze()
+def measure(setting: Setting, progress: Tick | None = None) -> Measurement:
+    """Simulate, and compute the figures. Call `progress` with the number of jobs done."""
+    outcome = simulate(setting, progress=progress)
+    gc.freeze()  # the facts stay: collecting must not walk them again and again
     solo_s = {each.job.id: each.work_s for each in setting.jobs}
     record = gather(outcome.journal.read(), solo_s, since=makespan_since(setting.model))
-    measured = [job for job in record.jobs if trial.span.holds(job.submit)]
-    values = workload.values(setting, outcome, record)
-    if len(measured) < len(record.jobs):
+    gc.unfreeze()
+    return Measurement(outcome, record, _values(setting, outcome, record))
+
+
+def run(trial: Trial, tick: Tick) -> TrialResult:
+    """Run a trial in a process of a pool."""
+    gc.disable()  # unpickling makes no garbage
+    setting: Setting = replace(pickle.loads(trial.setting), policy=trial.policy)
+    gc.enable()
+    found = measure(setting, tick)
+    gc.freeze()  # the process ends after this
+    measured = [job for job in found.record.jobs if trial.span.contains(job.submit)]
+    values = found.values
+    if len(measured) < len(found.record.jobs):
         part = asdict(figures(Record(measured)))
-        values |= {key: part[key] for key in OF_JOBS}
-    drawn = digest(outcome.journal.read(), record, measured) if trial.draw else None
-    return Result(values, drawn)
+        values |= {key: part[key] for key in JOB_FIGURES}
+    drawn = digest(found.outcome.journal.read(), found.record, measured) if trial.with_digest else None
+    return TrialResult(values, drawn)
+
+
+def _values(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
+    facts = len(outcome.journal)
+    return {
+        "policy": setting.policy,
+        "placement": placement_of(setting),
+        **asdict(figures(record)),
+        "cpu_s": outcome.cpu_s,
+        "facts": facts,
+        "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
+    }

@@ -1,201 +1,151 @@
-"""What `sim` and `compare` have in common: a trace, a cluster, and how a policy did on them."""
+"""A workload: a trace on a cluster, and the rules by which it is simulated."""
 
 from __future__ import annotations
 
-import argparse
-import gc
-import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from weft.cli import flags, uncertainty_flags
-from weft.cli.render import Meter, say
-from weft.errors import Infeasible, InputError
-
-if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
-    from weft.core.metrics.figures import Record
-    from weft.core.ports import Placement
-    from weft.model import Node
-    from weft.sim.simulation import Outcome, Setting
-    from weft.sim.traces.trace import Trace, TraceJob
+from weft.core.ports import Placement
+from weft.errors import Infeasible
+from weft.model import Node
+from weft.plugins import registry
+from weft.sim.clusters.feasible_jobs import split_feasible
+from weft.sim.clusters.reader import read_cluster
+from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
+from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
+from weft.sim.simulation import Model, Setting, placement_of
+from weft.sim.traces.trace import Trace, TraceJob, line_of, read_trace, with_load
 
 DEMO: Final = "demo"
-DEMO_CLUSTER: Final = "4x8"
-FORMATS: Final = ("auto", "muri", "philly", "elasticflow", "weft")
-SHOWN: Final = 10
-"""How many jobs a message lists."""
+"""The name of the built-in trace."""
+MAX_LISTED: Final = 10
+"""Jobs, users or reasons that one message lists."""
+Warn = Callable[[str], None]
+"""Called with one warning, of one line or several."""
+
+
+def ignore(_: str) -> None:
+    """Drop a warning."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that the cluster can hold, and the ids of those left out."""
+    """The parameters of a workload; `load_workload` reads what it names."""
 
     trace: str
+    """A file, or `demo`."""
     cluster: str
+    """NODESxGPUS, or a file."""
+    placement: str | None = None
+    """None: the default of each policy."""
+    model: Model = "real"
+    """What starts and stops cost."""
+    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+    seed: int = 0
+    """Draws all that is left to chance."""
+    format: str = "auto"
+    """Of the trace; `auto`: by its header."""
+    skip_infeasible: bool = False
+    """Leave out jobs that the cluster can never hold, instead of refusing the trace."""
+    uncertainty: Uncertainty = CERTAIN
+    retries: int = 0
+    """Of jobs for which the trace says nothing."""
+    load: float = 1.0
+    """Arrivals, times as dense as in the trace."""
+
+
+@dataclass(frozen=True)
+class LoadedWorkload:
+    """A workload with its nodes and the jobs that they can hold."""
+
+    workload: Workload
+    trace: str
+    """The name of the trace."""
     nodes: Sequence[Node]
     jobs: Sequence[TraceJob]
     skipped: Sequence[str]
+    """The ids of the jobs left out."""
+
+    @property
+    def cluster(self) -> str:
+        return self.workload.cluster
 
     @property
     def gpus(self) -> int:
         return sum(len(node.gpus) for node in self.nodes)
 
-    def head(self, args: argparse.Namespace) -> dict[str, Any]:
-        """The first fields of a JSON object about it."""
-        return {"schema": 1, "trace": self.trace, "cluster": self.cluster, "gpus": self.gpus, "model": args.model,
-                "seed": args.seed, **uncertainty_flags.head(args)}  # fmt: skip
+    def setting(self, policy: str) -> Setting:
+        """Return what to simulate under this policy."""
+        given = self.workload
+        return Setting(
+            self.nodes, self.jobs, policy, given.placement, given.model, given.checkpoint_interval_s, seed=given.seed,
+            uncertainty=given.uncertainty,
+        )  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzip or not; demo: one that is built in")
-    parser.add_argument("--cluster", metavar="SPEC", help=cluster_help)
-    parser.add_argument("--placement", metavar="NAME", help="default: the one the policy brings along")
-    parser.add_argument(
-        "--model", choices=("real", "muri"), default="real", help="what starts and stops cost (default: real)"
-    )
-    parser.add_argument(
-        "--checkpoint-interval", metavar="S", type=seconds, default=None,
-        help="a preempted job loses what it did since the last multiple of this (default: 600; 0: it loses nothing)",
-    )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="draws all that is left to chance (0)")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the trace (default: by its header)")
-    parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that the cluster cannot hold")
-    uncertainty_flags.add_arguments(parser)
+def check_names(policies: Sequence[str], placement: str | None = None) -> None:
+    """Raise if a policy, its options or the placement is wrong: better now than after a long trace has been read."""
+    for policy in policies:
+        registry.policy(policy)
+    if placement is not None:
+        registry.placement(placement)
 
 
-def load(args: argparse.Namespace, policies: Sequence[str], *, forgiving: bool = False) -> Workload:
-    """Reads the trace and the cluster; jobs that can never run are an error, or left out and reported.
+def load_workload(
+    workload: Workload, policies: Sequence[str], *, lenient: bool = False, warn: Warn = ignore
+) -> LoadedWorkload:
+    """Read the trace and the cluster. Jobs that can never run are an error, or left out with a warning.
 
-    If `forgiving`, a placement that breaks is not asked which can: whoever runs with it will hear of it.
-    """
-    from weft.sim.clusters.feasible_jobs import split_feasible
-    from weft.sim.clusters.reader import read_cluster
-    from weft.sim.traces.trace import with_load
-
-    uncertainty_flags.check(args)
-    spec = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else "")
-    if not spec:
-        raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
-    nodes = read_cluster(spec)
-    trace = with_load(read(args, uncertainty_flags.retries(args)), args.load)
-    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(args, policies), forgiving=forgiving)
-    if infeasible and not (args.skip_infeasible and jobs):
-        raise _infeasible(args, trace, jobs, infeasible, spec)
+    If `lenient`, do not ask a placement that breaks which jobs it can place: the trial that uses it reports it."""
+    nodes = read_cluster(workload.cluster)
+    trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
+    trace = with_load(trace, workload.load)
+    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), forgiving=lenient)
+    if infeasible and not (workload.skip_infeasible and jobs):
+        raise _infeasible(workload, trace, jobs, infeasible)
     if infeasible:
-        say(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_by_reason(infeasible)}")
-    _say_strangers(policies, jobs)
-    return Workload(trace.name, spec, nodes, jobs, [each.job.id for each, _ in infeasible])
+        warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_by_reason(infeasible)}")
+    _warn_of_unknown_users(policies, jobs, warn)
+    return LoadedWorkload(workload, trace.name, nodes, jobs, [each.job.id for each, _ in infeasible])
 
 
-def _say_strangers(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
-    """Users to whom a policy gives a weight, and who submit nothing."""
-    from weft.plugins import registry
+def open_trace(name: str, *, format: str = "auto", seed: int = 0, retries: int = 0) -> Trace:
+    """Read a trace, or make the built-in one. `retries`: of jobs for which the trace says nothing."""
+    if name == DEMO:
+        from weft.sim.traces.generator import demo
 
+        return demo(retries)
+    return read_trace(name, format=format, seed=seed, retries=retries)
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], warn: Warn) -> None:
+    """Warn of users to whom a policy gives a weight, and who submit no job."""
     for policy in policies:
         named = getattr(registry.policy(policy), "users", {})
         unknown = sorted(set(named) - {each.job.user for each in jobs}) if named else []
         if unknown:
-            say(f"{policy}: no job of the trace belongs to {_some(unknown)}")
+            warn(f"{policy}: no job of the trace belongs to {shorten(unknown)}")
 
 
-def _placements(args: argparse.Namespace, policies: Sequence[str]) -> list[Placement]:
-    """Those that the policies will use, each once."""
-    from weft.plugins import registry
-    from weft.sim.simulation import Setting, placement_of
-
-    names = [placement_of(Setting((), (), policy, args.placement, args.model)) for policy in policies]
+def _placements(workload: Workload, policies: Sequence[str]) -> list[Placement]:
+    """Return the placements that the policies will use, each once."""
+    names = [placement_of(Setting((), (), policy, workload.placement, workload.model)) for policy in policies]
     return [registry.placement(name) for name in dict.fromkeys(names)]
 
 
-def read(args: argparse.Namespace, retries: int = 0) -> Trace:
-    """The trace, or the built-in one; `retries` of jobs that do not say."""
-    if args.trace == DEMO:
-        from weft.sim.traces.generator import demo
-
-        return demo(retries)
-    from weft.sim.traces.trace import read_trace
-
-    return read_trace(args.trace, format=args.format, seed=args.seed, retries=retries)
-
-
-def setting(args: argparse.Namespace, work: Workload, policy: str) -> Setting:
-    from weft.sim.simulation import Setting
-
-    interval = {} if args.checkpoint_interval is None else {"checkpoint_interval_s": args.checkpoint_interval}
-    chance = {"seed": args.seed, "uncertainty": uncertainty_flags.uncertainty(args)}
-    return Setting(work.nodes, work.jobs, policy, args.placement, args.model, **interval, **chance)
-
-
-def check_names(args: argparse.Namespace, policies: Sequence[str]) -> None:
-    """A wrong name or option is better found before a long trace is read."""
-    from weft.plugins import registry
-
-    for policy in policies:
-        registry.policy(policy)
-    if args.placement is not None:
-        registry.placement(args.placement)
-
-
-def measure(wanted: Setting, label: str) -> tuple[Outcome, Record, dict[str, Any]]:
-    """Simulates, and says how it went: the record, and the fields of a JSON object about it."""
-    from weft.core.metrics.figures import gather
-    from weft.sim.costs.muri import makespan_since
-    from weft.sim.simulation import simulate
-
-    with Meter(label, len(wanted.jobs)) as meter:
-        outcome = simulate(wanted, progress=meter.tick if meter.on else None)
-    gc.freeze()  # the facts stay: no need to look at them again and again
-    solo_s = {each.job.id: each.work_s for each in wanted.jobs}
-    record = gather(outcome.journal.read(), solo_s, since=makespan_since(wanted.model))
-    gc.unfreeze()
-    unfinished = [job.id for job in record.jobs if job.end is None]
-    if unfinished:
-        say(f"{wanted.policy}: {len(unfinished):,} jobs never ended and are not in the figures: {_some(unfinished)}")
-    failed = [job.id for job in record.jobs if job.status == "failed"]
-    if failed:
-        say(f"{wanted.policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {_some(failed)}")
-    return outcome, record, values(wanted, outcome, record)
-
-
-def values(wanted: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
-    """How a policy did, as the fields of a JSON object."""
-    from weft.core.metrics.figures import figures
-    from weft.sim.simulation import placement_of
-
-    facts = len(outcome.journal)
-    return {
-        "policy": wanted.policy,
-        "placement": placement_of(wanted),
-        **asdict(figures(record)),
-        "cpu_s": outcome.cpu_s,
-        "facts": facts,
-        "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
-    }
-
-
-def seconds(text: str) -> float:
-    """Of a flag: not negative, finite."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected seconds, a number from 0, found {text!r}")
-    return value
-
-
-WHOLE: Final = flags.whole(0, 10**18 - 1)
-"""Of a flag: a seed, or a number of jobs or users."""
-
-
 def _infeasible(
-    args: argparse.Namespace, trace: Trace, jobs: Sequence[TraceJob], bad: Sequence[tuple[TraceJob, str]], spec: str
+    workload: Workload, trace: Trace, jobs: Sequence[TraceJob], bad: Sequence[tuple[TraceJob, str]]
 ) -> Infeasible:
-    from weft.sim.traces.trace import line_of
-
     first, reason = bad[0]
-    where = args.trace if args.trace == DEMO else f"{args.trace}:{line_of(args.trace, trace, first)}"
+    name, spec = workload.trace, workload.cluster
+    where = name if name == DEMO else f"{name}:{line_of(name, trace, first)}"
     if not jobs:
         what = f"no job of it fits {spec}: job {first.job.id} {reason}"
         return Infeasible(what, where=where, hint="simulate a larger cluster")
@@ -208,9 +158,5 @@ def _by_reason(bad: Sequence[tuple[TraceJob, str]]) -> str:
     ids: dict[str, list[str]] = {}
     for each, reason in bad:
         ids.setdefault(reason, []).append(each.job.id)
-    lines = [f"  each {reason}: {_some(those)}" for reason, those in ids.items()]
-    return "\n".join([*lines[:SHOWN], *(["  ..."] if len(lines) > SHOWN else [])])
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN:,} more" if len(ids) > SHOWN else "")
+    lines = [f"  each {reason}: {shorten(jobs)}" for reason, jobs in ids.items()]
+    return "\n".join([*lines[:MAX_LISTED], *(["  ..."] if len(lines) > MAX_LISTED else [])])

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags, render
-from weft.compare import workload
+from weft.cli import flags, render, workload_flags
 from weft.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
-    from weft.compare.comparison import Contest
+    from weft.compare.comparison import Comparison
     from weft.report.page import Report
     from weft.report.stats import Outcome
 
@@ -25,7 +24,7 @@ POLICIES: Final = "fifo,srtf,srsf,tiresias,themis,muri-s,muri-l"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    workload.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
+    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
     parser.add_argument("--policies", metavar="A,B,...", default=POLICIES, help=f"default: {POLICIES}")
     parser.add_argument("--baseline", metavar="A", help="to compare with (default: the best by average JCT)")
     parser.add_argument("--out", metavar="DIR", help="write report.html, pictures (PNG and SVG) and summary.json here")
@@ -33,11 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_workers(parser)
     parser.add_argument("--seeds", metavar="N", type=flags.count, default=1, help="N seeds each: means, intervals (1)")
     parser.add_argument(
-        "--trim-warmup", metavar="S", type=workload.seconds, default=0.0,
+        "--trim-warmup", metavar="S", type=workload_flags.seconds, default=0.0,
         help="leave jobs that are submitted in the first S seconds out of the JCTs",
     )  # fmt: skip
     parser.add_argument(
-        "--trim-cooldown", metavar="S", type=workload.seconds, default=0.0, help="the same of the last S seconds"
+        "--trim-cooldown", metavar="S", type=workload_flags.seconds, default=0.0, help="the same of the last S seconds"
     )
     render.add_arguments(parser)
 
@@ -54,24 +53,33 @@ def run(args: argparse.Namespace) -> int:
         raise UnknownName("baseline", args.baseline, policies)
     if args.out is not None:
         _check_out(args)
-    workload.check_names(args, policies)
 
+    from weft.cli.progress_bars import ProgressBars
     from weft.cli.views.comparison import print_tables
-    from weft.compare.comparison import hold
-    from weft.compare.process_pool import cpus
+    from weft.compare.comparison import Trim, compare_policies
+    from weft.compare.workload import check_names
     from weft.report.stats import baseline
 
-    args.workers = args.workers or cpus()
-    contest = hold(args, policies, draw=args.out is not None)
-    base = baseline(contest.outcomes, args.baseline)
-    summary = _summary(args, contest, base)
+    check_names(policies, args.placement)
+    comparison = compare_policies(
+        workload_flags.workload(args),
+        policies,
+        seeds=args.seeds,
+        trim=Trim(args.trim_warmup, args.trim_cooldown),
+        processes=args.workers,
+        with_digests=args.out is not None,
+        warn=render.say,
+        open_progress=ProgressBars,
+    )
+    base = baseline(comparison.outcomes, args.baseline)
+    summary = _summary(args, comparison, base)
     if args.out is not None:
-        _write(args, contest, base, summary)
+        _write(args, comparison, base, summary)
     if args.json:
         render.print_json(summary)
     else:
-        print_tables(contest, base, args.color)
-    return _say_failed(args, contest)
+        print_tables(comparison, base, args.color)
+    return _say_failed(args, comparison)
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -82,65 +90,67 @@ def _check_out(args: argparse.Namespace) -> None:
     check_target(args.out, force=args.force)
 
 
-def _summary(args: argparse.Namespace, contest: Contest, base: Outcome | None) -> dict[str, Any]:
+def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> dict[str, Any]:
     from weft.cli.views.comparison import as_json
 
-    work = contest.work
+    work = comparison.workload
     return {
-        **work.head(args),
+        **workload_flags.json_head(args, work),
         "kind": "comparison",
-        "seeds": len(contest.seeds),
+        "seeds": len(comparison.seeds),
         "jobs": len(work.jobs),
-        "measured": contest.measured,
+        "measured": comparison.measured,
         "skipped": list(work.skipped),
         "baseline": base.policy if base else None,
-        "bounds": contest.bounds,
-        "policies": [as_json(contest, entry, base) for entry in contest.entries],
+        "bounds": comparison.bounds,
+        "policies": [as_json(comparison, result, base) for result in comparison.results],
     }
 
 
-def _write(args: argparse.Namespace, contest: Contest, base: Outcome | None, summary: dict[str, Any]) -> None:
+def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | None, summary: dict[str, Any]) -> None:
     from weft.report.folder import write_report
     from weft.sim.folder import all_or_nothing
 
-    report = _report(args, contest, base)
+    report = _report(args, comparison, base)
     with all_or_nothing(args.out, force=args.force) as folder:
         write_report(folder, report, summary)
     if render.is_rich(args.color) and not args.json:
         render.say(f"wrote report.html and the pictures to {args.out}")
 
 
-def _report(args: argparse.Namespace, contest: Contest, base: Outcome | None) -> Report:
+def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> Report:
     from weft.cli.views.comparison import html_tables
     from weft.report.gantt_picture import gantt_png
     from weft.report.page import Chart, Report
     from weft.report.pictures import Series, pictures
 
-    series = [Series(entry.policy, entry.drawn) for entry in contest.entries if entry.drawn and not entry.failed]
+    series = [
+        Series(result.policy, result.digest) for result in comparison.results if result.digest and not result.error
+    ]
     charts = [Chart(each.policy, gantt_png(each.drawn.gantt), f"GPUs over time under {each.policy}") for each in series]
-    work = contest.work
-    about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{contest.measured:,}"),
+    work = comparison.workload
+    about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{comparison.measured:,}"),
              ("cluster", work.cluster), ("GPUs", f"{work.gpus:,}"), ("costs", args.model),
-             ("seeds", ", ".join(map(str, contest.seeds)))]  # fmt: skip
-    uncertain = work.head(args).get("uncertainty", {})
+             ("seeds", ", ".join(map(str, comparison.seeds)))]  # fmt: skip
+    uncertain = workload_flags.json_head(args, work).get("uncertainty", {})
     about += [(key.replace("_", " "), str(value)) for key, value in uncertain.items()]
     return Report(
-        f"{work.trace} on {Path(work.cluster).name}: {len(contest.entries)} policies compared",
+        f"{work.trace} on {Path(work.cluster).name}: {len(comparison.results)} policies compared",
         about,
-        html_tables(contest, base),
-        list(pictures(series, contest.outcomes, base, contest.bounds)),
+        html_tables(comparison, base),
+        list(pictures(series, comparison.outcomes, base, comparison.bounds)),
         charts,
-        [(entry.policy, entry.failed) for entry in contest.entries if entry.failed],
+        [(result.policy, result.error) for result in comparison.results if result.error],
     )
 
 
-def _say_failed(args: argparse.Namespace, contest: Contest) -> int:
+def _say_failed(args: argparse.Namespace, comparison: Comparison) -> int:
     import json
 
-    failed = [entry for entry in contest.entries if entry.failed]
-    for entry in failed:
-        what = f"{entry.policy}: {entry.failed}"
+    failed = [result for result in comparison.results if result.error]
+    for result in failed:
+        what = f"{result.policy}: {result.error}"
         found = {"error": {"code": "policy-failed", "message": what, "hint": ""}}
         print(json.dumps(found) if args.json else f"weft: error: {what}", file=sys.stderr)
-    unfinished = any(run["unfinished"] for entry in contest.entries for run in entry.runs)
+    unfinished = any(run["unfinished"] for result in comparison.results for run in result.runs)
     return 1 if failed or unfinished else 0

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags, render, tables
+from weft.cli import flags, render, tables, workload_flags
 from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
-from weft.compare import workload
 
 if TYPE_CHECKING:
     from weft.report.muri_pictures import Row
@@ -30,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, here")
     parser.add_argument("--force", action="store_true", help="replace OUT whatever is in it")
     flags.add_workers(parser)
-    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws models of missing mixes (0)")
+    parser.add_argument(
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws models of missing mixes (0)"
+    )
     render.add_arguments(parser)
 
 
@@ -69,8 +70,8 @@ def _say_made(variants: Variants) -> None:
 
 def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
     """Every variant under every policy that some figure asks for, each once."""
-    from weft.cli.progress_bars import Bars
-    from weft.compare.process_pool import Failed, cpus, run_all
+    from weft.cli.progress_bars import ProgressBars
+    from weft.compare.process_pool import TaskFailure, count_cpus, run_all
     from weft.compare.trial import Trial, pack
     from weft.compare.trial import run as run_trial
     from weft.plugins import registry
@@ -96,11 +97,11 @@ def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[s
                 packed = pack(Setting(nodes, jobs, "fifo", model="muri"))
                 wanted |= {(each.name, policy): Trial(packed, policy, args.seed) for policy in policies}
                 sizes += [len(jobs)] * len(policies)
-    with Bars([name for name, _ in wanted], sizes) as bars:
-        results = run_all(run_trial, list(wanted.values()), args.workers or cpus(), bars.watch)
+    with ProgressBars([name for name, _ in wanted], sizes) as bars:
+        results = run_all(run_trial, list(wanted.values()), args.workers or count_cpus(), bars)
     done = dict(zip(wanted, results, strict=True))
-    failures = [f"{key[0]}, {key[1]}: {found.what}" for key, found in done.items() if isinstance(found, Failed)]
-    return {key: found.values for key, found in done.items() if not isinstance(found, Failed)}, failures
+    failures = [f"{key[0]}, {key[1]}: {found.reason}" for key, found in done.items() if isinstance(found, TaskFailure)]
+    return {key: found.values for key, found in done.items() if not isinstance(found, TaskFailure)}, failures
 
 
 def _summary(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import render, tables
+from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell
 from weft.cli.views import figures
-from weft.compare import workload
 from weft.errors import InputError, UnknownName, nearest
+
+if TYPE_CHECKING:
+    from weft.compare.workload import LoadedWorkload
+    from weft.core.metrics.figures import Record
 
 EXAMPLE: Final = """examples:
   weft sim demo --policy srtf
@@ -23,12 +26,14 @@ MANY: Final = 2000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    workload.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
+    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
     parser.add_argument("--policy", metavar="P", default="fifo", help="NAME[:option=value...] (default: fifo)")
     parser.add_argument("--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json here")
     parser.add_argument("--force", action="store_true", help="replace DIR whatever is in it")
     parser.add_argument("--explain", metavar="JOB", help="why does this job wait or run, instead of the figures")
-    parser.add_argument("--at", metavar="T", type=workload.seconds, help="with --explain: when (default: as submitted)")
+    parser.add_argument(
+        "--at", metavar="T", type=workload_flags.seconds, help="with --explain: when (default: as submitted)"
+    )
     render.add_arguments(parser)
 
 
@@ -37,16 +42,23 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--at needs --explain JOB", hint="see weft sim --help")
     if args.out is not None:
         _check_out(args)
-    workload.check_names(args, [args.policy])
-    work = workload.load(args, [args.policy])
+
+    from weft.compare.trial import measure
+    from weft.compare.workload import check_names, load_workload
+
+    check_names([args.policy], args.placement)
+    work = load_workload(workload_flags.workload(args), [args.policy], warn=render.say)
     if args.explain is not None:
         return _explain(args, work)
-    outcome, record, values = workload.measure(workload.setting(args, work, args.policy), args.policy)
-    summary = {**work.head(args), **values, "skipped": list(work.skipped)}
+    setting = work.setting(args.policy)
+    with render.Meter(args.policy, len(setting.jobs)) as meter:
+        measured = measure(setting, meter.tick if meter.on else None)
+    _warn_of_lost_jobs(args.policy, measured.record)
+    summary = {**workload_flags.json_head(args, work), **measured.values, "skipped": list(work.skipped)}
     if args.out is not None:
         from weft.sim.output import write_output
 
-        write_output(args.out, record, outcome.journal, summary, force=args.force)
+        write_output(args.out, measured.record, measured.outcome.journal, summary, force=args.force)
     _print(args, summary)
     return 1 if summary["unfinished"] else 0
 
@@ -57,6 +69,18 @@ def _check_out(args: argparse.Namespace) -> None:
     if args.explain is not None:
         raise InputError("--explain writes no output directory", hint="leave out --out")
     check_target(args.out, force=args.force)
+
+
+def _warn_of_lost_jobs(policy: str, record: Record) -> None:
+    from weft.compare.workload import shorten
+
+    unfinished = [job.id for job in record.jobs if job.end is None]
+    if unfinished:
+        count, ids = len(unfinished), shorten(unfinished)
+        render.say(f"{policy}: {count:,} jobs never ended and are not in the figures: {ids}")
+    failed = [job.id for job in record.jobs if job.status == "failed"]
+    if failed:
+        render.say(f"{policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {shorten(failed)}")
 
 
 def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
@@ -74,7 +98,7 @@ def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
         render.say(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
 
 
-def _explain(args: argparse.Namespace, work: workload.Workload) -> int:
+def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
     submitted = {each.job.id: each.submit_s for each in work.jobs}
     if args.explain not in submitted:
         few = [name for name in submitted if abs(len(name) - len(args.explain)) < 2][:MANY] or list(submitted)[:MANY]
@@ -86,13 +110,13 @@ def _explain(args: argparse.Namespace, work: workload.Workload) -> int:
     from weft.core.explain import explain
     from weft.sim.simulation import simulate
 
-    outcome = simulate(workload.setting(args, work, args.policy), until=at)
+    outcome = simulate(work.setting(args.policy), until=at)
     found = explain(outcome.scheduler, args.explain, at=at)
     if args.json:
         from weft.wire.views.explain import ahead_of, reasons_of, unblock_of
 
         render.print_json({
-            **work.head(args), "policy": args.policy, "at_s": at, "job": found.job, "at": found.at,
+            **workload_flags.json_head(args, work), "policy": args.policy, "at_s": at, "job": found.job, "at": found.at,
             "status": found.status, "reasons": reasons_of(found), "position": found.position,
             "waiting": found.waiting, "ahead": ahead_of(found), "unblock": unblock_of(found),
         })  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, Final
 from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
 from weft.cli.views import figures
-from weft.compare.comparison import Contest, Entry
+from weft.compare.comparison import Comparison, PolicyResult
 from weft.report.page import Field, Table
 from weft.report.stats import FIGURES, RELATIVE, Outcome, best, ratio
 
@@ -33,63 +33,64 @@ Columns = list[Column]
 Rows = list[list[Cell]]
 
 
-def print_tables(contest: Contest, base: Outcome | None, color: str) -> None:
+def print_tables(comparison: Comparison, base: Outcome | None, color: str) -> None:
     """For people a few small tables; for programs one wide one."""
     if not render.is_rich(color):
-        print_table(*_wide(contest, base), color)
+        print_table(*_wide(comparison, base), color)
         return
-    for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
+    for at, (caption, columns, rows) in enumerate(_tables(comparison, base)):
         if at:
             print()
         print_table(columns, rows, color, title=caption)
 
 
-def html_tables(contest: Contest, base: Outcome | None) -> list[Table]:
+def html_tables(comparison: Comparison, base: Outcome | None) -> list[Table]:
     found = []
-    for at, (caption, columns, rows) in enumerate(_tables(contest, base)):
+    for at, (caption, columns, rows) in enumerate(_tables(comparison, base)):
         fields = [[Field(cell.text, cell.best) for cell in row] for row in rows]
         labels = [column.label for column in columns]
-        found.append(Table("Figures", labels, fields, _note(contest)) if at == 0 else Table(caption, labels, fields))
+        found.append(Table("Figures", labels, fields, _note(comparison)) if at == 0 else Table(caption, labels, fields))
     return found
 
 
-def as_json(contest: Contest, entry: Entry, base: Outcome | None) -> dict[str, Any]:
+def as_json(comparison: Comparison, result: PolicyResult, base: Outcome | None) -> dict[str, Any]:
     """The fields of a JSON object about a policy: of one seed as they are, of several their means."""
-    mine = entry.outcome
-    if entry.failed:
-        return {"policy": entry.policy, "error": entry.failed, **dict.fromkeys(FIGURES)}
+    mine = result.outcome
+    if result.error:
+        return {"policy": result.policy, "error": result.error, **dict.fromkeys(FIGURES)}
     more = {"normalised": {key: ratio(mine, base, key) for key in RELATIVE}}
-    if len(contest.seeds) == 1:
-        return {**entry.runs[0], **more}
+    if len(comparison.seeds) == 1:
+        return {**result.runs[0], **more}
     means = {key: found.mean if found else None for key, found in mine.figures.items()}
     spread = {key: found.ci95 if found else None for key, found in mine.figures.items()}
-    return {"policy": entry.policy, "placement": entry.runs[0]["placement"], **means, "ci95": spread, **more,
-            "runs": [{"seed": seed, **run} for seed, run in zip(contest.seeds, entry.runs, strict=True)]}  # fmt: skip
+    runs = [{"seed": seed, **run} for seed, run in zip(comparison.seeds, result.runs, strict=True)]
+    return {"policy": result.policy, "placement": result.runs[0]["placement"], **means, "ci95": spread, **more,
+            "runs": runs}  # fmt: skip
 
 
-def _tables(contest: Contest, base: Outcome | None) -> list[tuple[str, Columns, Rows]]:
-    found = [(_title(contest), *_absolute(contest))]
-    if len(contest.seeds) > 1:
-        found.append(("± 95 % confidence of these means", *_spread(contest)))
+def _tables(comparison: Comparison, base: Outcome | None) -> list[tuple[str, Columns, Rows]]:
+    found = [(_title(comparison), *_absolute(comparison))]
+    if len(comparison.seeds) > 1:
+        found.append(("± 95 % confidence of these means", *_spread(comparison)))
     if base is not None:
-        found.append((f"relative to {base.policy}; smaller is better", *_relative(contest, base)))
+        found.append((f"relative to {base.policy}; smaller is better", *_relative(comparison, base)))
     return found
 
 
-def _title(contest: Contest) -> str:
-    work, seeds = contest.work, len(contest.seeds)
+def _title(comparison: Comparison) -> str:
+    work, seeds = comparison.workload, len(comparison.seeds)
     over = f", means of {seeds} seeds" if seeds > 1 else ""
-    some = f", {contest.measured:,} of them measured" if contest.measured < len(work.jobs) else ""
+    some = f", {comparison.measured:,} of them measured" if comparison.measured < len(work.jobs) else ""
     return f"{work.trace}: {len(work.jobs):,} jobs{some} on {work.cluster} ({work.gpus:,} GPUs){over}; * best"
 
 
-def _note(contest: Contest) -> str:
+def _note(comparison: Comparison) -> str:
     notes = ["JCT: end less submission. * best of its column."]
-    if contest.bounds is None:
+    if comparison.bounds is None:
         notes.append("No lower bound: it is for traces of which every job gets done, and here some did not.")
     else:
         notes.append("Bound: no policy can do better on these jobs and GPUs, interleaving allowed.")
-        if any(shares(entry.policy) for entry in contest.entries):
+        if any(shares(result.policy) for result in comparison.results):
             notes.append("Sharing: the same for policies that put jobs on one GPU without interleaving them.")
     return " ".join(notes)
 
@@ -97,44 +98,46 @@ def _note(contest: Contest) -> str:
 # ---- rows
 
 
-def _absolute(contest: Contest) -> tuple[Columns, Rows]:
-    outcomes = contest.outcomes
+def _absolute(comparison: Comparison) -> tuple[Columns, Rows]:
+    outcomes = comparison.outcomes
     winners = {key: best(outcomes, key) for key in FIGURES}
     rows = [
-        [_name(entry), *(_mean(key, entry, entry.policy in winners.get(key, ())) for key in COLUMNS)]
-        for entry in contest.entries
+        [_name(result), *(_mean(key, result, result.policy in winners.get(key, ())) for key in COLUMNS)]
+        for result in comparison.results
     ]
-    if contest.bounds is not None:
-        rows.append([Cell("bound", raw=BOUND), *_bounds(contest, "")])
-        if any(shares(entry.policy) for entry in contest.entries):
-            rows.append([Cell("sharing", raw=SHARING_BOUND), *_bounds(contest, "alone_")])
+    if comparison.bounds is not None:
+        rows.append([Cell("bound", raw=BOUND), *_bounds(comparison, "")])
+        if any(shares(result.policy) for result in comparison.results):
+            rows.append([Cell("sharing", raw=SHARING_BOUND), *_bounds(comparison, "alone_")])
     return [POLICY, *(Column(label, key=key) for key, label in COLUMNS.items())], rows
 
 
-def _spread(contest: Contest) -> tuple[Columns, Rows]:
+def _spread(comparison: Comparison) -> tuple[Columns, Rows]:
     rows = []
-    for entry in contest.entries:
-        found = [entry.outcome.figures.get(key) for key in FIGURES]
+    for result in comparison.results:
+        found = [result.outcome.figures.get(key) for key in FIGURES]
         cells = [figures.cell(key, each.ci95 if each else None) for key, each in zip(FIGURES, found, strict=True)]
-        rows.append([_name(entry), *cells])
+        rows.append([_name(result), *cells])
     return [POLICY, *(Column(COLUMNS[key], key=f"{_stem(key)}_ci95") for key in FIGURES)], rows
 
 
-def _relative(contest: Contest, base: Outcome) -> tuple[Columns, Rows]:
+def _relative(comparison: Comparison, base: Outcome) -> tuple[Columns, Rows]:
     columns = [POLICY, *(Column(COLUMNS[key], key=f"{_stem(key)}_x") for key in RELATIVE)]
-    columns += [Column(f"{COLUMNS[key]} / bound", key=f"{_stem(key)}_over_bound") for key in BOUNDED if contest.bounds]
+    columns += [
+        Column(f"{COLUMNS[key]} / bound", key=f"{_stem(key)}_over_bound") for key in BOUNDED if comparison.bounds
+    ]
     rows: Rows = []
-    for entry in contest.entries:
-        mine = entry.outcome
+    for result in comparison.results:
+        mine = result.outcome
         cells = [_times(ratio(mine, base, key)) for key in RELATIVE]
-        cells += [_times(_over_bound(contest, entry, key)) for key in BOUNDED if contest.bounds]
-        rows.append([_name(entry), *cells])
+        cells += [_times(_over_bound(comparison, result, key)) for key in BOUNDED if comparison.bounds]
+        rows.append([_name(result), *cells])
     return columns, rows
 
 
-def _wide(contest: Contest, base: Outcome | None) -> tuple[Columns, Rows]:
+def _wide(comparison: Comparison, base: Outcome | None) -> tuple[Columns, Rows]:
     """The tables side by side."""
-    (_, columns, rows), *others = _tables(contest, base)
+    (_, columns, rows), *others = _tables(comparison, base)
     for _, more, beside in others:
         columns += more[1:]
         for at, row in enumerate(rows):
@@ -145,28 +148,28 @@ def _wide(contest: Contest, base: Outcome | None) -> tuple[Columns, Rows]:
 # ---- cells
 
 
-def _name(entry: Entry) -> Cell:
-    return Cell(f"{entry.policy} (failed)" if entry.failed else entry.policy, raw=entry.policy)
+def _name(result: PolicyResult) -> Cell:
+    return Cell(f"{result.policy} (failed)" if result.error else result.policy, raw=result.policy)
 
 
-def _mean(key: str, entry: Entry, is_best: bool) -> Cell:
-    if entry.failed:
+def _mean(key: str, result: PolicyResult, is_best: bool) -> Cell:
+    if result.error:
         return NOTHING
-    values = [run[key] for run in entry.runs if run[key] is not None]
+    values = [run[key] for run in result.runs if run[key] is not None]
     if not values:
         return NOTHING
-    return figures.cell(key, values[0] if len(entry.runs) == 1 else sum(values) / len(values), best=is_best)
+    return figures.cell(key, values[0] if len(result.runs) == 1 else sum(values) / len(values), best=is_best)
 
 
-def _bounds(contest: Contest, kind: str) -> Sequence[Cell]:
-    assert contest.bounds is not None
-    return [figures.cell(key, contest.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
+def _bounds(comparison: Comparison, kind: str) -> Sequence[Cell]:
+    assert comparison.bounds is not None
+    return [figures.cell(key, comparison.bounds[f"{kind}{key}"]) if key in BOUNDED else NOTHING for key in COLUMNS]
 
 
-def _over_bound(contest: Contest, entry: Entry, key: str) -> float | None:
-    assert contest.bounds is not None
-    found = entry.outcome.figures.get(key)
-    bound = contest.bounds[f"alone_{key}" if shares(entry.policy) else key]
+def _over_bound(comparison: Comparison, result: PolicyResult, key: str) -> float | None:
+    assert comparison.bounds is not None
+    found = result.outcome.figures.get(key)
+    bound = comparison.bounds[f"alone_{key}" if shares(result.policy) else key]
     return found.mean / bound if found and bound else None
 
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from weft.cli import render
-from weft.compare import workload
+from weft.cli import render, workload_flags
 from weft.errors import InputError
 
 EXAMPLE: Final = """examples:
@@ -21,12 +20,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="IN", help="a trace, gzip or not; demo: the one that is built in")
     parser.add_argument("target", metavar="OUT", help="gzip where it ends in .gz")
     parser.add_argument("--to", choices=FORMATS, required=True, help="which format to write")
-    parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of IN (default: by its header)")
-    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws what IN does not say (0)")
+    parser.add_argument(
+        "--format", choices=workload_flags.FORMATS, default="auto", help="of IN (default: by its header)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws what IN does not say (0)"
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.compare.workload import open_trace
     from weft.inputs.files import check_target, write_file
     from weft.sim.traces.writers import losses, to_bytes
 
@@ -34,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     check_target(target, force=args.force)
     if source.exists() and target.exists() and source.samefile(target):
         raise InputError("is the trace itself", where=args.target, hint="name another file for the result")
-    trace = workload.read(args)
+    trace = open_trace(args.trace, format=args.format, seed=args.seed)
     write_file(target, to_bytes(trace, args.to, zipped=target.name.endswith(".gz")))
     lost = losses(trace, args.to)
     if args.json:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import render, uncertainty_flags
-from weft.compare import workload
+from weft.cli import render, uncertainty_flags, workload_flags
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ CLUSTER: Final = "8x8"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", metavar="N", type=workload.WHOLE, required=True)
-    parser.add_argument("--seed", metavar="S", type=workload.WHOLE, default=0, help="same seed, same trace (0)")
+    parser.add_argument("--jobs", metavar="N", type=workload_flags.WHOLE, required=True)
+    parser.add_argument("--seed", metavar="S", type=workload_flags.WHOLE, default=0, help="same seed, same trace (0)")
     parser.add_argument("--cluster", metavar="SPEC", default=CLUSTER, help=f"that it is to keep busy ({CLUSTER})")
     parser.add_argument(
         "--load", metavar="X", type=uncertainty_flags.load, default=0.9, help="how busy: 1 is every GPU, always (0.9)"
@@ -31,13 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--arrivals", metavar="A", default="poisson", help="poisson, gamma:CV, daily or burst (default: poisson)"
     )
     parser.add_argument("--gpus-mix", metavar="N=W,...", help="weights of GPU counts, such as 1=.9,8=.1")
-    parser.add_argument("--median", metavar="S", type=workload.seconds, help="of log-normal durations (1144)")
-    parser.add_argument("--mean", metavar="S", type=workload.seconds, help="of log-normal durations (13136)")
+    parser.add_argument("--median", metavar="S", type=workload_flags.seconds, help="of log-normal durations (1144)")
+    parser.add_argument("--mean", metavar="S", type=workload_flags.seconds, help="of log-normal durations (13136)")
     parser.add_argument(
         "--durations", metavar="D", help="instead: lognormal:MEDIAN:MEAN, exponential:MEAN or fixed:SECONDS"
     )
     parser.add_argument("--models", metavar="M=W,...", help="weights of models, such as bert=.5,gpt2=.5")
-    parser.add_argument("--users", metavar="N", type=workload.WHOLE, default=5, help="how many (5)")
+    parser.add_argument("--users", metavar="N", type=workload_flags.WHOLE, default=5, help="how many (5)")
     parser.add_argument(
         "--memory-mb", metavar="MB=W,...", help="weights of the memory per GPU, such as 8000=.5,16000=.5"
     )

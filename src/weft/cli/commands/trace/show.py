@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from weft.cli import render, tables
+from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell, Column
 from weft.cli.views import figures
-from weft.compare import workload
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,20 +36,23 @@ BELOW: Final = ("under 1m", "1m to 10m", "10m to 1h", "1h to 6h", "6h to 1d", "1
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", metavar="TRACE", help="CSV or JSONL, gzip or not; demo: the one that is built in")
     parser.add_argument("--cluster", metavar="SPEC", help="NODESxGPUS or a cluster file: the load it is offered")
-    parser.add_argument("--format", choices=workload.FORMATS, default="auto", help="of the trace (by its header)")
-    parser.add_argument("--seed", metavar="N", type=workload.WHOLE, default=0, help="draws what the trace leaves open")
+    parser.add_argument("--format", choices=workload_flags.FORMATS, default="auto", help="of the trace (by its header)")
+    parser.add_argument(
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws what the trace leaves open"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture too: .png or .svg")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.compare.workload import open_trace
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.traces.stats import survey
 
     if args.output is not None:
         _check_picture(args.output, force=args.force)
     gpus = None if args.cluster is None else sum(len(node.gpus) for node in read_cluster(args.cluster))
-    trace = workload.read(args)
+    trace = open_trace(args.trace, format=args.format, seed=args.seed)
     found = survey(trace, gpus)
     if args.output is not None:
         _draw(trace, gpus, args.output)

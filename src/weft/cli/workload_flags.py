@@ -1,0 +1,78 @@
+"""The flags of a workload, which `sim` and `compare` share, and what their JSON says of it first."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import flags, uncertainty_flags
+from weft.errors import InputError
+
+if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
+    from weft.compare.workload import LoadedWorkload, Workload
+
+DEMO: Final = "demo"
+DEMO_CLUSTER: Final = "4x8"
+FORMATS: Final = ("auto", "muri", "philly", "elasticflow", "weft")
+WHOLE: Final = flags.whole(0, 10**18 - 1)
+"""For a seed, or a number of jobs or users."""
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzip or not; demo: one that is built in")
+    parser.add_argument("--cluster", metavar="SPEC", help=cluster_help)
+    parser.add_argument("--placement", metavar="NAME", help="default: the one the policy brings along")
+    parser.add_argument(
+        "--model", choices=("real", "muri"), default="real", help="what starts and stops cost (default: real)"
+    )
+    parser.add_argument(
+        "--checkpoint-interval", metavar="S", type=seconds, default=None,
+        help="a preempted job loses what it did since the last multiple of this (default: 600; 0: it loses nothing)",
+    )  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="draws all that is left to chance (0)")
+    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the trace (default: by its header)")
+    parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that the cluster cannot hold")
+    uncertainty_flags.add_arguments(parser)
+
+
+def workload(args: argparse.Namespace) -> Workload:
+    """Return the workload that the flags describe."""
+    from weft.compare.workload import Workload
+    from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
+
+    uncertainty_flags.check(args)
+    cluster = args.cluster or (DEMO_CLUSTER if args.trace == DEMO else "")
+    if not cluster:
+        raise InputError("no cluster given", hint="add --cluster NODESxGPUS, such as 8x8, or a cluster file")
+    interval = args.checkpoint_interval
+    return Workload(
+        args.trace,
+        cluster,
+        placement=args.placement,
+        model=args.model,
+        checkpoint_interval_s=CHECKPOINT_INTERVAL_S if interval is None else interval,
+        seed=args.seed,
+        format=args.format,
+        skip_infeasible=args.skip_infeasible,
+        uncertainty=uncertainty_flags.uncertainty(args),
+        retries=uncertainty_flags.retries(args),
+        load=args.load,
+    )
+
+
+def json_head(args: argparse.Namespace, loaded: LoadedWorkload) -> dict[str, Any]:
+    """Return the first fields of a JSON object about the workload."""
+    return {"schema": 1, "trace": loaded.trace, "cluster": loaded.cluster, "gpus": loaded.gpus, "model": args.model,
+            "seed": args.seed, **uncertainty_flags.head(args)}  # fmt: skip
+
+
+def seconds(text: str) -> float:
+    """Parse seconds: finite, not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected seconds, a number from 0, found {text!r}")
+    return value
