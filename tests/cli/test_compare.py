@@ -235,11 +235,12 @@ def test_an_output_folder_of_others_is_refused(capsys: Capture, here: Path) -> N
 BROKEN = """
 from dataclasses import dataclass
 
+from weft.core.ports import Placement
 from weft.policies.fifo import Fifo
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Placement):
     def place(self, shape, free):
         raise ValueError("no idea")
 
@@ -255,14 +256,14 @@ def test_a_placement_that_raises_is_named_and_the_others_go_on(capsys: Capture, 
     found = as_json(capsys, "--policies", "fifo,broken.py:Lost", code=1)
     good, bad = found["policies"]
     assert good["finished"] == 200
-    assert re.search(r"Lost with Place raised ValueError: no idea \(.*broken\.py:10\)", bad["error"])
+    assert re.search(r"Lost with Place raised ValueError: no idea \(.*broken\.py:11\)", bad["error"])
 
 
 def test_a_placement_that_raises_is_no_traceback_in_sim(capsys: Capture, here: Path) -> None:
     (here / "broken.py").write_text(BROKEN)
     assert main(["sim", "demo", "--placement", "broken.py:Place"]) != 0
     said = capsys.readouterr().err
-    assert re.search(r"weft: error: Place raised ValueError: no idea \(.*broken\.py:10\)", said)
+    assert re.search(r"weft: error: Place raised ValueError: no idea \(.*broken\.py:11\)", said)
     assert "Traceback" not in said
 
 
