@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from builders import Rig
 from weft.model import Event, Fact, Job, Submitted
 from weft.server.nodes.outbox import Close, Reply
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage, GpuSpec, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
 from weft.wire.protocol import PROTOCOL
 
@@ -67,12 +67,12 @@ class Room:
     def __init__(self, policy: str = "fifo", cluster: str = "") -> None:
         self.rig, self._cluster = Rig(policy), cluster
         self.now, self.heartbeats = 100.0, 1.0
-        self.roster = self._roster()
+        self.registry = self._registry()
         self.words: list[str] = []
         """Of those that were refused."""
 
-    def _roster(self) -> Roster:
-        return Roster(
+    def _registry(self) -> NodeRegistry:
+        return NodeRegistry(
             self.rig.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster=self._cluster
         )
 
@@ -81,30 +81,30 @@ class Room:
         twin = self.rig.fresh()
         twin.replay(self.rig.facts)
         self.rig.scheduler = twin
-        self.roster = self._roster()
+        self.registry = self._registry()
 
     def say(self, conn: int, *messages: AgentMessage) -> list[str]:
         """One after the other, each with what comes of it."""
         replies: list[str] = []
         for message in messages:
-            events, back = self.roster.take(conn, message, self.now)
+            events, back = self.registry.take(conn, message, self.now)
             replies += self._done(events, back)
         return replies
 
     def heartbeat(self, conn: int, *runs: str, epoch: int | None = None, **rest: object) -> list[str]:
         self.heartbeats += 1
-        member = self.roster.member(conn)
+        member = self.registry.member(conn)
         known = member.epoch if member is not None else 1
         heartbeat = Heartbeat(epoch=known if epoch is None else epoch, at=self.heartbeats, runs=map(run, runs))
         heartbeat.MergeFrom(Heartbeat(**rest))  # type: ignore[arg-type]
         return self.say(conn, AgentMessage(heartbeat=heartbeat))
 
     def gone(self, conn: int) -> list[str]:
-        return self._done(*self.roster.gone(conn, self.now))
+        return self._done(*self.registry.gone(conn, self.now))
 
     def later(self, seconds: float) -> list[str]:
         self.now += seconds
-        return self._done(*self.roster.tick(self.now))
+        return self._done(*self.registry.tick(self.now))
 
     def submit(self, name: str = "1", gpus: int = 1, **rest: object) -> list[str]:
         return self._done([Submitted(self.now, Job(name, gpus, **rest))], [])  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ class Room:
     def _done(self, events: Iterable[Event], replies: Iterable[Reply]) -> list[str]:
         self.rig.now = self.now
         decisions = self.rig.tell(*events) if events else []
-        back = [*replies, *(reply for decision in decisions for reply in self.roster.carry_out(decision))]
+        back = [*replies, *(reply for decision in decisions for reply in self.registry.carry_out(decision))]
         self.words += [reply.words for reply in back if isinstance(reply, Close)]
         return [line(reply) for reply in back]
 

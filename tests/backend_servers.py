@@ -27,7 +27,7 @@ from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
 from weft.server.auth.identity import let_in, owner
 from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
-from weft.server.controller import Running
+from weft.server.controller import Controller
 from weft.server.settings import Settings
 
 Kind = Literal["local", "agents"]
@@ -52,7 +52,7 @@ class BackendServer:
 
     kind: Kind
     root: Path
-    running: Running = field(init=False)
+    controller: Controller = field(init=False)
     _worker: tuple[Worker, asyncio.Future[None]] | None = None
     _server: Any = None
 
@@ -63,14 +63,14 @@ class BackendServer:
         paths.make()
         settings = Settings(policy="fifo", idle_s=0.0, lease_s=12.0)
         if self.kind == "local":
-            self.running = Running(paths, settings, local_backend(*self._machine()))
-            await self.running.open()
+            self.controller = Controller(paths, settings, local_backend(*self._machine()))
+            await self.controller.open()
         else:
-            self.running = Running(paths, settings, agent_backend)
-            await self.running.open()
+            self.controller = Controller(paths, settings, agent_backend)
+            await self.controller.open()
             await self._open_port()
-        await until(lambda: any(room.alive for room in self.running.scheduler.state.resources.nodes))
-        await until(lambda: self.kind == "local" or self.running.inventory.nodes()[NODE]["state"] == "connected")
+        await until(lambda: any(room.alive for room in self.controller.scheduler.state.resources.nodes))
+        await until(lambda: self.kind == "local" or self.controller.inventory.nodes()[NODE]["state"] == "connected")
 
     async def close(self) -> None:
         if self._worker is not None:
@@ -78,11 +78,11 @@ class BackendServer:
             worker.stop()
             await asyncio.wait_for(serving, 20)
             await worker.close()
-        endpoint = self.running.ports.endpoint
+        endpoint = self.controller.ports.endpoint
         if endpoint is not None:
             endpoint.disconnect()
             await self._server.stop(grace=None)
-        await self.running.close()
+        await self.controller.close()
 
     async def restart(self, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         await self.close()
@@ -100,7 +100,7 @@ class BackendServer:
         return discover(NODE, nvml), nvml
 
     async def _open_port(self) -> None:
-        endpoint = self.running.ports.endpoint
+        endpoint = self.controller.ports.endpoint
         assert endpoint is not None
         self._server = grpc.aio.server(options=PORT_OPTIONS, interceptors=(AsOwner(),))
         self._server.add_generic_rpc_handlers((endpoint.handler(),))
@@ -121,7 +121,7 @@ class BackendServer:
     # ---- jobs
 
     async def tell(self, *make: Callable[[float], Event]) -> None:
-        await self.running.loop.ask(lambda now: ([each(now) for each in make], None))
+        await self.controller.loop.ask(lambda now: ([each(now) for each in make], None))
 
     async def submit(self, script: str, job: JobId = "1", **task: Any) -> None:
         made = Job(job, command=("/bin/sh", "-c", script), task=Task(env=(PATH,), **task))
@@ -131,7 +131,7 @@ class BackendServer:
         await self.tell(lambda now: Cancelled(now, job))
 
     def job(self, job: JobId = "1") -> JobState:
-        return self.running.scheduler.state.jobs[job]
+        return self.controller.scheduler.state.jobs[job]
 
     async def started(self, job: JobId = "1") -> None:
         await until(lambda: self.job(job).status == "running", PATIENCE_S)
@@ -142,10 +142,10 @@ class BackendServer:
         return self.exits(job)[-1]
 
     def exits(self, job: JobId = "1") -> list[Exited]:
-        return [fact for fact in self.running.journal.read() if isinstance(fact, Exited) and fact.job == job]
+        return [fact for fact in self.controller.journal.read() if isinstance(fact, Exited) and fact.job == job]
 
     async def log(self, job: JobId = "1", *, run: int = 1, offset: int = 0, lines: int = 0) -> bytes:
-        part = await self.running.run_logs.read(self.job(job), run, 0, offset, lines)
+        part = await self.controller.run_logs.read(self.job(job), run, 0, offset, lines)
         return part.text if part is not None else b""
 
     async def says(self, text: bytes, job: JobId = "1") -> bytes:
@@ -164,8 +164,8 @@ async def backend_server(kind: Kind, root: Path) -> AsyncIterator[BackendServer]
     try:
         yield made
     finally:
-        state = made.running.scheduler.state
+        state = made.controller.scheduler.state
         for job in list(state.active):
             await made.cancel(job)
-        await until(lambda: not made.running.scheduler.state.active, PATIENCE_S)
+        await until(lambda: not made.controller.scheduler.state.active, PATIENCE_S)
         await made.close()

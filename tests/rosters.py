@@ -21,7 +21,7 @@ from weft.agent.worker import Worker
 from weft.model import Cancelled, Event, Exited, Job, JobId, NodeJoined, NodeLost, Submitted, Task, Wake
 from weft.server.api.rpc import handler
 from weft.server.nodes.outbox import Close, Reply, Send
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage, SchedulerMessage
 
 OVER = ("done", "failed", "cancelled")
@@ -44,7 +44,7 @@ class Scheduling:
         self._rise()
 
     def _rise(self) -> None:
-        self.roster = Roster(
+        self.registry = NodeRegistry(
             self.rig.state,
             self.now(),
             lease_s=self.lease_s,
@@ -111,7 +111,7 @@ class Scheduling:
 
     def _carry_out(self, events: Sequence[Event], replies: list[Reply]) -> None:
         decisions = self.rig.tell(*events) if events else []
-        for reply in [*replies, *(reply for decision in decisions for reply in self.roster.carry_out(decision))]:
+        for reply in [*replies, *(reply for decision in decisions for reply in self.registry.carry_out(decision))]:
             stream = self._streams.get(reply.conn)
             if stream is not None:
                 stream.put_nowait(reply.message if isinstance(reply, Send) else reply)
@@ -123,7 +123,7 @@ class Scheduling:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(0.2)
-            self._through(self.roster.tick)
+            self._through(self.registry.tick)
             if self.rig.alarm is not None and self.now() >= self.rig.alarm:
                 self.rig.alarm = None
                 self._tell(Wake(self.now()))
@@ -142,14 +142,14 @@ class Scheduling:
         finally:
             reading.cancel()
             if self._streams.pop(conn, None) is not None:
-                self._through(lambda now: self.roster.gone(conn, now))
+                self._through(lambda now: self.registry.gone(conn, now))
 
     async def _read(
         self, conn: int, requests: AsyncIterator[AgentMessage], out: asyncio.Queue[SchedulerMessage | Close]
     ) -> None:
         async for message in requests:
             if message.WhichOneof("is") in ("hello", "heartbeat", "news", "gpus"):
-                self._through(lambda now, message=message: self.roster.take(conn, message, now))  # type: ignore[misc]
+                self._through(lambda now, message=message: self.registry.take(conn, message, now))  # type: ignore[misc]
         out.put_nowait(Close(conn, "UNAVAILABLE", "the agent has gone"))
 
 

@@ -1,4 +1,4 @@
-"""The scheduler's process: core, roster and journal, driven as `weft.server.loop` does it. It may die at any moment,
+"""The scheduler's process: core, registry and journal, driven as `weft.server.loop` does it. It may die at any moment,
 and then knows what was on disk."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.core.scheduler import Scheduler
 from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
 from weft.plugins import registry
 from weft.server.nodes.outbox import Close, Reply, Send
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0
@@ -48,7 +48,7 @@ class Head:
         self.conns = set()
         self.scheduler = self.fresh()
         self.scheduler.replay(self.disk)
-        self.roster = Roster(
+        self.registry = NodeRegistry(
             self.scheduler.state, self.now, lease_s=LEASE_S, heartbeat_s=HEARTBEAT_S, margin_s=MARGIN_S, cluster="c"
         )
         self._set_alarm(self.scheduler.alarm)
@@ -75,7 +75,7 @@ class Head:
         return lambda: do() if life == self._life and self.up else None
 
     def _tick(self, life: int) -> None:
-        self.ask(self.roster.tick)
+        self.ask(self.registry.tick)
         self._time.after(TICK_S, self._alive(life, lambda: self._tick(life)))
 
     def _set_alarm(self, due: float | None) -> None:
@@ -92,11 +92,11 @@ class Head:
 
     def hear(self, conn: int, message: AgentMessage) -> None:
         self.conns.add(conn)
-        self.ask(lambda now: self.roster.take(conn, message, now))
+        self.ask(lambda now: self.registry.take(conn, message, now))
 
     def gone(self, conn: int) -> None:
         self.conns.discard(conn)
-        self.ask(lambda now: self.roster.gone(conn, now))
+        self.ask(lambda now: self.registry.gone(conn, now))
 
     def ask(self, make: Make, then: Callable[[], None] = lambda: None) -> None:
         """`then` is called once it is on disk."""
@@ -150,7 +150,7 @@ class Head:
             if isinstance(decision, Alarm):
                 self._set_alarm(decision.due)
             elif isinstance(decision, Start | Stop):
-                replies += self.roster.carry_out(decision)
+                replies += self.registry.carry_out(decision)
         for reply in replies:
             if isinstance(reply, Send):
                 self._network.to_caller(reply.conn, reply.message)

@@ -15,8 +15,8 @@ from weft.engines.process import exit_rules
 from weft.errors import WeftError
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
-from weft.server.nodes.reconciler import Parts
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.reconciler import RunReconciler
+from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import HeartbeatReply, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -24,12 +24,12 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def no_margin(patch: pytest.MonkeyPatch) -> None:
     """A node is given up when its lease ends: its shims have no time to kill."""
-    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + self._lease_s)
+    patch.setattr(NodeRegistry, "lost_at", lambda self, member: member.heard_at + self._lease_s)
 
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:
     """A node is given up when it is silent."""
-    patch.setattr(Roster, "lost_at", lambda self, member: member.heard_at + 3 * self._heartbeat_s)
+    patch.setattr(NodeRegistry, "lost_at", lambda self, member: member.heard_at + 3 * self._heartbeat_s)
 
 
 def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
@@ -46,12 +46,12 @@ def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
 
 def lease_from_before_restart(patch: pytest.MonkeyPatch) -> None:
     """A scheduler that was restarted gives up whoever is not there at once."""
-    before = Roster.__init__
+    before = NodeRegistry.__init__
 
-    def init(self: Roster, state: Any, started_at: float, **rest: Any) -> None:
+    def init(self: NodeRegistry, state: Any, started_at: float, **rest: Any) -> None:
         before(self, state, started_at - 20, **rest)
 
-    patch.setattr(Roster, "__init__", init)
+    patch.setattr(NodeRegistry, "__init__", init)
 
 
 def lease_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -141,20 +141,20 @@ def no_home(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_again(patch: pytest.MonkeyPatch) -> None:
     """What an agent does not speak of is not ordered again."""
-    patch.setattr(Parts, "_miss", lambda *_: None)
+    patch.setattr(RunReconciler, "_miss", lambda *_: None)
 
 
 def parts_confirmed_alone(patch: pytest.MonkeyPatch) -> None:
     """A part of a gang is confirmed when it ends, not when the gang has."""
-    before = Parts._add_up
+    before = RunReconciler._add_up
 
-    def add_up(self: Parts, job: Any, gang: Gang, now: float) -> None:
+    def add_up(self: RunReconciler, job: Any, gang: Gang, now: float) -> None:
         before(self, job, gang, now)
         for node in gang.ends:
             if node in self._members:
                 self._confirm(self._members[node], job.id, job.run)
 
-    patch.setattr(Parts, "_add_up", add_up)
+    patch.setattr(RunReconciler, "_add_up", add_up)
 
 
 def first_end_counts(patch: pytest.MonkeyPatch) -> None:

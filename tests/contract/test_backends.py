@@ -43,7 +43,7 @@ def test_it_starts_runs_and_reports_their_exit_code(
         await server.submit(script)
         ended = await server.ended()
         assert (server.job().status, ended.code, ended.run) == (status, code, 1)
-        facts = list(server.running.journal.read())
+        facts = list(server.controller.journal.read())
         assert [type(fact) for fact in facts if getattr(fact, "job", "") == "1"][-2:] == [Started, type(ended)]
 
     play(kind, root, scene)
@@ -96,7 +96,7 @@ def test_a_kill_does_not_wait_for_the_grace(kind: Kind, root: Path) -> None:
         await server.says(b"up")
         await server.cancel()
         asked = time.monotonic()
-        server.running.backend.execute(Kill("1", 1))
+        server.controller.backend.execute(Kill("1", 1))
         assert (await server.ended()).code == 137
         assert time.monotonic() - asked < 30
 
@@ -142,7 +142,7 @@ def test_runs_go_on_when_the_state_goes_back_to_the_journal(kind: Kind, root: Pa
         await server.submit(WAITING.format(go=root / "go"))
         await server.says(b"up")
         await server.started()
-        server.running.loop.broken(JournalError("no space left"))
+        server.controller.loop.broken(JournalError("no space left"))
         assert server.job().status == "running"
         (root / "go").touch()
         ended = await server.ended()
@@ -153,7 +153,7 @@ def test_runs_go_on_when_the_state_goes_back_to_the_journal(kind: Kind, root: Pa
 
 def test_logs_are_read_in_parts(kind: Kind, root: Path) -> None:
     async def scene(server: BackendServer) -> None:
-        logs = server.running.run_logs
+        logs = server.controller.run_logs
         await server.submit("printf 'one\\ntwo\\nthree\\n'")
         await server.ended()
         assert await server.log() == b"one\ntwo\nthree\n"
@@ -173,8 +173,8 @@ def test_logs_are_read_in_parts(kind: Kind, root: Path) -> None:
 
 def test_nodes_and_gpus_are_known(kind: Kind, root: Path) -> None:
     async def scene(server: BackendServer) -> None:
-        inventory = server.running.inventory
-        (room,) = server.running.scheduler.state.resources.nodes
+        inventory = server.controller.inventory
+        (room,) = server.controller.scheduler.state.resources.nodes
         assert (room.node.id, [gpu.model for gpu in room.node.gpus]) == (NODE, ["RTX3090"] * 2)
         assert [inventory.numbers.number(NODE, gpu) for gpu in (0, 1)] == list(GPUS)
         await until(lambda: len(inventory.readings()) == 2)
@@ -197,8 +197,8 @@ def test_what_it_is_told_of_progress_reaches_the_scheduler(kind: Kind, root: Pat
 
     async def scene(server: BackendServer) -> None:
         await server.submit(f'python3 -c "{report}"; sleep 60')
-        await until(lambda: bool(server.running.progress_of(server.job())), 30)
-        found = server.running.progress_of(server.job())
+        await until(lambda: bool(server.controller.progress_of(server.job())), 30)
+        found = server.controller.progress_of(server.job())
         assert found is not None
         assert (found.step, found.total) == (5, 9)
 

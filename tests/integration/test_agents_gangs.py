@@ -69,7 +69,7 @@ def test_a_scheduler_that_dies_finds_the_gang_as_it_was(tmp_path: Path) -> None:
             await until(lambda: all("up" in fleet.log(name, job) for name in ("a", "b")))
             before = [fleet.log(name, job) for name in ("a", "b")]
             await scheduling.die_and_return()
-            await until(lambda: len(list(scheduling.roster.members())) == 2)
+            await until(lambda: len(list(scheduling.registry.members())) == 2)
             (tmp_path / "go").touch()
             assert await scheduling.ended(job) == "done"
             assert [fleet.log(name, job) for name in ("a", "b")] == before

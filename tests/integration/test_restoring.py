@@ -17,7 +17,7 @@ from live import Site, is_alive, site, until
 from weft.client import Client
 from weft.journal import open_journal, store_at
 from weft.model import Wake
-from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Upkeep
+from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Maintenance
 
 
 @pytest.fixture
@@ -47,19 +47,19 @@ def test_a_backup_is_whole_and_made_beside_whoever_appends(here: Site) -> None:
 
 def test_one_is_made_each_day(here: Site) -> None:
     here.paths.make()
-    running: Any = SimpleNamespace(paths=here.paths)
-    upkeep, copy = Upkeep(running), Path(store_at(here.paths.journal_url).backup_location)
+    controller: Any = SimpleNamespace(paths=here.paths)
+    maintenance, copy = Maintenance(controller), Path(store_at(here.paths.journal_url).backup_location)
     with open_journal(here.paths.journal_url) as journal:
         journal.append(Wake(1.0))
-        asyncio.run(upkeep._back_up())
+        asyncio.run(maintenance._back_up())
         assert not copy.exists(), "not right after the start"
-        upkeep._opened_at = time.monotonic() - BACKUP_AFTER_S
-        asyncio.run(upkeep._back_up())
+        maintenance._opened_at = time.monotonic() - BACKUP_AFTER_S
+        asyncio.run(maintenance._back_up())
         first = copy.stat()
-        asyncio.run(upkeep._back_up())
+        asyncio.run(maintenance._back_up())
         assert copy.stat().st_ino == first.st_ino, "not twice a day"
         os.utime(copy, (0, time.time() - BACKUP_S))
-        asyncio.run(upkeep._back_up())
+        asyncio.run(maintenance._back_up())
         assert copy.stat().st_mtime > time.time() - BACKUP_S
 
 

@@ -23,9 +23,9 @@ from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
-from weft.server.jobs.admission import ManyNodes
-from weft.server.jobs.commands import Desk
-from weft.server.nodes.registered_node import Member
+from weft.server.jobs.admission import ClusterRules
+from weft.server.jobs.commands import JobCommands
+from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run
 from weft.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, SubmitRequest, Variable
 
@@ -40,7 +40,7 @@ IDS = [field.key for field in FIELDS]
 
 
 class Server:
-    """The desk of a scheduler with two nodes, and jobs `first` and `second` to depend on."""
+    """The commands of a scheduler with two nodes, and jobs `first` and `second` to depend on."""
 
     def __init__(self) -> None:
         self.rig = Rig("fifo", NODES)
@@ -48,12 +48,12 @@ class Server:
         for node in NODES:
             numbers.know(node.id, [0, 1])
         self.numbers = numbers
-        self.desk = Desk(self.rig.scheduler, ManyNodes(self.rig.state, numbers))
+        self.commands = JobCommands(self.rig.scheduler, ClusterRules(self.rig.state, numbers))
         for name in ("first", "second"):
             self.submit(JobSpec(name=name, command=["true"], hold=True))
 
     def submit(self, spec: JobSpec) -> list[Job]:
-        events, _ = self.desk.submit(SubmitRequest(jobs=[spec], chdir="/"), self.rig.now, ANN)
+        events, _ = self.commands.submit(SubmitRequest(jobs=[spec], chdir="/"), self.rig.now, ANN)
         self.rig.tell(*events)
         self.held = any(isinstance(event, Held) for event in events)
         return [event.job for event in events if isinstance(event, Submitted)]
@@ -64,7 +64,9 @@ class Server:
 
     def set(self, job: Job, key: str, value: str) -> Job:
         settings = [Variable(name=key, value=value)]
-        events, reply = self.desk.change(ChangeRequest(verb="set", jobs=[job.id], settings=settings), self.rig.now, ANN)
+        events, reply = self.commands.change(
+            ChangeRequest(verb="set", jobs=[job.id], settings=settings), self.rig.now, ANN
+        )
         assert list(reply.ids) == [job.id], reply.refused
         (edited,) = events
         assert isinstance(edited, Edited)
@@ -88,7 +90,7 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     without a cluster makes of the job."""
     rig = Rig("fifo", NODES)
     rig.tell(Submitted(rig.now, replace(job, after=(), where=Job("").where, share=Job("").share, gpus=1)))
-    member = Member(NODES[0], 0.0, spec=NodeSpec(id="n1", address="n1"))
+    member = RegisteredNode(NODES[0], 0.0, spec=NodeSpec(id="n1", address="n1"))
     message = start_run(rig.job(job.id), member, {"n1": member, "n2": replace(member, node=NODES[1])})
     assert message is not None
     start = message.start

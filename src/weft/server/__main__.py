@@ -22,7 +22,7 @@ from weft.journal import store_at
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
-from weft.server.controller import Running
+from weft.server.controller import Controller
 from weft.server.settings import load
 
 LOG_BYTES: Final = 1 << 20
@@ -77,24 +77,24 @@ async def _serve(here: Paths) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
     machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
-    running = Running(here, settings, local_backend(machine, nvml))
-    service = Service(running)
+    controller = Controller(here, settings, local_backend(machine, nvml))
+    service = Service(controller)
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):
         here.socket.unlink()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stop)
-    await running.open()
+        loop.add_signal_handler(number, controller.stop)
+    await controller.open()
     await server.open(here.socket)
     log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
-    await running.until_done(lambda: service.asked_at)
+    await controller.until_done(lambda: service.asked_at)
     with suppress(FileNotFoundError):
         here.socket.unlink()
     await server.close(GRACE_S)
-    await running.close()
+    await controller.close()
     log.info("done")
-    return b"" if running.is_idle() else b"stopped"
+    return b"" if controller.is_idle() else b"stopped"
 
 
 def _log_to(here: Paths) -> None:

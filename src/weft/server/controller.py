@@ -22,10 +22,10 @@ from weft.server.admin.operations import operate
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import BuildBackend, Host
 from weft.server.clock import Clock
-from weft.server.jobs.commands import Desk
+from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.loop import POLICY_FAILED, RETRY_S, Loop, blame
-from weft.server.maintenance import Upkeep
+from weft.server.maintenance import Maintenance
 from weft.server.settings import Settings, save
 from weft.wire.views.base import Answer
 from weft.wire.views.jobs import ProgressView
@@ -45,7 +45,7 @@ def take_up(scheduler: Scheduler, journal: Journal) -> None:
         gc.freeze()
 
 
-class Running:
+class Controller:
     def __init__(self, paths: Paths, settings: Settings, build: BuildBackend) -> None:
         self.paths, self.settings, self.policy = paths, settings, settings.policy
         self.journal = open_journal(paths.journal_url)
@@ -60,8 +60,8 @@ class Running:
             Host(self.loop, lambda: self.scheduler.state, paths, settings, self.progress.take, self.journal.name)
         )
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
-        self.desk = self._new_desk()
-        self.upkeep = Upkeep(self)
+        self.commands = self._new_commands()
+        self.maintenance = Maintenance(self)
         self.stopping = asyncio.Event()
         self._tasks = TaskSet()
         self.busy_at = self.loop.clock.now()
@@ -95,9 +95,9 @@ class Running:
             if self.policy_failed:
                 raise Refused(f"the policy still fails: {self.policy_failed}")
 
-    def _new_desk(self) -> Desk:
+    def _new_commands(self) -> JobCommands:
         admission = self.ports.admission
-        return Desk(self.scheduler, admission.site(self.scheduler), admission.limits)
+        return JobCommands(self.scheduler, admission.rules(self.scheduler), admission.quotas)
 
     def _execute(self, decision: Decision) -> None:
         self.backend.execute(decision)
@@ -108,7 +108,7 @@ class Running:
         """Finds its runs and looks at its GPUs before anything new is decided."""
         self.loop.broken = self._broken
         await self.backend.open(dict(self.scheduler.state.active))
-        self.upkeep.open()
+        self.maintenance.open()
         self.loop.set_alarm_again()
         self.loop.wake()
         self.loop.open()
@@ -121,7 +121,7 @@ class Running:
     async def close(self) -> None:
         self.loop.close()
         await self._tasks.close()
-        await self.upkeep.close()
+        await self.maintenance.close()
         await self.backend.close()
         self.journal.close()
 
@@ -141,7 +141,7 @@ class Running:
 
     def _install(self, scheduler: Scheduler) -> None:
         self.scheduler = self.loop.scheduler = scheduler
-        self.desk = self._new_desk()
+        self.commands = self._new_commands()
 
     def _find_again(self) -> None:
         task = self._tasks.spawn(self.backend.open(dict(self.scheduler.state.active)))

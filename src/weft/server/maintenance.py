@@ -18,7 +18,7 @@ from weft.model import Event, Paused, Purged, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 TURN_S: Final = 5.0
 FACTS: Final = 50_000
@@ -36,18 +36,18 @@ BACKUP_AFTER_S: Final = 60.0
 log = logging.getLogger(__name__)
 
 
-class Upkeep:
-    def __init__(self, running: Running) -> None:
-        self._running = running
+class Maintenance:
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._tasks = TaskSet()
         self._doomed: set[str] = set()
         self._opened_at = time.monotonic()
         self.compactions = 0
 
     def open(self) -> None:
-        known = self._running.scheduler.state.jobs
-        self._doomed.update(entry.name for entry in os.scandir(self._running.paths.jobs) if entry.name not in known)
-        self._tasks.every(TURN_S, self._turn, "upkeep")
+        known = self._controller.scheduler.state.jobs
+        self._doomed.update(entry.name for entry in os.scandir(self._controller.paths.jobs) if entry.name not in known)
+        self._tasks.every(TURN_S, self._turn, "maintenance")
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -55,7 +55,7 @@ class Upkeep:
     async def _turn(self) -> None:
         self._mind_the_disk()
         self._forget_old()
-        self._running.progress.prune(self._running.scheduler.state.jobs)
+        self._controller.progress.prune(self._controller.scheduler.state.jobs)
         await self._remove_folders()
         await self._remove_old_runs()
         await self._shorten()
@@ -65,17 +65,17 @@ class Upkeep:
 
     def _mind_the_disk(self) -> None:
         """With little space left nothing new is started: it would only fail."""
-        running = self._running
-        paused = DISK_FLOOR in running.scheduler.state.paused
-        found = os.statvfs(running.paths.state)
+        controller = self._controller
+        paused = DISK_FLOOR in controller.scheduler.state.paused
+        found = os.statvfs(controller.paths.state)
         free_mb = found.f_bavail * found.f_frsize >> 20
         if free_mb < FLOOR_MB and not paused:
-            detail = f"less than {FLOOR_MB} MB are left at {running.paths.state}"
-            running.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
+            detail = f"less than {FLOOR_MB} MB are left at {controller.paths.state}"
+            controller.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
         elif free_mb >= 2 * FLOOR_MB and paused:
-            running.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
-        if FILE_LIMIT in running.scheduler.state.paused:
-            running.loop.tell(lambda now: [Resumed(now, FILE_LIMIT)])
+            controller.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
+        if FILE_LIMIT in controller.scheduler.state.paused:
+            controller.loop.tell(lambda now: [Resumed(now, FILE_LIMIT)])
 
     # ---- what ended long ago
 
@@ -84,42 +84,42 @@ class Upkeep:
         self._doomed.update(jobs)
 
     def _forget_old(self) -> None:
-        running = self._running
-        before = running.loop.clock.now() - running.settings.keep_s
+        controller = self._controller
+        before = controller.loop.clock.now() - controller.settings.keep_s
         old: list[str] = []
-        for job in running.scheduler.state.ended.values():
+        for job in controller.scheduler.state.ended.values():
             if (job.ended_at or 0.0) >= before or len(old) >= FORGET:
                 break
             old.append(job.id)
         if old:
-            running.loop.tell(lambda now: self._forget(now, tuple(old)))
+            controller.loop.tell(lambda now: self._forget(now, tuple(old)))
 
     def _forget(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
         self.forgotten(jobs)
         return [Purged(now, jobs)]
 
     async def _remove_folders(self) -> None:
-        jobs, known = self._running.paths.jobs, self._running.scheduler.state.jobs
+        jobs, known = self._controller.paths.jobs, self._controller.scheduler.state.jobs
         gone = [job for job in self._doomed if job not in known]
         if gone:
-            self._running.desk.prune()
-            self._running.run_logs.forget(gone)
+            self._controller.commands.prune()
+            self._controller.run_logs.forget(gone)
         self._doomed.difference_update(gone)
         for job in gone:
             await asyncio.to_thread(_remove, jobs / job)
 
     async def _remove_old_runs(self) -> None:
         """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
-        last = {job.id: job.run for job in self._running.scheduler.state.active.values() if job.run > RUNS_KEPT}
+        last = {job.id: job.run for job in self._controller.scheduler.state.active.values() if job.run > RUNS_KEPT}
         for job, run in last.items():
-            await asyncio.to_thread(remove_old_runs, str(self._running.paths.jobs / job), run)
+            await asyncio.to_thread(remove_old_runs, str(self._controller.paths.jobs / job), run)
 
     # ---- the journal
 
     async def _shorten(self) -> None:
-        running = self._running
-        facts = len(running.journal) - running.journal.base
-        if facts < max(FACTS, FACTS_PER_JOB * len(running.scheduler.state.jobs)):
+        controller = self._controller
+        facts = len(controller.journal) - controller.journal.base
+        if facts < max(FACTS, FACTS_PER_JOB * len(controller.scheduler.state.jobs)):
             return
         code = await self._maintain("compact")
         if code == EXIT_TRY_LATER:
@@ -134,7 +134,7 @@ class Upkeep:
         """Once a day, or as soon as it can be where no scheduler ran at that time."""
         if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
             return
-        last = store_at(self._running.paths.journal_url).backup_at()
+        last = store_at(self._controller.paths.journal_url).backup_at()
         if last is not None and time.time() - last < BACKUP_S:
             return
         code = await self._maintain("backup")
@@ -142,7 +142,7 @@ class Upkeep:
 
     async def _maintain(self, verb: str) -> int:
         """Run a maintenance of the journal in a process that gives way to others; return its exit code."""
-        command = (sys.executable, "-m", "weft.journal", verb, self._running.paths.journal_url)
+        command = (sys.executable, "-m", "weft.journal", verb, self._controller.paths.journal_url)
         process = await asyncio.create_subprocess_exec(*command)
         return await process.wait()
 

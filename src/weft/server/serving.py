@@ -21,9 +21,9 @@ from weft.errors import Refused
 from weft.server.api.blobs import PRUNE_S, Blobs
 from weft.server.api.rpc import scheduler_handler
 from weft.server.api.service import Service
-from weft.server.auth.interceptor import Doors
+from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
-from weft.server.controller import Running
+from weft.server.controller import Controller
 from weft.server.log_file import Format, log_to
 from weft.server.settings import Settings, load, save
 
@@ -110,33 +110,33 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
 
 
 async def _serve(here: Paths, plan: Plan) -> None:
-    running = Running(here, plan.settings, agent_backend)
-    endpoint = running.ports.endpoint
-    doors = Doors(plan.folder)
-    web, interceptors = _web(running) if plan.metrics_port is not None else (None, ())
-    server = doors.server(*interceptors)
-    service, blobs = Service(running), Blobs(here.state / "blobs")
+    controller = Controller(here, plan.settings, agent_backend)
+    endpoint = controller.ports.endpoint
+    gateway = AuthGateway(plan.folder)
+    web, interceptors = _web(controller) if plan.metrics_port is not None else (None, ())
+    server = gateway.server(*interceptors)
+    service, blobs = Service(controller), Blobs(here.state / "blobs")
     server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
     if endpoint is not None:
         server.add_generic_rpc_handlers((endpoint.handler(),))
     try:
-        port = doors.listen(server, plan.host, plan.port)
+        port = gateway.listen(server, plan.host, plan.port)
         metrics_port = await web.open(plan.metrics_port) if web and plan.metrics_port is not None else None
-        await running.open()
+        await controller.open()
     except BaseException:
         with suppress(Exception):
-            await doors.close()
-            running.journal.close()
+            await gateway.close()
+            controller.journal.close()
         raise
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stop)
-    doors.open()
+        loop.add_signal_handler(number, controller.stop)
+    gateway.open()
     await server.start()
-    state = running.scheduler.state
+    state = controller.scheduler.state
     waiting = len(state.jobs) - len(state.ended)
     opened = Opened(
-        os.getpid(), port, doors.material is not None, metrics_port, here.journal_url,
+        os.getpid(), port, gateway.material is not None, metrics_port, here.journal_url,
         sum(room.alive for room in state.resources.nodes), waiting,
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
@@ -144,8 +144,8 @@ async def _serve(here: Paths, plan: Plan) -> None:
     if web:
         web.ready = True
     tasks = TaskSet()
-    tasks.every(PRUNE_S, lambda: _prune(running, blobs), "removing the files of submitters")
-    await running.until_done(lambda: service.asked_at)
+    tasks.every(PRUNE_S, lambda: _prune(controller, blobs), "removing the files of submitters")
+    await controller.until_done(lambda: service.asked_at)
     if web:
         web.ready = False
     await tasks.close()
@@ -154,23 +154,23 @@ async def _serve(here: Paths, plan: Plan) -> None:
     await server.stop(grace=GRACE_S)
     if web:
         await web.close()
-    await doors.close()
-    await running.close()
+    await gateway.close()
+    await controller.close()
     log.info("done")
 
 
-def _web(running: Running) -> tuple[Web, tuple[ServerInterceptor, ...]]:
+def _web(controller: Controller) -> tuple[Web, tuple[ServerInterceptor, ...]]:
     """Import what serves HTTP only where a port for it is given: it costs 0.1 s and 10 MB."""
     from weft.server.http.app import Web
     from weft.server.http.prometheus import Metrics
 
-    metrics = Metrics(running)
-    running.loop.stepped = metrics.stepped
-    return Web(running, metrics), (metrics.interceptor(),)
+    metrics = Metrics(controller)
+    controller.loop.stepped = metrics.stepped
+    return Web(controller, metrics), (metrics.interceptor(),)
 
 
-async def _prune(running: Running, blobs: Blobs) -> None:
+async def _prune(controller: Controller, blobs: Blobs) -> None:
     """Files that no job needs any more go."""
-    jobs = running.scheduler.state.jobs.values()
+    jobs = controller.scheduler.state.jobs.values()
     used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
     await asyncio.to_thread(blobs.prune, used)

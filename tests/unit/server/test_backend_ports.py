@@ -10,7 +10,7 @@ from weft.core.state.job import JobState
 from weft.endpoints.paths import Paths
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
 from weft.server.backends.base import BackendPorts, Host, Order
-from weft.server.controller import Running
+from weft.server.controller import Controller
 from weft.server.settings import Settings
 
 
@@ -36,23 +36,27 @@ def test_three_methods_are_enough(tmp_path: Path) -> None:
     async def scene() -> None:
         paths = Paths(tmp_path / "s", tmp_path / "r")
         paths.make()
-        running = Running(paths, Settings(policy="fifo"), lambda host: BackendPorts(AtOnce(host)))
-        await running.open()
-        await running.loop.ask(lambda now: ([Submitted(now, Job("1"))], None))
-        while not running.is_idle():
+        controller = Controller(paths, Settings(policy="fifo"), lambda host: BackendPorts(AtOnce(host)))
+        await controller.open()
+        await controller.loop.ask(lambda now: ([Submitted(now, Job("1"))], None))
+        while not controller.is_idle():
             await asyncio.sleep(0.001)
-        job = running.scheduler.state.jobs["1"]
+        job = controller.scheduler.state.jobs["1"]
         assert job.status == "done"
-        assert (running.inventory.nodes(), running.inventory.readings(), running.inventory.about()) == ({}, {}, {})
-        assert running.run_logs.tail("1", 1) == b""
-        assert running.run_logs.kept(job, 1, 0, 0).missing
-        part = await running.run_logs.read(job, 1, 0, 0, 0)
+        assert (controller.inventory.nodes(), controller.inventory.readings(), controller.inventory.about()) == (
+            {},
+            {},
+            {},
+        )
+        assert controller.run_logs.tail("1", 1) == b""
+        assert controller.run_logs.kept(job, 1, 0, 0).missing
+        part = await controller.run_logs.read(job, 1, 0, 0, 0)
         assert part is not None
         assert part.missing
-        running.change(Settings(policy="sjf"))
-        assert running.policy == "sjf"
-        running.stop()
-        await running.until_done(lambda: 0.0)
-        await running.close()
+        controller.change(Settings(policy="sjf"))
+        assert controller.policy == "sjf"
+        controller.stop()
+        await controller.until_done(lambda: 0.0)
+        await controller.close()
 
     asyncio.run(scene())

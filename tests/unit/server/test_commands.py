@@ -11,20 +11,20 @@ from weft.errors import InputError, NotPermitted
 from weft.model import Event, Gpu, Node, Purged
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
-from weft.server.jobs.admission import OneMachine
+from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES
-from weft.server.jobs.commands import Desk
+from weft.server.jobs.commands import JobCommands
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
 
 ANN, BOB, ROOT = Caller("ann", "user"), Caller("bob", "user"), Caller("root", "admin")
 NODE = Node("here", (Gpu(), Gpu()), cpus=4)
 
 
-def a_desk() -> tuple[Rig, Desk]:
+def a_commands() -> tuple[Rig, JobCommands]:
     rig = Rig("fifo", [NODE])
     numbers = GpuNumbers()
     numbers.know(NODE.id, [0, 1])
-    return rig, Desk(rig.scheduler, OneMachine(NODE, numbers, rig.scheduler.placement))
+    return rig, JobCommands(rig.scheduler, SingleNodeRules(NODE, numbers, rig.scheduler.placement))
 
 
 def request(key: str) -> SubmitRequest:
@@ -32,35 +32,35 @@ def request(key: str) -> SubmitRequest:
     return SubmitRequest(jobs=[JobSpec(command=["true"])], env=[path], key=key)
 
 
-def submit(rig: Rig, desk: Desk, key: str, who: Caller = ANN) -> tuple[list[Event], list[str]]:
-    events, reply = desk.submit(request(key), rig.now, who)
+def submit(rig: Rig, commands: JobCommands, key: str, who: Caller = ANN) -> tuple[list[Event], list[str]]:
+    events, reply = commands.submit(request(key), rig.now, who)
     rig.tell(*events)
     return events, list(reply.ids)
 
 
 def test_a_request_that_is_sent_twice_is_taken_once() -> None:
-    rig, desk = a_desk()
-    first, ids = submit(rig, desk, "k")
+    rig, commands = a_commands()
+    first, ids = submit(rig, commands, "k")
     assert (len(first), ids) == (1, ["1"])
-    assert submit(rig, desk, "k") == ([], ["1"])
+    assert submit(rig, commands, "k") == ([], ["1"])
 
 
 def test_requests_are_remembered_as_long_as_their_jobs() -> None:
-    rig, desk = a_desk()
+    rig, commands = a_commands()
     for key in ("old", "new"):
-        submit(rig, desk, key)
+        submit(rig, commands, key)
     rig.exit("1")
-    desk.prune()
-    assert submit(rig, desk, "old") == ([], ["1"])
+    commands.prune()
+    assert submit(rig, commands, "old") == ([], ["1"])
     rig.tell(Purged(rig.now, ("1",)))
-    desk.prune()
-    assert submit(rig, desk, "old")[1] == ["3"]
-    assert submit(rig, desk, "new") == ([], ["2"])
+    commands.prune()
+    assert submit(rig, commands, "old")[1] == ["3"]
+    assert submit(rig, commands, "new") == ([], ["2"])
 
 
 @pytest.mark.parametrize("field", ["command", "env", "params"])
 def test_what_no_program_can_be_started_with_is_refused(field: str) -> None:
-    _, desk = a_desk()
+    _, commands = a_commands()
     large = "\u00e9" * (MAX_JOB_BYTES // 2)  # two bytes each
     values = [large] if field == "command" else [Variable(name="large", value=large)]
     spec = JobSpec(command=["true"])
@@ -68,66 +68,68 @@ def test_what_no_program_can_be_started_with_is_refused(field: str) -> None:
     asked = request("")
     asked.jobs[0].CopyFrom(spec)
     with pytest.raises(InputError, match="come to 6 MB"):
-        desk.submit(asked, 0.0, ANN)
+        commands.submit(asked, 0.0, ANN)
 
 
 # ---- whose jobs
 
 
-def changed(rig: Rig, desk: Desk, who: Caller, verb: str, *jobs: str, statuses: tuple[str, ...] = ()) -> list[str]:
-    events, reply = desk.change(ChangeRequest(verb=verb, jobs=jobs, statuses=statuses), rig.now, who)
+def changed(
+    rig: Rig, commands: JobCommands, who: Caller, verb: str, *jobs: str, statuses: tuple[str, ...] = ()
+) -> list[str]:
+    events, reply = commands.change(ChangeRequest(verb=verb, jobs=jobs, statuses=statuses), rig.now, who)
     rig.tell(*events)
     return list(reply.ids)
 
 
 def test_a_job_is_that_of_the_caller_and_the_same_key_of_another_is_another() -> None:
-    rig, desk = a_desk()
-    assert submit(rig, desk, "k", ANN)[1] == ["1"]
-    assert submit(rig, desk, "k", BOB)[1] == ["2"]
+    rig, commands = a_commands()
+    assert submit(rig, commands, "k", ANN)[1] == ["1"]
+    assert submit(rig, commands, "k", BOB)[1] == ["2"]
     assert [rig.scheduler.state.jobs[job].job.user for job in ("1", "2")] == ["ann", "bob"]
 
 
 @pytest.mark.parametrize("verb", ["cancel", "hold", "release", "set", "restart", "forget"])
 def test_nobody_changes_the_jobs_of_others(verb: str) -> None:
-    rig, desk = a_desk()
-    submit(rig, desk, "", ANN)
-    submit(rig, desk, "", BOB)
+    rig, commands = a_commands()
+    submit(rig, commands, "", ANN)
+    submit(rig, commands, "", BOB)
     for named in (["1"], ["1", "2"], ["1-2"]):
         with pytest.raises(NotPermitted, match="job 1 is ann's, and you are bob"):
-            desk.change(ChangeRequest(verb=verb, jobs=named), rig.now, BOB)
+            commands.change(ChangeRequest(verb=verb, jobs=named), rig.now, BOB)
 
 
 def test_an_admin_changes_any() -> None:
-    rig, desk = a_desk()
-    submit(rig, desk, "", ANN)
-    assert changed(rig, desk, ROOT, "hold", "1") == ["1"]
+    rig, commands = a_commands()
+    submit(rig, commands, "", ANN)
+    assert changed(rig, commands, ROOT, "hold", "1") == ["1"]
     assert rig.scheduler.state.jobs["1"].job.user == "ann"
 
 
 def test_all_means_all_of_ones_own() -> None:
-    rig, desk = a_desk()
+    rig, commands = a_commands()
     for who in (ANN, BOB, ANN):
-        submit(rig, desk, "", who)
+        submit(rig, commands, "", who)
     statuses = ("waiting", "starting", "running")
-    assert changed(rig, desk, BOB, "cancel", statuses=statuses) == ["2"]
-    assert changed(rig, desk, ROOT, "cancel", statuses=statuses) == ["1", "3"]
+    assert changed(rig, commands, BOB, "cancel", statuses=statuses) == ["2"]
+    assert changed(rig, commands, ROOT, "cancel", statuses=statuses) == ["1", "3"]
 
 
 def test_the_last_job_and_a_name_are_ones_own_first() -> None:
-    rig, desk = a_desk()
+    rig, commands = a_commands()
     for who in (BOB, ANN):
-        submit(rig, desk, "", who)
-    assert changed(rig, desk, BOB, "hold", "@") == ["1"]
-    assert changed(rig, desk, ANN, "hold", "true") == ["2"]
+        submit(rig, commands, "", who)
+    assert changed(rig, commands, BOB, "hold", "@") == ["1"]
+    assert changed(rig, commands, ANN, "hold", "true") == ["2"]
 
 
 def test_what_is_set_anew_stays_its_owners() -> None:
-    rig, desk = a_desk()
+    rig, commands = a_commands()
     held = request("")
     held.jobs[0].hold = True
-    rig.tell(*desk.submit(held, rig.now, ANN)[0])
+    rig.tell(*commands.submit(held, rig.now, ANN)[0])
     setting = ChangeRequest(verb="set", jobs=["1"], settings=[Variable(name="priority", value="3")])
-    events, _ = desk.change(setting, rig.now, ROOT)
+    events, _ = commands.change(setting, rig.now, ROOT)
     rig.tell(*events)
     job = rig.scheduler.state.jobs["1"].job
     assert (job.user, job.priority) == ("ann", 3)

@@ -26,7 +26,7 @@ class Numbers:
         return {"n1": 4}.get(node, 0) + gpu
 
 
-def running(policy_failed: str = "") -> Any:
+def controller(policy_failed: str = "") -> Any:
     """A scheduler at rest, with one job waiting and one node of two GPUs."""
     node = SimpleNamespace(id='n"1', gpus=(0, 1))
     room = SimpleNamespace(alive=True, node=node, holders=[[], []])
@@ -46,7 +46,7 @@ def running(policy_failed: str = "") -> Any:
 
 def served(test: Callable[[Web, Metrics, int], Awaitable[None]], **changes: str) -> None:
     async def serve() -> None:
-        scheduler = running(**changes)
+        scheduler = controller(**changes)
         metrics = Metrics(scheduler)
         web = Web(scheduler, metrics)
         port = await web.open(0)
@@ -129,7 +129,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
 
 
 def test_two_servers_of_a_process_do_not_share_metrics() -> None:
-    first, second = Metrics(running()), Metrics(running())
+    first, second = Metrics(controller()), Metrics(controller())
     first.called("/weft.v1.Scheduler/Query")
     assert b'weft_rpc_total{method="Scheduler/Query"} 1.0' in first.exposition()
     assert b"weft_rpc_total{" not in second.exposition()
@@ -138,7 +138,7 @@ def test_two_servers_of_a_process_do_not_share_metrics() -> None:
 def test_a_port_that_is_taken_is_refused() -> None:
     async def test(_web: Web, metrics: Metrics, port: int) -> None:
         with pytest.raises(WeftError, match=f"--metrics-port {port}: Address already in use\n  take another one"):
-            await Web(running(), metrics).open(port)
+            await Web(controller(), metrics).open(port)
 
     served(test)
 
@@ -175,7 +175,7 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
 def test_it_ends_in_time_with_connections_open() -> None:
     async def serve() -> float:
         loop = asyncio.get_running_loop()
-        web = Web(running(), Metrics(running()))
+        web = Web(controller(), Metrics(controller()))
         port = await web.open(0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         began = loop.time()

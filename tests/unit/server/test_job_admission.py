@@ -8,21 +8,21 @@ from builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Task
 from weft.server.api.gpu_numbers import GpuNumbers
-from weft.server.jobs.admission import ManyNodes
-from weft.server.jobs.builder import Intake
+from weft.server.jobs.admission import ClusterRules
+from weft.server.jobs.builder import JobBuilder
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 
-def intake() -> Intake:
+def builder() -> JobBuilder:
     rig, numbers = Rig("fifo", grid(2, 2)), GpuNumbers()
     numbers.know("n0", [0, 1])
     numbers.know("n1", [4, 6])
-    return Intake(ManyNodes(rig.state, numbers))
+    return JobBuilder(ClusterRules(rig.state, numbers))
 
 
 def made(**fields: object) -> Job:
     spec = JobSpec(command=["true"], **fields)  # type: ignore[arg-type]
-    ((job,),) = intake().jobs(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada")
+    ((job,),) = builder().jobs(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada")
     return job
 
 

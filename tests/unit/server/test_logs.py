@@ -28,13 +28,13 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
         return read_part(log_path(str(tmp_path), job.id, run), offset, lines=lines)
 
     run_logs = SimpleNamespace(read=read_log)
-    running: Any = SimpleNamespace(run_logs=run_logs, scheduler=SimpleNamespace(state=state))
+    controller: Any = SimpleNamespace(run_logs=run_logs, scheduler=SimpleNamespace(state=state))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"y\n" * (CHUNK * 3 // 2))
 
     async def read() -> list[bytes]:
         found = []
-        async for chunk in _one_run(running, Asked(job, 0, False, tail), 1):
+        async for chunk in _one_run(controller, Asked(job, 0, False, tail), 1):
             found.append(chunk.text)
             assert len(found) < 10, "it never ends"
             with path.open("ab") as log:

@@ -21,7 +21,7 @@ from weft.model import (
     Uncordoned,
 )
 from weft.server.nodes.outbox import Send
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, GpuNews, GpuReading, Heartbeat, Variable
 
 
@@ -62,8 +62,8 @@ def test_a_start_and_an_end_are_said_once_however_often_they_are_heard() -> None
 
 def test_what_is_said_before_the_first_has_reached_the_state_is_said_once() -> None:
     room = busy()
-    first, confirm = room.roster.take(1, news("1/1 ended 0"), room.now)
-    second, again = room.roster.take(1, news("1/1 ended 0"), room.now)
+    first, confirm = room.registry.take(1, news("1/1 ended 0"), room.now)
+    second, again = room.registry.take(1, news("1/1 ended 0"), room.now)
     assert [type(event) for event in first] == [Exited]
     assert (second, again) == ([], confirm)
 
@@ -168,7 +168,7 @@ def test_a_node_is_lost_when_its_lease_has_ended_and_its_runs_were_killed() -> N
     room.later(0.1)
     assert room.facts(NodeLost) == [NodeLost(room.now, "n0")]
     assert room.status() == "waiting 1"
-    assert list(room.roster.members()) == []
+    assert list(room.registry.members()) == []
 
 
 def test_a_stream_of_which_nothing_came_for_a_lease_is_closed() -> None:
@@ -181,8 +181,8 @@ def test_a_stream_of_which_nothing_came_for_a_lease_is_closed() -> None:
 def test_a_scheduler_that_stood_still_for_a_lease_takes_up_what_comes_back() -> None:
     room = busy()
     room.now += LEASE_S + MARGIN_S
-    lost, _ = room.roster.tick(room.now)
-    joined, _ = room.roster.take(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
+    lost, _ = room.registry.tick(room.now)
+    joined, _ = room.registry.take(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
     assert [type(event) for event in (*lost, *joined)] == [Cordoned, NodeLost, NodeJoined, Uncordoned]
     room.tell(*lost, *joined)
     assert room.status() == "starting 2"
@@ -192,7 +192,7 @@ def test_another_policy_brings_another_state() -> None:
     room = busy()
     room.rig.scheduler = room.rig.fresh()
     room.rig.scheduler.replay(room.rig.facts)
-    room.roster.state = room.rig.state
+    room.registry.state = room.rig.state
     assert room.heartbeat(1, "1/1 started") == ["1: heartbeat"]
     assert room.say(1, news("1/1 ended 0")) == ["1: confirm 1/1"]
     assert room.status() == "done 1"
@@ -234,7 +234,7 @@ def test_an_epoch_is_higher_than_all_before_it_also_after_a_restart() -> None:
             room.restart()
             room.later(0.01)
         room.say(conn, hello(None, "1/1 started", at=conn))
-        member = room.roster.member(conn)
+        member = room.registry.member(conn)
         assert member is not None
         epochs.append(member.epoch)
     assert epochs == sorted(set(epochs))
@@ -292,9 +292,9 @@ def test_another_machine_of_that_name_waits_for_the_lease_of_the_first() -> None
 
 def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(room: Room) -> None:
     """The state has heard of neither."""
-    events, _ = room.roster.take(1, hello(disk_id="h1"), room.now)
-    events += room.roster.gone(1, room.now)[0]
-    events += room.roster.take(2, hello(disk_id="h2", at=2), room.now)[0]
+    events, _ = room.registry.take(1, hello(disk_id="h1"), room.now)
+    events += room.registry.gone(1, room.now)[0]
+    events += room.registry.take(2, hello(disk_id="h2", at=2), room.now)[0]
     room.tell(*events)
     assert room.rig.state.resources.by_id["n0"].node.disk_id == "h2"
     assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
@@ -368,20 +368,20 @@ def test_only_the_node_of_a_run_says_what_it_needs() -> None:
     need = AgentMessage(gpus=GpuNews(measured=[GpuMemory(job="1", run=1, memory_mb=5)]))
     room.say(2, need)
     assert not room.facts(Measured)
-    assert not room.roster.speaks_for(2, "1", 1)
+    assert not room.registry.speaks_for(2, "1", 1)
     room.say(1, need)
     assert room.facts(Measured) == [Measured(room.now, "1", 1, 5)]
-    assert room.roster.speaks_for(1, "1", 1)
+    assert room.registry.speaks_for(1, "1", 1)
 
 
 def test_what_a_node_says_of_itself_is_kept(room: Room) -> None:
     room.say(1, hello())
     room.heartbeat(1, load=1.5, ram_used_mb=7, readings=[GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)])
-    (member,) = room.roster.members()
+    (member,) = room.registry.members()
     assert (member.load, member.ram_used_mb, member.readings[0].used_mb, member.connected) == (1.5, 7, 3, True)
-    assert room.roster.conn_of("n0") == 1
+    assert room.registry.conn_of("n0") == 1
     room.gone(1)
-    assert room.roster.conn_of("n0") is None
+    assert room.registry.conn_of("n0") is None
 
 
 def test_a_node_that_has_run_out_of_disk_is_left_alone_for_a_minute() -> None:
@@ -401,7 +401,7 @@ def test_a_node_that_has_run_out_of_disk_is_left_alone_for_a_minute() -> None:
 
 def test_the_order_of_a_later_run_brings_the_checkpoint_of_an_earlier_one() -> None:
     rig = Rig("fifo")
-    registry = Roster(
+    registry = NodeRegistry(
         rig.state,
         100.0,
         lease_s=LEASE_S,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, NotFound, NotPermitted, WeftError
-from weft.server.auth.rate_limit import MOST, WINDOW_S, Failures, host_of
+from weft.server.auth.rate_limit import MOST, WINDOW_S, FailureLimiter, host_of
 from weft.server.auth.tokens import Tokens, parse
 
 
@@ -171,16 +171,16 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_who_is_wrong_too_often_waits(clock: Hands) -> None:
-    failures = Failures(clock)
+    limiter = FailureLimiter(clock)
     for _ in range(MOST):
-        assert not failures.blocked_s("192.0.2.7")
-        failures.count("192.0.2.7")
-    assert failures.blocked_s("192.0.2.7") == WINDOW_S
-    assert not failures.blocked_s("192.0.2.8")
+        assert not limiter.blocked_s("192.0.2.7")
+        limiter.count("192.0.2.7")
+    assert limiter.blocked_s("192.0.2.7") == WINDOW_S
+    assert not limiter.blocked_s("192.0.2.8")
     clock.now += WINDOW_S + 1
-    assert not failures.blocked_s("192.0.2.7")
-    failures.count("192.0.2.7")
-    assert not failures.blocked_s("192.0.2.7")
+    assert not limiter.blocked_s("192.0.2.7")
+    limiter.count("192.0.2.7")
+    assert not limiter.blocked_s("192.0.2.7")
 
 
 def test_peers_are_told_apart_by_host() -> None:

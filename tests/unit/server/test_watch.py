@@ -27,8 +27,8 @@ class Watched:
 
     def __init__(self, journal: SqliteJournal) -> None:
         self.journal, self.changed = journal, asyncio.Condition()
-        running: Any = SimpleNamespace(journal=journal, loop=SimpleNamespace(changed=self.changed))
-        self.service = Service(running)
+        controller: Any = SimpleNamespace(journal=journal, loop=SimpleNamespace(changed=self.changed))
+        self.service = Service(controller)
 
     def watch(self, after: int) -> AsyncIterator[Any]:
         return self.service._facts(after, owner())

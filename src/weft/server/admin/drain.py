@@ -12,25 +12,25 @@ from weft.model.slots import format_slots
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 DRAINED: Final = Reason.DRAINED
 _PLACE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\d,]+)\]|:([\d,]+))")
 HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
 
 
-def targets(running: Running, text: str) -> Slots:
+def targets(controller: Controller, text: str) -> Slots:
     """What is meant by `n1 n2[0,1] n3:0`, `0,1` where there is one node, `all`; no GPUs: the node as a whole."""
     words = _words(text)
-    rooms = running.scheduler.state.resources.by_id
-    living = [room.node for room in running.scheduler.state.resources.nodes if room.alive]
+    rooms = controller.scheduler.state.resources.by_id
+    living = [room.node for room in controller.scheduler.state.resources.nodes if room.alive]
     if words in ([], ["all"]):
         if len(living) == 1:
             return ((living[0].id, tuple(range(len(living[0].gpus)))),)
         if not words:
             raise InputError("of which node?", hint=HINT)
         return tuple((node.id, ()) for node in living)
-    return tuple(_target(running, word, rooms, [node.id for node in living]) for word in words)
+    return tuple(_target(controller, word, rooms, [node.id for node in living]) for word in words)
 
 
 def _words(text: str) -> list[str]:
@@ -39,7 +39,7 @@ def _words(text: str) -> list[str]:
 
 
 def _target(
-    running: Running, word: str, rooms: Collection[NodeId], living: Sequence[NodeId]
+    controller: Controller, word: str, rooms: Collection[NodeId], living: Sequence[NodeId]
 ) -> tuple[NodeId, tuple[int, ...]]:
     if word in rooms:
         return word, ()
@@ -59,7 +59,7 @@ def _target(
     if node not in rooms:
         raise NotFound(f"there is no node {node[:80]!r}\n  weft nodes lists them")
     chosen = [int(number) for number in numbers.split(",") if number and len(number) < 9]
-    return node, tuple(running.inventory.numbers.place(node, number) for number in chosen)
+    return node, tuple(controller.inventory.numbers.place(node, number) for number in chosen)
 
 
 def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
@@ -73,17 +73,17 @@ def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
     return events
 
 
-def undrain(running: Running, slots: Slots, now: Seconds) -> list[Event]:
+def undrain(controller: Controller, slots: Slots, now: Seconds) -> list[Event]:
     """A node is opened with all its GPUs; one that is closed as a whole, also by any of these."""
     events: list[Event] = []
     for node, gpus in slots:
-        if (node, DRAINED) in running.scheduler.state.closed:
+        if (node, DRAINED) in controller.scheduler.state.closed:
             events.append(Uncordoned(now, node, DRAINED))
-        known = [gpu for other, gpu, why in running.scheduler.state.occupants if (other, why) == (node, DRAINED)]
+        known = [gpu for other, gpu, why in controller.scheduler.state.occupants if (other, why) == (node, DRAINED)]
         events += [Unblocked(now, node, gpu, DRAINED) for gpu in gpus or known]
     return events
 
 
-def said(running: Running, slots: Slots) -> list[str]:
+def said(controller: Controller, slots: Slots) -> list[str]:
     """As a person would."""
-    return [format_slots((each,)) for each in running.inventory.numbers.renumbered(slots)]
+    return [format_slots((each,)) for each in controller.inventory.numbers.renumbered(slots)]

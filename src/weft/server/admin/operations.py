@@ -33,7 +33,7 @@ from weft.wire.views.operations import (
 )
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 LONGEST: Final = 4096
 KILL_S: Final = 10.0
@@ -43,23 +43,23 @@ KILL_S: Final = 10.0
 class Asked(NamedTuple):
     """By whom, and what."""
 
-    running: Running
+    controller: Controller
     who: Caller
     verb: str
     options: Mapping[str, str]
 
     async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
         """Who asked, and what comes of it."""
-        running, asked = self.running, (self.who.user, self.verb, tuple(sorted(self.options.items())))
-        await running.loop.ask(lambda now: ([AdminAction(now, *asked), *make(now)], None))
+        controller, asked = self.controller, (self.who.user, self.verb, tuple(sorted(self.options.items())))
+        await controller.loop.ask(lambda now: ([AdminAction(now, *asked), *make(now)], None))
 
 
-async def operate(running: Running, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
+async def operate(controller: Controller, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
     if verb not in VERBS:
         raise UnknownName("operation", verb, VERBS)
     if any(len(text) > LONGEST for each in options.items() for text in each):
         raise InputError(f"{verb}: more than {LONGEST:,} characters")
-    return await VERBS[verb](Asked(running, who, verb, options))
+    return await VERBS[verb](Asked(controller, who, verb, options))
 
 
 async def _pause(asked: Asked) -> PausedView:
@@ -68,49 +68,49 @@ async def _pause(asked: Asked) -> PausedView:
 
 
 async def _resume(asked: Asked) -> PausedView:
-    asked.running.try_policy_again()
+    asked.controller.try_policy_again()
     await asked.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
 
 
 async def _drain(asked: Asked) -> DrainedView:
     """Nobody new comes to GPUs or nodes; with `off`, they do again."""
-    running, undo = asked.running, "off" in asked.options or asked.verb in ("undrain", "uncordon")
-    slots = drain.targets(running, asked.options.get("gpus", ""))
+    controller, undo = asked.controller, "off" in asked.options or asked.verb in ("undrain", "uncordon")
+    slots = drain.targets(controller, asked.options.get("gpus", ""))
     who = asked.who.user
-    await asked.journal(lambda now: drain.undrain(running, slots, now) if undo else drain.drain(slots, now, who))
+    await asked.journal(lambda now: drain.undrain(controller, slots, now) if undo else drain.drain(slots, now, who))
     first, gpus = slots[0]
-    there = gpus or range(len(running.scheduler.state.resources.by_id[first].node.gpus))
-    numbers = [running.inventory.numbers.number(first, gpu) for gpu in there]
-    return DrainedView(node=first, gpus=numbers, places=drain.said(running, slots), drained=not undo)
+    there = gpus or range(len(controller.scheduler.state.resources.by_id[first].node.gpus))
+    numbers = [controller.inventory.numbers.number(first, gpu) for gpu in there]
+    return DrainedView(node=first, gpus=numbers, places=drain.said(controller, slots), drained=not undo)
 
 
 async def _policy(asked: Asked) -> PolicyView:
-    found = reconfigure.policy(asked.running, asked.options)
+    found = reconfigure.policy(asked.controller, asked.options)
     if asked.options.get("policy"):
         await asked.journal(lambda now: [Resumed(now, POLICY_FAILED)])
     return found
 
 
 async def _interval(asked: Asked) -> IntervalView:
-    found = reconfigure.interval(asked.running, asked.options)
+    found = reconfigure.interval(asked.controller, asked.options)
     await asked.journal(lambda _: ())
     return found
 
 
 async def _pass(asked: Asked) -> PassView:
     """Looks at everything at once, also where it plans at intervals."""
-    asked.running.scheduler.plan_at_once()
-    before = set(asked.running.scheduler.state.active)
+    asked.controller.scheduler.plan_at_once()
+    before = set(asked.controller.scheduler.state.active)
     await asked.journal(lambda now: [Wake(now)])
-    return PassView(started=[job for job in asked.running.scheduler.state.active if job not in before])
+    return PassView(started=[job for job in asked.controller.scheduler.state.active if job not in before])
 
 
 async def _set(asked: Asked) -> SetView:
     found: list[SetView] = []
 
     def make(now: float) -> Sequence[Event]:
-        events, answer = reconfigure.set_job(asked.running, asked.options, now, asked.who)
+        events, answer = reconfigure.set_job(asked.controller, asked.options, now, asked.who)
         found[:] = [answer]
         return events
 
@@ -119,60 +119,60 @@ async def _set(asked: Asked) -> SetView:
 
 
 async def _dump(asked: Asked) -> DumpView:
-    return reconfigure.dump(asked.running, asked.options)
+    return reconfigure.dump(asked.controller, asked.options)
 
 
 async def _doctor(asked: Asked) -> SchedulerView:
     """Safe to paste: no environment, no command, no name of a job."""
-    running = asked.running
-    state, about = running.scheduler.state, running.inventory.about()
+    controller = asked.controller
+    state, about = controller.scheduler.state, controller.inventory.about()
     return SchedulerView(
         pid=os.getpid(),
         version=version("weft"),
         python=platform.python_version(),
         platform=platform.platform(),
         versions={name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
-        policy=running.policy,
+        policy=controller.policy,
         paused_for=dict(state.paused),
         **about,
-        state_dir=str(running.paths.state),
-        runtime_dir=str(running.paths.runtime),
-        journal=JournalView(facts=len(running.journal), bytes=running.journal.check(0.0).size_bytes),
+        state_dir=str(controller.paths.state),
+        runtime_dir=str(controller.paths.runtime),
+        journal=JournalView(facts=len(controller.journal), bytes=controller.journal.check(0.0).size_bytes),
         jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),
-        idle_s=running.settings.idle_s,
+        idle_s=controller.settings.idle_s,
     )
 
 
 async def _shutdown(asked: Asked) -> ShutdownView:
     """Jobs go on, unless they are to stop."""
-    running, jobs = asked.running, asked.options.get("jobs", "keep")
+    controller, jobs = asked.controller, asked.options.get("jobs", "keep")
     if jobs not in ("keep", "stop"):
         raise InputError(f"shutdown: jobs is {jobs[:40]!r}", hint="keep or stop")
-    runs = len(running.scheduler.state.active)
+    runs = len(controller.scheduler.state.active)
     await asked.journal(lambda _: ())
     if "kill" in asked.options or jobs == "stop":
-        await _kill(running)
-    running.stop()
+        await _kill(controller)
+    controller.stop()
     return ShutdownView(pid=os.getpid(), running=runs)
 
 
-async def _kill(running: Running) -> None:
+async def _kill(controller: Controller) -> None:
     """Cancels what runs, without grace: it does not come back with the next scheduler."""
 
     def make(now: float) -> tuple[list[Event], None]:
         return [
             Paused(now, CLOSING, "the scheduler ends"),
-            *(Cancelled(now, job) for job in running.scheduler.state.active),
+            *(Cancelled(now, job) for job in controller.scheduler.state.active),
         ], None
 
-    await running.loop.ask(make)
-    for job in list(running.scheduler.state.active.values()):
-        running.backend.execute(Kill(job.id, job.run))
+    await controller.loop.ask(make)
+    for job in list(controller.scheduler.state.active.values()):
+        controller.backend.execute(Kill(job.id, job.run))
     with suppress(TimeoutError):
-        async with asyncio.timeout(KILL_S), running.loop.changed:
-            await running.loop.changed.wait_for(lambda: not running.scheduler.state.active)
+        async with asyncio.timeout(KILL_S), controller.loop.changed:
+            await controller.loop.changed.wait_for(lambda: not controller.scheduler.state.active)
 
 
 VERBS: Final[dict[str, Callable[[Asked], Awaitable[Answer]]]] = {

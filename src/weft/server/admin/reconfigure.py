@@ -23,17 +23,19 @@ from weft.wire.views.operations import ClosedView, DumpView, IntervalView, Polic
 
 if TYPE_CHECKING:
     from weft.model import Event
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 
-def policy(running: Running, options: Mapping[str, str]) -> PolicyView:
+def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:
     """Another policy, or other options of it, from now on; what runs stays unless the new one preempts it."""
     if options.get("policy"):
-        running.change(changed(running.settings, policy=options["policy"], placement=options.get("placement", "")))
-    return PolicyView(policy=running.policy, placement=running.settings.placement)
+        controller.change(
+            changed(controller.settings, policy=options["policy"], placement=options.get("placement", ""))
+        )
+    return PolicyView(policy=controller.policy, placement=controller.settings.placement)
 
 
-def interval(running: Running, options: Mapping[str, str]) -> IntervalView:
+def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView:
     text = options.get("seconds", "")
     try:
         seconds = float(text)
@@ -43,36 +45,37 @@ def interval(running: Running, options: Mapping[str, str]) -> IntervalView:
         raise InputError(
             f"{text[:40]!r} is no interval", hint="seconds from 0.1 to 86,400; 0: whenever something happens"
         )
-    running.change(changed(running.settings, interval_s=seconds))
+    controller.change(changed(controller.settings, interval_s=seconds))
     return IntervalView(interval_s=seconds)
 
 
-def set_job(running: Running, options: Mapping[str, str], now: float, who: Caller) -> tuple[list[Event], SetView]:
+def set_job(controller: Controller, options: Mapping[str, str], now: float, who: Caller) -> tuple[list[Event], SetView]:
     """The same as `weft set`."""
     settings = variables((key, value) for key, value in options.items() if key != "job")
     if not options.get("job") or not settings:
         raise InputError("set what of which job?", hint="such as: weft operate set 7 priority=10")
     request = ChangeRequest(verb="set", jobs=[options["job"]], settings=settings)
-    events, reply = running.desk.change(request, now, who)
+    events, reply = controller.commands.change(request, now, who)
     refused = [RefusalView(each.name, each.value) for each in reply.refused]
     return events, SetView(changed=list(reply.ids), refused=refused)
 
 
-def dump(running: Running, options: Mapping[str, str]) -> DumpView:
+def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
     """The state: nodes, GPUs, jobs that have not ended (with `all`, those too), and what keeps things from starting."""
-    scheduler, now, numbers = running.scheduler, running.loop.clock.now(), running.inventory.numbers
+    scheduler, now, numbers = controller.scheduler, controller.loop.clock.now(), controller.inventory.numbers
     state, first = scheduler.state, first_in_line(scheduler)
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
     return DumpView(
         now=iso(now),
-        position=len(running.journal),
-        policy=running.policy,
-        settings=asdict(running.settings),
+        position=len(controller.journal),
+        policy=controller.policy,
+        settings=asdict(controller.settings),
         paused_for=dict(state.paused),
         closed=[ClosedView(node, why, each.detail) for (node, why), each in state.closed.items()],
-        nodes=node_views(state, running.inventory.nodes()),
-        gpus=gpu_views(state, running.inventory.readings(), numbers),
+        nodes=node_views(state, controller.inventory.nodes()),
+        gpus=gpu_views(state, controller.inventory.readings(), numbers),
         jobs=[
-            job_detail(job, now, brief_reason(scheduler, job, first), running.progress_of(job), numbers) for job in jobs
+            job_detail(job, now, brief_reason(scheduler, job, first), controller.progress_of(job), numbers)
+            for job in jobs
         ],
     )

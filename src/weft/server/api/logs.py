@@ -17,17 +17,17 @@ from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 LOOK_S: Final = 0.2
 
 
-async def read_log(running: Running, request: LogsRequest, who: Caller) -> AsyncIterator[LogChunk]:
+async def read_log(controller: Controller, request: LogsRequest, who: Caller) -> AsyncIterator[LogChunk]:
     """The log of a run; with `follow`, until the run has ended, and through the job's next runs if none was named.
 
     With `follow`, the run may be the job's next.
     """
-    state = running.scheduler.state
+    state = controller.scheduler.state
     job = state.jobs[one(state, request.job, who.user)]
     check_owner(who, job.job)
     run = request.run or max(job.run, 1)
@@ -38,13 +38,13 @@ async def read_log(running: Running, request: LogsRequest, who: Caller) -> Async
     _check_rank(job, run, request.rank)
     asked = Asked(job, request.rank, request.follow, request.lines)
     if run <= job.run - RUNS_KEPT:
-        part = await running.run_logs.read(job, run, request.rank, 0, 0)
+        part = await controller.run_logs.read(job, run, request.rank, 0, 0)
         if part is not None and part.missing:
             raise NotFound(
                 f"what run {run} of job {job.id} wrote is gone\n  of each job the last {RUNS_KEPT} runs are kept"
             )
     while True:
-        async for chunk in _one_run(running, asked, run):
+        async for chunk in _one_run(controller, asked, run):
             yield chunk
         if not request.follow or request.run or job.ended_at is not None:
             return
@@ -67,13 +67,13 @@ class Asked:
     lines: int
 
 
-async def _one_run(running: Running, asked: Asked, run: int) -> AsyncIterator[LogChunk]:
+async def _one_run(controller: Controller, asked: Asked, run: int) -> AsyncIterator[LogChunk]:
     at, lines = 0, asked.lines
     end: int | None = None
     while True:
-        over = _is_over(running, asked.job.id, run)
+        over = _is_over(controller, asked.job.id, run)
         while True:
-            part = await running.run_logs.read(asked.job, run, asked.rank, at, lines)
+            part = await controller.run_logs.read(asked.job, run, asked.rank, at, lines)
             if part is None or part.missing:
                 break
             if end is None and not asked.follow:
@@ -86,15 +86,15 @@ async def _one_run(running: Running, asked: Asked, run: int) -> AsyncIterator[Lo
             await asyncio.sleep(0)
         if over or not asked.follow:
             if part is None:
-                for chunk in _kept(running, asked, run, at):
+                for chunk in _kept(controller, asked, run, at):
                     yield chunk
             return
         await asyncio.sleep(LOOK_S)
 
 
-def _kept(running: Running, asked: Asked, run: int, at: int) -> Iterator[LogChunk]:
+def _kept(controller: Controller, asked: Asked, run: int, at: int) -> Iterator[LogChunk]:
     """The node is not there: what the scheduler keeps of it, from where it was read up to."""
-    kept = running.run_logs.kept(asked.job, run, asked.rank, asked.lines if not at else 0)
+    kept = controller.run_logs.kept(asked.job, run, asked.rank, asked.lines if not at else 0)
     text = kept.text[max(at - kept.offset, 0) :]
     missed = max(kept.offset - at, 0)
     if kept.missing:
@@ -104,6 +104,6 @@ def _kept(running: Running, asked: Asked, run: int, at: int) -> Iterator[LogChun
         yield LogChunk(text=text)
 
 
-def _is_over(running: Running, job: JobId, run: int) -> bool:
-    state = running.scheduler.state.jobs.get(job)
+def _is_over(controller: Controller, job: JobId, run: int) -> bool:
+    state = controller.scheduler.state.jobs.get(job)
     return state is None or state.run > run or (state.run == run and not state.active) or state.ended_at is not None

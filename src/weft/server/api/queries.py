@@ -31,7 +31,7 @@ from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, 
 from weft.wire.views.nodes import GpusView, NodesView
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 USUAL_LIMIT: Final = 200
 MOST: Final = 10_000
@@ -43,12 +43,12 @@ class _Head(TypedDict):
 
 
 class Queries:
-    def __init__(self, running: Running, user: str) -> None:
+    def __init__(self, controller: Controller, user: str) -> None:
         self._user = user
-        self._running, self._scheduler = running, running.scheduler
-        self._state, self._now = running.scheduler.state, running.loop.clock.now()
-        self._numbers = running.inventory.numbers
-        self._head: _Head = {"now": iso(self._now), "position": len(running.journal)}
+        self._controller, self._scheduler = controller, controller.scheduler
+        self._state, self._now = controller.scheduler.state, controller.loop.clock.now()
+        self._numbers = controller.inventory.numbers
+        self._head: _Head = {"now": iso(self._now), "position": len(controller.journal)}
 
     def answer(self, request: QueryRequest) -> QueryAnswer:
         what = {
@@ -102,12 +102,12 @@ class Queries:
         return QueueView(
             **self._head, jobs=[self._row(job, first) for job in shown], running=len(state.active),
             waiting=total - len(state.active), more=total - len(shown), paused=bool(state.paused),
-            paused_for=dict(state.paused), policy=self._running.policy,
+            paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
 
     def _row(self, job: JobState, first: JobId | None) -> JobView:
         reason = brief_reason(self._scheduler, job, first)
-        return job_view(job, self._now, reason, self._running.progress_of(job), self._numbers.renumbered)
+        return job_view(job, self._now, reason, self._controller.progress_of(job), self._numbers.renumbered)
 
     def _jobs(self, request: QueryRequest) -> JobsView:
         state = self._state
@@ -119,18 +119,18 @@ class Queries:
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
         reason = brief_reason(self._scheduler, job, first)
-        found = job_detail(job, self._now, reason, self._running.progress_of(job), self._numbers)
+        found = job_detail(job, self._now, reason, self._controller.progress_of(job), self._numbers)
         strays = self._misplaced(job.id) if job.active else ()
         reported = found.progress.checkpoint if found.progress is not None else None
         return replace(
             found,
             misplaced=[self._numbers.number(*where) for where in strays],
-            checkpoint=reported or last_checkpoint(self._running.paths.jobs, job.id),
+            checkpoint=reported or last_checkpoint(self._controller.paths.jobs, job.id),
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
         """GPUs on which it has a process though it was not given them."""
-        found = self._running.inventory.readings().items()
+        found = self._controller.inventory.readings().items()
         return [where for where, reading in found if job in reading.get("misplaced", ())]
 
     def _history(self, request: QueryRequest) -> HistoryView:
@@ -141,10 +141,10 @@ class Queries:
         return HistoryView(**self._head, jobs=[self._row(job, None) for job in shown], more=len(recent) - len(shown))
 
     def _gpus(self, _request: QueryRequest) -> GpusView:
-        return GpusView(**self._head, gpus=gpu_views(self._state, self._running.inventory.readings(), self._numbers))
+        return GpusView(**self._head, gpus=gpu_views(self._state, self._controller.inventory.readings(), self._numbers))
 
     def _nodes(self, _request: QueryRequest) -> NodesView:
-        return NodesView(**self._head, nodes=node_views(self._state, self._running.inventory.nodes()))
+        return NodesView(**self._head, nodes=node_views(self._state, self._controller.inventory.nodes()))
 
 
 def _limit(request: QueryRequest) -> int:

@@ -13,7 +13,7 @@ from weft.wire.service import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Garbled:
+class UnreadableRequest:
     """What came instead of a message of this type."""
 
     expected: str
@@ -33,10 +33,10 @@ class Garbled:
         )
 
 
-def too_large(method: Method, size: int) -> Garbled | None:
+def too_large(method: Method, size: int) -> UnreadableRequest | None:
     """Return what to refuse where a request of this method has too many bytes."""
     limit = method.max_request_bytes
-    return Garbled(method.request.DESCRIPTOR.name, size, limit) if size > limit else None
+    return UnreadableRequest(method.request.DESCRIPTOR.name, size, limit) if size > limit else None
 
 
 def reader(method: Method) -> Callable[[bytes], Any]:
@@ -48,6 +48,6 @@ def reader(method: Method) -> Callable[[bytes], Any]:
         try:
             return method.request.FromString(text)
         except DecodeError:
-            return Garbled(method.request.DESCRIPTOR.name)
+            return UnreadableRequest(method.request.DESCRIPTOR.name)
 
     return read

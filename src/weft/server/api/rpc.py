@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 
 from weft.errors import InputError, WeftError
-from weft.server.api.requests import Garbled, reader
+from weft.server.api.requests import UnreadableRequest, reader
 from weft.server.api.rpc_errors import abort
 from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
 
@@ -56,7 +56,7 @@ _WITHOUT_CONTEXT: Final = {"unary": _plain_unary, "stream": _plain_stream}
 
 
 async def _check(request: Any, context: Any) -> None:
-    if isinstance(request, Garbled):
+    if isinstance(request, UnreadableRequest):
         try:
             request.refuse()
         except InputError as error:
@@ -91,7 +91,7 @@ def _upload(method: Method) -> Method:
 
 async def _understood(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
-        if isinstance(request, Garbled):
+        if isinstance(request, UnreadableRequest):
             request.refuse()
         yield request
 

@@ -1,4 +1,4 @@
-"""The wire's methods, each a few lines: the desk decides, the loop journals, rows are what is read."""
+"""The wire's methods, each a few lines: job commands decide, the loop journals, rows are what is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
-from weft.server.controller import Running
+from weft.server.controller import Controller
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
@@ -24,8 +24,8 @@ AT_A_TIME: Final = 32
 
 
 class Service:
-    def __init__(self, running: Running) -> None:
-        self._running = running
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self.asked_at = 0.0
         """When somebody last asked anything."""
         self.methods: dict[str, Callable[[Any], Any]] = {
@@ -39,40 +39,40 @@ class Service:
         """Note the time of each call: a scheduler that is in use does not end by itself."""
 
         def ask(request: Any) -> Awaitable[Any]:
-            self.asked_at = self._running.loop.clock.now()
+            self.asked_at = self._controller.loop.clock.now()
             return method(request)
 
         return ask
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
-        running = self._running
+        controller = self._controller
         who = caller()
-        running.check_space()
-        reply: m.SubmitReply = await running.loop.ask(lambda now: running.desk.submit(request, now, who))
+        controller.check_space()
+        reply: m.SubmitReply = await controller.loop.ask(lambda now: controller.commands.submit(request, now, who))
         return reply
 
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
-        running, who = self._running, caller()
-        reply: m.ChangeReply = await running.loop.ask(lambda now: running.desk.change(request, now, who))
+        controller, who = self._controller, caller()
+        reply: m.ChangeReply = await controller.loop.ask(lambda now: controller.commands.change(request, now, who))
         if request.verb == "forget":
-            running.upkeep.forgotten(tuple(reply.ids))
+            controller.maintenance.forgotten(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        return m.JsonReply(json=encode(Queries(self._running, caller().user).answer(request)))
+        return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return m.JsonReply(json=encode(Queries(self._running, caller().user).why(request.job)))
+        return m.JsonReply(json=encode(Queries(self._controller, caller().user).why(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()
         if who.role != "admin" and request.verb not in FOR_ALL:
             raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = dict(pairs(request.options))
-        return m.JsonReply(json=encode(await self._running.operate(request.verb, options, who)))
+        return m.JsonReply(json=encode(await self._controller.operate(request.verb, options, who)))
 
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
-        return read_log(self._running, request, caller())
+        return read_log(self._controller, request, caller())
 
     def _watch(self, request: m.WatchRequest) -> AsyncIterator[m.FactLine]:
         return self._facts(request.after, caller())
@@ -82,20 +82,20 @@ class Service:
 
         It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
         """
-        running = self._running
-        position = position or running.journal.base
-        while position >= running.journal.base:
+        controller = self._controller
+        position = position or controller.journal.base
+        while position >= controller.journal.base:
             try:
-                for fact in running.journal.read(position, page=AT_A_TIME):
+                for fact in controller.journal.read(position, page=AT_A_TIME):
                     position += 1
                     yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
             except JournalError:
-                if position >= running.journal.base:
+                if position >= controller.journal.base:
                     raise
                 return
-            async with running.loop.changed:
-                while len(running.journal) <= position:
-                    await running.loop.changed.wait()
+            async with controller.loop.changed:
+                while len(controller.journal) <= position:
+                    await controller.loop.changed.wait()
 
 
 def seen_by(who: Caller, fact: Fact) -> Fact:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from weft.errors import InputError, NotPermitted, WeftError
 from weft.server.api.protocol_version import check_protocol
-from weft.server.api.requests import Garbled, reader, too_large
+from weft.server.api.requests import UnreadableRequest, reader, too_large
 from weft.server.auth.identity import let_in, owner
 from weft.wire import frames
 from weft.wire.failures import encode_error
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self, name: str, request: Any) -> None:
         let_in(owner())
         try:
-            if isinstance(request, Garbled):
+            if isinstance(request, UnreadableRequest):
                 request.refuse()
             await self._run(name, request)
         except WeftError as error:

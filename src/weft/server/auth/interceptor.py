@@ -1,4 +1,4 @@
-"""The doors of a scheduler that listens on a port: who comes in, and what for.
+"""The gateway of a scheduler that listens on a port: who comes in, and what for.
 
 Every call shows a token. Which one it is decides who asks (`callers.caller`) and which methods are open. What is
 refused is refused before a message is read, with words that say what to do.
@@ -24,7 +24,7 @@ from weft.server.api.rpc import handler
 from weft.server.api.rpc_errors import abort
 from weft.server.auth import tls
 from weft.server.auth.identity import Caller, Role, caller, let_in, owner
-from weft.server.auth.rate_limit import Failures, host_of
+from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
 from weft.wire import messages as m
@@ -65,20 +65,20 @@ HINTS: Final[dict[Role, str]] = {
 log = logging.getLogger(__name__)
 
 
-class Doors:
+class AuthGateway:
     """Of the scheduler that keeps its things in this folder."""
 
     def __init__(self, folder: Path, tokens: Tokens | None = None) -> None:
         self.folder, self.tokens = folder, tokens or Tokens(folder)
         self.material = tls.load(folder)
-        self._failures = Failures()
+        self._limiter = FailureLimiter()
         self._inside: dict[asyncio.Task[Any], str] = {}
         self._tasks = TaskSet()
 
     # ---- opening and closing
 
     def server(self, *inside: grpc.aio.ServerInterceptor) -> grpc.aio.Server:
-        """One that nobody gets into but through these doors; what is `inside` sees those who did."""
+        """One that nobody gets into but through this gateway; what is `inside` sees those who did."""
         server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self), *inside))
         server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Auth"),))
         return server
@@ -139,11 +139,11 @@ class Doors:
             return None
         scheme, _, token = metadata.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Turned(NotPermitted("no token was shown\n  weft auth join HOST:PORT TOKEN gets one"))
+            raise TokenRejected(NotPermitted("no token was shown\n  weft auth join HOST:PORT TOKEN gets one"))
         try:
             who = self.tokens.verify(token.strip())
         except NotPermitted as error:
-            raise Turned(error) from None
+            raise TokenRejected(error) from None
         if who.role not in MAY.get(method, CHANGE):
             raise NotPermitted(
                 f"a token of role {who.role} does not open {method.rpartition('.')[2]}\n  {HINTS[who.role]}"
@@ -170,11 +170,11 @@ class Doors:
     async def _check(self, context: Any, error: WeftError | None = None) -> None:
         """Counts what went wrong; whoever was wrong too often is told no more than that."""
         peer = host_of(context.peer())
-        if wait_s := self._failures.blocked_s(peer):
+        if wait_s := self._limiter.blocked_s(peer):
             too_many = NotPermitted(f"too many wrong tokens from {peer}\n  try again in {wait_s:.0f} s")
             await abort(context, too_many, grpc.StatusCode.RESOURCE_EXHAUSTED)
         if error is not None:
-            self._failures.count(peer)
+            self._limiter.count(peer)
             log.warning("refused %s: %s", peer, str(error).partition("\n")[0])
 
     # ---- its own methods
@@ -205,7 +205,7 @@ class Doors:
         return m.JsonReply(json=encode(found))
 
 
-class Turned(Exception):
+class TokenRejected(Exception):
     """No or a wrong token."""
 
     def __init__(self, error: NotPermitted) -> None:
@@ -214,18 +214,18 @@ class Turned(Exception):
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, gateway: AuthGateway) -> None:
+        self._gateway = gateway
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
-            who = self._doors.admit(details.method, metadata)
-        except Turned as turned:
-            return self._doors.refusal(turned.error, grpc.StatusCode.UNAUTHENTICATED)
+            who = self._gateway.admit(details.method, metadata)
+        except TokenRejected as turned:
+            return self._gateway.refusal(turned.error, grpc.StatusCode.UNAUTHENTICATED)
         except WeftError as error:
-            return self._doors.refusal(error, None)
+            return self._gateway.refusal(error, None)
         if who is not None:
-            self._doors.entered(who)
+            self._gateway.entered(who)
             let_in(who)
         return await continuation(details)

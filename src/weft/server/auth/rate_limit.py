@@ -12,7 +12,7 @@ WINDOW_S: Final = 60.0
 MOST_PEERS: Final = 10_000
 
 
-class Failures:
+class FailureLimiter:
     """At most so many wrong tokens in a minute are answered as such; after that, there is nothing to be learnt."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

@@ -14,9 +14,9 @@ from weft.errors import InputError
 from weft.model import JobId, NodeId, Start
 from weft.server.backends.base import Host
 from weft.server.nodes.gangs import nodes_of
-from weft.server.nodes.log_requests import Pulls
-from weft.server.nodes.log_tails import Tails
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.log_requests import LogRequests
+from weft.server.nodes.log_tails import LogTails
+from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.streams import Streams
 from weft.wire import messages as m
 from weft.wire.runs import KEPT_AT_A_TIME
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class AgentLogs:
-    def __init__(self, host: Host, roster: Callable[[], Roster], streams: Streams) -> None:
-        self._host, self._roster, self._streams = host, roster, streams
-        self._tails, self._pulls = Tails(host.paths.jobs), Pulls()
+    def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
+        self._host, self._registry, self._streams = host, registry, streams
+        self._tails, self._pulls = LogTails(host.paths.jobs), LogRequests()
         self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
         """The nodes of runs that are not the last of their job."""
 
@@ -37,7 +37,7 @@ class AgentLogs:
         node = self._node(job, run, rank)
         if node is None:
             return MISSING
-        conn = self._roster().conn_of(node)
+        conn = self._registry().conn_of(node)
         if conn is None:
             return None
         send = self._streams.send
@@ -64,7 +64,7 @@ class AgentLogs:
         named = sorted(gone)
         for start in range(0, len(named), KEPT_AT_A_TIME):
             message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + KEPT_AT_A_TIME]))
-            for member in self._roster().members():
+            for member in self._registry().members():
                 if member.conn is not None:
                     self._streams.send(member.conn, message)
 
@@ -82,7 +82,7 @@ class AgentLogs:
 
     async def keep(self, conn: int, tail: m.LogTail) -> None:
         """Keep the last part of a log that an agent sends, for when its node cannot be reached."""
-        member, jobs = self._roster().member(conn), self._host.state().jobs
+        member, jobs = self._registry().member(conn), self._host.state().jobs
         if member is None or not is_plain(tail.job) or tail.job not in jobs or not 0 < tail.run <= jobs[tail.job].run:
             return
         try:
@@ -96,5 +96,5 @@ class AgentLogs:
             raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
         known = self._host.state().jobs
         gone = [job for job in kept.jobs if job not in known and is_plain(job)]
-        if gone and self._roster().member(conn) is not None:
+        if gone and self._registry().member(conn) is not None:
             self._streams.send(conn, m.SchedulerMessage(forget=m.Forget(jobs=gone)))

@@ -1,6 +1,6 @@
-"""Runs on the nodes of a cluster, executed by their agents: the shell around the roster.
+"""Runs on the nodes of a cluster, executed by their agents: the shell around the registry.
 
-The roster decides what is sent to which agent; here are the streams, the clock that ticks, and what agents report.
+The registry decides what is sent to which agent; here are the streams, the clock that ticks, and what agents report.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from weft.engines.background import TaskSet
 from weft.engines.process import lease
 from weft.errors import InputError
 from weft.model import Event, JobId, Resumed, Seconds, Start
-from weft.plugins import registry
+from weft.plugins import registry as plugins
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
 from weft.server.backends.base import BackendPorts, Host, Kill, Order
-from weft.server.jobs.admission import ManyNodes
+from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.checkpoints import Checkpoints
-from weft.server.jobs.quotas import Limits
+from weft.server.jobs.quotas import Quotas
 from weft.server.loop import CLOSING
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.outbox import Reply
-from weft.server.nodes.registry import Roster
+from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.run_messages import stop_run
 from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
@@ -49,26 +49,26 @@ class AgentBackend:
         self._heartbeat_s = min(heartbeat_s, self._lease_s / 4)
         self.streams = Streams()
         self._checkpoints = Checkpoints(host.paths.jobs)
-        self.limits = Limits(host.settings, host.paths.state)
-        self._roster = self._new_roster()
+        self.quotas = Quotas(host.settings, host.paths.state)
+        self._registry = self._new_registry()
         self.inventory = AgentInventory(
-            host, self._present_roster, lease_s=self._lease_s, heartbeat_s=self._heartbeat_s
+            host, self._present_registry, lease_s=self._lease_s, heartbeat_s=self._heartbeat_s
         )
-        self.logs = AgentLogs(host, self._present_roster, self.streams)
+        self.logs = AgentLogs(host, self._present_registry, self.streams)
         self._tasks = TaskSet()
         self._is_open = False
 
     @property
-    def roster(self) -> Roster:
-        """A changed policy adds the same facts up to another state: the roster always works on the present one."""
-        self._roster.state = self._host.state()
-        return self._roster
+    def registry(self) -> NodeRegistry:
+        """A changed policy adds the same facts up to another state: the registry always works on the present one."""
+        self._registry.state = self._host.state()
+        return self._registry
 
-    def _present_roster(self) -> Roster:
-        return self.roster
+    def _present_registry(self) -> NodeRegistry:
+        return self.registry
 
-    def _new_roster(self) -> Roster:
-        return Roster(
+    def _new_registry(self) -> NodeRegistry:
+        return NodeRegistry(
             self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
             margin_s=self._margin_s, cluster=self._host.cluster, version=VERSION,
             checkpoint=self._checkpoints.of,
@@ -85,19 +85,19 @@ class AgentBackend:
 
     def _opening(self, now: Seconds) -> list[Event]:
         state = self._host.state()
-        return [*self.limits.facts(state, now), *([Resumed(now, CLOSING)] if CLOSING in state.paused else [])]
+        return [*self.quotas.facts(state, now), *([Resumed(now, CLOSING)] if CLOSING in state.paused else [])]
 
     async def close(self) -> None:
         """Agents come back when there is a scheduler again; until then their lease counts."""
         await self._tasks.close()
 
     def reset(self) -> None:
-        """What the roster heard and the journal lost would not be said again: so all agents register again."""
+        """What the registry heard and the journal lost would not be said again: so all agents register again."""
         self.streams.close_all("ABORTED", "the scheduler starts over: connect anew")
-        self._roster = self._new_roster()
+        self._registry = self._new_registry()
 
     async def _tick(self) -> None:
-        self.streams.carry_out(await self._host.loop.ask(lambda now: self.roster.tick(now)))
+        self.streams.carry_out(await self._host.loop.ask(lambda now: self.registry.tick(now)))
 
     # ---- decisions in
 
@@ -107,13 +107,13 @@ class AgentBackend:
             return
         if isinstance(order, Start):
             self.logs.started(order)
-        self.streams.carry_out(self.roster.carry_out(order))
+        self.streams.carry_out(self.registry.carry_out(order))
 
     def _kill(self, kill: Kill) -> None:
         """The run has been told to stop, with its grace: tell its agents that none is left."""
-        job, roster = self._host.state().running(kill.job, kill.run), self.roster
+        job, registry = self._host.state().running(kill.job, kill.run), self.registry
         for node in nodes_of(job.slots) if job is not None else ():
-            if (conn := roster.conn_of(node)) is not None and (member := roster.member(conn)) is not None:
+            if (conn := registry.conn_of(node)) is not None and (member := registry.member(conn)) is not None:
                 self.streams.send(conn, stop_run(kill.job, kill.run, member, "cancelled", 0.0))
 
     # ---- what agents report
@@ -130,25 +130,25 @@ class AgentBackend:
             case "kept":
                 self.logs.forget_unknown(conn, message.kept)
             case kind:
-                replies: list[Reply] = await self._host.loop.ask(lambda now: self.roster.take(conn, message, now))
-                if kind == "hello" and (member := self.roster.member(conn)) is not None:
+                replies: list[Reply] = await self._host.loop.ask(lambda now: self.registry.take(conn, message, now))
+                if kind == "hello" and (member := self.registry.member(conn)) is not None:
                     self.inventory.registered(member)
                 self.streams.carry_out(replies)
 
     def disconnected(self, conn: int) -> None:
-        member = self.roster.member(conn)
+        member = self.registry.member(conn)
         if member is not None:
             log.info("node %s is not connected any more", member.id)
         self.logs.disconnected(conn)
         self._host.loop.tell(lambda now: self._parted(conn, now))
 
     def _parted(self, conn: int, now: Seconds) -> list[Event]:
-        events, replies = self.roster.gone(conn, now)
+        events, replies = self.registry.gone(conn, now)
         self.streams.carry_out(replies)
         return events
 
     def _progress(self, conn: int, said: m.Progress) -> None:
-        if not self.roster.speaks_for(conn, said.job, said.run):
+        if not self.registry.speaks_for(conn, said.job, said.run):
             return
         try:
             body = {**json.loads(said.json), "job": said.job, "run": said.run}
@@ -160,35 +160,35 @@ class AgentBackend:
 
 
 class AgentAdmission:
-    """Nodes come and go: a job must only make sense. Users have limits."""
+    """Nodes come and go: a job must only make sense. Users have quotas."""
 
-    def __init__(self, limits: Limits, numbers: GpuNumbers) -> None:
-        self.limits: Limits | None = limits
+    def __init__(self, quotas: Quotas, numbers: GpuNumbers) -> None:
+        self.quotas: Quotas | None = quotas
         self._numbers = numbers
 
     def check_settings(self, settings: Settings) -> None:
         check_settings(settings)
 
-    def site(self, scheduler: Scheduler) -> ManyNodes:
-        return ManyNodes(scheduler.state, self._numbers)
+    def rules(self, scheduler: Scheduler) -> ClusterRules:
+        return ClusterRules(scheduler.state, self._numbers)
 
 
 def check_settings(settings: Settings) -> None:
     """Policies that weave need jobs that were made for it."""
-    policy = registry.policy(settings.policy)
+    policy = plugins.policy(settings.policy)
     if policy.weaves:
-        others = [name for name in registry.names("weft.policies") if not registry.policy(name).weaves]
+        others = [name for name in plugins.names("weft.policies") if not plugins.policy(name).weaves]
         raise InputError(
             f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
             hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
         )
-    registry.placement(settings.placement or policy.placement)
+    plugins.placement(settings.placement or policy.placement)
 
 
 def agent_backend(host: Host) -> BackendPorts:
     """The backend of a cluster: its agents connect to the server's own port."""
     backend = AgentBackend(host)
-    admission = AgentAdmission(backend.limits, backend.inventory.numbers)
+    admission = AgentAdmission(backend.quotas, backend.inventory.numbers)
     return BackendPorts(
         backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset
     )

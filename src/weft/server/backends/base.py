@@ -17,8 +17,8 @@ from weft.endpoints.paths import Paths
 from weft.engines.process.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.api.gpu_numbers import GpuNumbers
-from weft.server.jobs.admission import ManyNodes, Site
-from weft.server.jobs.quotas import Limits
+from weft.server.jobs.admission import AdmissionRules, ClusterRules
+from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.settings import Settings
 
@@ -99,13 +99,13 @@ class Admission(Protocol):
     """Which jobs and settings a backend accepts."""
 
     @property
-    def limits(self) -> Limits | None:
+    def quotas(self) -> Quotas | None:
         """What one user may have; None: there is only one user."""
 
     def check_settings(self, settings: Settings) -> None:
         """Raise if the backend could not work with these."""
 
-    def site(self, scheduler: Scheduler) -> Site:
+    def rules(self, scheduler: Scheduler) -> AdmissionRules:
         """What a job must be to be accepted, under this scheduler."""
 
 
@@ -144,13 +144,13 @@ class NoRunLogs:
 class AnyJob:
     """Every job that makes sense is accepted, under any policy."""
 
-    limits: Limits | None = None
+    quotas: Quotas | None = None
 
     def check_settings(self, settings: Settings) -> None:
         """Any settings will do."""
 
-    def site(self, scheduler: Scheduler) -> Site:
-        return ManyNodes(scheduler.state, GpuNumbers())
+    def rules(self, scheduler: Scheduler) -> AdmissionRules:
+        return ClusterRules(scheduler.state, GpuNumbers())
 
 
 class Endpoint(Protocol):

@@ -35,8 +35,8 @@ from weft.model import (
 )
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
-from weft.server.jobs.admission import OneMachine
-from weft.server.jobs.quotas import Limits
+from weft.server.jobs.admission import SingleNodeRules
+from weft.server.jobs.quotas import Quotas
 from weft.server.loop import CLOSING
 from weft.server.nodes.reconciler import FULL
 from weft.server.nodes.run_messages import launch_message
@@ -199,13 +199,13 @@ class LocalLogs:
         return read_part(path, max(size - TAIL_BYTES, 0)).text
 
     def forget(self, jobs: Iterable[JobId]) -> None:
-        """Upkeep removes their folders."""
+        """Maintenance removes their folders."""
 
 
 class LocalAdmission:
     """A job must be able to run on this machine."""
 
-    limits: Limits | None = None
+    quotas: Quotas | None = None
 
     def __init__(self, node: Node, numbers: GpuNumbers) -> None:
         self._node, self._numbers = node, numbers
@@ -213,8 +213,8 @@ class LocalAdmission:
     def check_settings(self, settings: Settings) -> None:
         """One machine can do whatever a policy asks for."""
 
-    def site(self, scheduler: Scheduler) -> OneMachine:
-        return OneMachine(self._node, self._numbers, scheduler.placement)
+    def rules(self, scheduler: Scheduler) -> SingleNodeRules:
+        return SingleNodeRules(self._node, self._numbers, scheduler.placement)
 
 
 def local_backend(machine: Machine, nvml: Nvml | NoDriver) -> BuildBackend:

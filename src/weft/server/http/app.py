@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
     from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"
@@ -36,8 +36,8 @@ MESSAGES: Final = {404: "there are /metrics, /healthz and /readyz\n", 405: "thes
 class Web:
     """Serves the application on a port. `ready` says whether the scheduler takes calls."""
 
-    def __init__(self, running: Running, metrics: Metrics) -> None:
-        self._running, self._metrics = running, metrics
+    def __init__(self, controller: Controller, metrics: Metrics) -> None:
+        self._controller, self._metrics = controller, metrics
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self.ready = False
@@ -78,8 +78,8 @@ class Web:
     async def _readiness(self, _: Request) -> Response:
         if not self.ready:
             return PlainTextResponse("starting or stopping\n", 503)
-        if self._running.policy_failed:
-            return PlainTextResponse(f"the policy failed: {self._running.policy_failed}\n", 503)
+        if self._controller.policy_failed:
+            return PlainTextResponse(f"the policy failed: {self._controller.policy_failed}\n", 503)
         return PlainTextResponse("ready\n")
 
 

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from weft.core.state.job import JobState
 
 if TYPE_CHECKING:
-    from weft.server.controller import Running
+    from weft.server.controller import Controller
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
@@ -24,10 +24,10 @@ Sample = tuple[dict[str, str], float]
 class Metrics:
     """The metrics of one server, in a registry that no other server of this process shares."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, controller: Controller) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the text format has no place for them: each would be a gauge more
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_State(running))
+        self._registry.register(_State(controller))
         self._calls = Counter("weft_rpc", "Calls taken, by method.", ("method",), registry=self._registry)
         self._deciding = Histogram(
             "weft_decision_seconds",
@@ -73,29 +73,31 @@ class _CallCounter(grpc.aio.ServerInterceptor):
 class _State:
     """Reads gauges from the scheduler's state each time they are collected."""
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
 
     def collect(self) -> Iterator[Metric]:
-        running = self._running
-        yield from _jobs(running)
-        yield from _gpus(running)
-        agents = Count(each["state"] for each in running.inventory.nodes().values())
+        controller = self._controller
+        yield from _jobs(controller)
+        yield from _gpus(controller)
+        agents = Count(each["state"] for each in controller.inventory.nodes().values())
         yield _gauge(
             "weft_agents",
             "Registered nodes, by the state of their agent.",
             (({"state": each}, agents[each]) for each in ("connected", "silent")),
         )
-        paused = bool(running.scheduler.state.paused)
+        paused = bool(controller.scheduler.state.paused)
         yield _gauge("weft_paused", "1 while no new job is started.", [({}, paused)])
         # The library renames counters to end in _total; as a gauge the metric keeps its name.
-        yield _gauge("weft_journal_facts", "Facts written since the journal was created.", [({}, len(running.journal))])
-        yield _gauge("weft_journal_lag", "Events that are not on disk yet.", [({}, running.loop.lag)])
+        yield _gauge(
+            "weft_journal_facts", "Facts written since the journal was created.", [({}, len(controller.journal))]
+        )
+        yield _gauge("weft_journal_lag", "Events that are not on disk yet.", [({}, controller.loop.lag)])
 
 
-def _jobs(running: Running) -> Iterator[Metric]:
+def _jobs(controller: Controller) -> Iterator[Metric]:
     statuses, outcomes = Count[str](), Count[str]()
-    for job in running.scheduler.state.jobs.values():
+    for job in controller.scheduler.state.jobs.values():
         (outcomes if job.ended_at is not None else statuses)[job.status] += 1
     yield _gauge(
         "weft_jobs", "Jobs that have not ended, by state.", (({"state": each}, statuses[each]) for each in ACTIVE)
@@ -107,15 +109,15 @@ def _jobs(running: Running) -> Iterator[Metric]:
     )
 
 
-def _gpus(running: Running) -> Iterator[Metric]:
-    rooms = [room for room in running.scheduler.state.resources.nodes if room.alive]
+def _gpus(controller: Controller) -> Iterator[Metric]:
+    rooms = [room for room in controller.scheduler.state.resources.nodes if room.alive]
     yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in rooms))
     busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in rooms}
     yield _gauge("weft_gpus_busy", "GPUs of each node that jobs hold.", (({"node": n}, busy[n]) for n in busy))
-    numbers = running.inventory.numbers
+    numbers = controller.inventory.numbers
     readings = [
         ({"node": node, "gpu": str(numbers.number(node, gpu))}, reading)
-        for (node, gpu), reading in sorted(running.inventory.readings().items())
+        for (node, gpu), reading in sorted(controller.inventory.readings().items())
     ]
     yield _gauge(
         "weft_gpu_utilisation",

@@ -20,7 +20,7 @@ MOST_MB: Final = 1 << 40
 MOST_CPUS: Final = 1 << 20
 
 
-class Site(Protocol):
+class AdmissionRules(Protocol):
     numbers: GpuNumbers
 
     def begin(self) -> None:
@@ -39,7 +39,7 @@ class Site(Protocol):
         """The memory of the largest GPU there is; None: nobody knows."""
 
 
-class OneMachine:
+class SingleNodeRules:
     """`check` looks for its program too: it would be started here."""
 
     def __init__(self, node: Node, numbers: GpuNumbers, placement: Placement) -> None:
@@ -92,7 +92,7 @@ class OneMachine:
             )
 
 
-class ManyNodes:
+class ClusterRules:
     """A job that fits nowhere yet waits: a node that can hold it may join."""
 
     def __init__(self, state: State, numbers: GpuNumbers) -> None:

@@ -14,7 +14,7 @@ from weft.errors import InputError, NotFound
 from weft.inputs.quantities import array, whole_or_none
 from weft.jobspec.fields import Field
 from weft.model import Job, JobId, Task
-from weft.server.jobs.admission import Site
+from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.edit import JobEditor, values_of
 from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -35,16 +35,16 @@ Resolve = Callable[[str], list[JobId]]
 """The jobs that a reference means."""
 
 
-class Intake:
-    def __init__(self, site: Site) -> None:
-        self._site, self._editor = site, JobEditor(site)
+class JobBuilder:
+    def __init__(self, rules: AdmissionRules) -> None:
+        self._rules, self._editor = rules, JobEditor(rules)
         self._env: tuple[tuple[str, str], ...] = ()
 
     def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
         """The jobs of each spec, for this user; raises before any is made if one is wrong."""
         if not request.jobs:
             raise InputError("no job in the request")
-        self._site.begin()
+        self._rules.begin()
         self._env = pairs(request.env)
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
@@ -73,7 +73,7 @@ class Intake:
 
     def check(self, job: Job) -> None:
         """Raises if it is not to be taken."""
-        self._site.begin()
+        self._rules.begin()
         self._check(job)
 
     def _check(self, job: Job) -> None:
@@ -81,7 +81,7 @@ class Intake:
         check_job(job)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
-        self._site.check(job)
+        self._rules.check(job)
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
         values = values_of(spec)

@@ -27,22 +27,22 @@ from weft.model import (
 from weft.model.status import ACTIVE, ENDED
 from weft.server.api.job_refs import one, resolve
 from weft.server.auth.identity import Caller, check_owner
-from weft.server.jobs.admission import Site
-from weft.server.jobs.builder import Intake
-from weft.server.jobs.quotas import Limits
+from weft.server.jobs.admission import AdmissionRules
+from weft.server.jobs.builder import JobBuilder
+from weft.server.jobs.quotas import Quotas
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
-Verb = Callable[["Desk", JobState, Seconds, ChangeRequest], "Event | str"]
+Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"]
 """What to do to one job: an event, or why not."""
 
 
-class Desk:
-    def __init__(self, scheduler: Scheduler, site: Site, limits: Limits | None = None) -> None:
-        self._limits = limits
+class JobCommands:
+    def __init__(self, scheduler: Scheduler, rules: AdmissionRules, quotas: Quotas | None = None) -> None:
+        self._quotas = quotas
         self._fresh: list[Job] = []
         """Those that were taken and may not be in the state yet."""
-        self._scheduler, self._intake = scheduler, Intake(site)
+        self._scheduler, self._builder = scheduler, JobBuilder(rules)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
         self._next = scheduler.state.highest_id + 1
@@ -68,9 +68,9 @@ class Desk:
         if request.key and (who.user, request.key) in self._keys:
             return [], SubmitReply(ids=self._keys[who.user, request.key])
         state, user = self._scheduler.state, who.user
-        made = self._intake.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
-        if self._limits is not None:
-            self._limits.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
+        made = self._builder.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
+        if self._quotas is not None:
+            self._quotas.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
@@ -78,7 +78,7 @@ class Desk:
             spec, jobs = request.jobs[at], made[at]
             for job in jobs:
                 self._know(job)
-                if self._limits is not None:
+                if self._quotas is not None:
                     self._fresh.append(job)
                 events.append(Submitted(now, job))
                 if spec.hold:
@@ -143,7 +143,7 @@ class Desk:
         task = replace(job.job.task or Task(), key="")
         again = replace(job.job, id=str(self._next), after=(), batch="", batch_limit=0, task=task)
         try:
-            self._intake.check(again)
+            self._builder.check(again)
         except InputError as error:
             return error.text
         self._next += 1
@@ -158,7 +158,7 @@ class Desk:
     def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
         spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
-        edited = self._intake.edit(job, spec, fields, lambda ref: [one(state, ref, job.user)])
+        edited = self._builder.edit(job, spec, fields, lambda ref: [one(state, ref, job.user)])
         if job.id in self._all_before(edited.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
@@ -189,10 +189,10 @@ def _first_things_first(made: Sequence[Sequence[Job]]) -> Iterable[int]:
 
 
 VERBS: Final[dict[str, Verb]] = {
-    "cancel": Desk._cancel,
-    "hold": Desk._hold,
-    "release": Desk._release,
-    "set": Desk._set,
-    "restart": Desk._restart,
-    "forget": Desk._forget,
+    "cancel": JobCommands._cancel,
+    "hold": JobCommands._hold,
+    "release": JobCommands._release,
+    "set": JobCommands._set,
+    "restart": JobCommands._restart,
+    "forget": JobCommands._forget,
 }

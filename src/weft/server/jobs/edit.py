@@ -10,7 +10,7 @@ from weft.errors import InputError
 from weft.inputs.quantities import name
 from weft.jobspec.fields import BY_KEY, FIELDS, Field
 from weft.model import WHOLE, Job, NodeId, PerRank, Share, Slots, Task, Where
-from weft.server.jobs.admission import Site
+from weft.server.jobs.admission import AdmissionRules
 from weft.wire.convert import get
 from weft.wire.messages import JobSpec
 
@@ -31,8 +31,8 @@ def values_of(spec: JobSpec, fields: Iterable[Field] | None = None) -> dict[str,
 
 
 class JobEditor:
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, rules: AdmissionRules) -> None:
+        self._rules = rules
 
     def create(self, job: Job, values: Values) -> Job:
         """Return a new job with these values, and defaults for the others."""
@@ -68,7 +68,7 @@ class JobEditor:
         )
 
     def _default_memory_mb(self) -> int:
-        largest = self._site.largest_mb()
+        largest = self._rules.largest_mb()
         return DEFAULT_MEMORY_MB if largest is None else min(DEFAULT_MEMORY_MB, largest)
 
     def _where(self, old: Where, values: Values) -> Where:
@@ -76,9 +76,9 @@ class JobEditor:
         model = values.get("gpu_model", old.gpu_model)
         node = values.get("node") or _node_of(old)
         if not values.get("gpu_ids") and not values.get("gpu_choice"):
-            kept = () if old.pinned or old.choice else self._site.labels(node)
+            kept = () if old.pinned or old.choice else self._rules.labels(node)
             return replace(old, gpu_model=model, labels=labels + kept)
-        found = self._site.node(node)
+        found = self._rules.node(node)
         pinned = self._slots("gpu_ids", found, values["gpu_ids"]) if "gpu_ids" in values else old.pinned
         choice = self._slots("gpu_choice", found, values["gpu_choice"]) if "gpu_choice" in values else old.choice
         return Where(model, labels, pinned, () if pinned else choice)
@@ -86,7 +86,7 @@ class JobEditor:
     def _slots(self, key: str, node: NodeId, numbers: Sequence[int]) -> Slots:
         """Return these GPUs as the core counts them."""
         try:
-            places = tuple(self._site.numbers.place(node, number) for number in numbers)
+            places = tuple(self._rules.numbers.place(node, number) for number in numbers)
         except InputError as error:
             raise error.at(key=key) from None
         return ((node, places),) if places else ()

@@ -23,7 +23,7 @@ ALL: Final = MOST
 HINT: Final = 'such as {"ada": {"gpus": 16, "queued": 500}}; 0: as many as they like'
 
 
-class Limits:
+class Quotas:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._gpus, self._queued = settings.max_gpus_per_user, settings.max_queued_per_user
         self._own = _load(folder / FILE)

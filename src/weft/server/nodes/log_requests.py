@@ -16,7 +16,7 @@ MOST_ASKED: Final = 1000
 """At a time, of all agents."""
 
 
-class Pulls:
+class LogRequests:
     def __init__(self) -> None:
         self._last = 0
         self._asked: dict[int, tuple[int, asyncio.Future[LogPart | None]]] = {}

@@ -14,7 +14,7 @@ PREFIX: Final = "tail."
 MOST_BYTES: Final = 16 << 10
 
 
-class Tails:
+class LogTails:
     """In the folders of the runs: one file for each node of a gang. Its first line says where in the log it begins."""
 
     def __init__(self, jobs: Path) -> None:

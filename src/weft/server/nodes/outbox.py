@@ -1,11 +1,11 @@
-"""What the roster says, and wants done once that is on disk."""
+"""What the registry says, and wants done once that is on disk."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from weft.model import Event
-from weft.server.nodes.registered_node import Member
+from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.messages import SchedulerMessage
 
 
@@ -17,7 +17,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the stream with this status. The roster has forgotten the connection already."""
+    """End the stream with this status. The registry has forgotten the connection already."""
 
     conn: int
     code: str
@@ -37,7 +37,7 @@ class Outbox:
     events: list[Event] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
-    def send(self, member: Member, message: SchedulerMessage) -> None:
+    def send(self, member: RegisteredNode, message: SchedulerMessage) -> None:
         """To a node that is not connected nothing is sent: it is told when it is heard of again."""
         if member.conn is not None:
             self.replies.append(Send(member.conn, message))

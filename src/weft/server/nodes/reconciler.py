@@ -12,7 +12,7 @@ from weft.model.status import ACTIVE
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.outbox import Outbox
-from weft.server.nodes.registered_node import Member
+from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
 from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
@@ -28,9 +28,9 @@ OVERTAKEN: Final = 2
 """Heartbeats in a row that leave out a run that has started: the first may have been overtaken by the news of it."""
 
 
-class Parts:
+class RunReconciler:
     def __init__(
-        self, state: State, members: Mapping[NodeId, Member], out: Outbox, checkpoint: Callable[[JobId], str]
+        self, state: State, members: Mapping[NodeId, RegisteredNode], out: Outbox, checkpoint: Callable[[JobId], str]
     ) -> None:
         self.state = state
         self._members, self._out, self._checkpoint = members, out, checkpoint
@@ -38,7 +38,7 @@ class Parts:
 
     # ---- what agents say
 
-    def reconcile(self, member: Member, runs: Iterable[RunNews], now: Seconds, *, hello: bool = False) -> None:
+    def reconcile(self, member: RegisteredNode, runs: Iterable[RunNews], now: Seconds, *, hello: bool = False) -> None:
         """All that a node says of its runs; then what it does not speak of."""
         said = set()
         for run in runs:
@@ -48,7 +48,7 @@ class Parts:
             if (job.id, job.run) not in said:
                 self._miss(member, job, hello)
 
-    def hear(self, member: Member, said: RunNews, now: Seconds) -> None:
+    def hear(self, member: RegisteredNode, said: RunNews, now: Seconds) -> None:
         job = self._job(member, said.job, said.run)
         if job is None:
             self._turn_away(member, said)
@@ -69,7 +69,7 @@ class Parts:
         if gang.is_to_go(job):
             self._order(member, job, gang)
 
-    def _note_full(self, member: Member, said: RunNews, now: Seconds) -> None:
+    def _note_full(self, member: RegisteredNode, said: RunNews, now: Seconds) -> None:
         """What keeps every run of this node from starting, not only this one, keeps them away for a while."""
         full = FULL.get(said.end.why)
         if full is not None:
@@ -77,14 +77,14 @@ class Parts:
             member.full[why] = now + FULL_S
             self._out.events.append(Cordoned(now, member.id, why, words))
 
-    def _turn_away(self, member: Member, said: RunNews) -> None:
+    def _turn_away(self, member: RegisteredNode, said: RunNews) -> None:
         """A run that has ended for the scheduler, or that it never knew."""
         if said.phase == RunNews.ENDED:
             self._confirm(member, said.job, said.run)
         else:
             self._out.send(member, stop_run(said.job, said.run, member, FENCED, 0.0))
 
-    def _miss(self, member: Member, job: JobState, hello: bool) -> None:
+    def _miss(self, member: RegisteredNode, job: JobState, hello: bool) -> None:
         gang = self._gangs.of(job)
         if member.id in gang.ends:
             return
@@ -122,7 +122,7 @@ class Parts:
             if member is not None and member.connected:
                 self._order(member, job, gang)
 
-    def _order(self, member: Member, job: JobState, gang: Gang) -> None:
+    def _order(self, member: RegisteredNode, job: JobState, gang: Gang) -> None:
         """That it goes, that it is found out about, or that it starts."""
         if job.status == "stopping":
             message: SchedulerMessage | None = stop_run(job.id, job.run, member, job.stop_why)
@@ -136,7 +136,7 @@ class Parts:
         if message is not None:
             self._out.send(member, message)
 
-    def _confirm(self, member: Member, job: JobId, run: int) -> None:
+    def _confirm(self, member: RegisteredNode, job: JobId, run: int) -> None:
         self._out.send(member, SchedulerMessage(confirm=Confirm(job=job, run=run)))
 
     def lose(self, node: NodeId, now: Seconds) -> None:
@@ -152,12 +152,12 @@ class Parts:
 
     # ---- what the state says
 
-    def _job(self, member: Member, job_id: JobId, run: int) -> JobState | None:
+    def _job(self, member: RegisteredNode, job_id: JobId, run: int) -> JobState | None:
         """The job, if this is its present run and has a part on this node."""
         job = self.state.running(job_id, run)
         return job if job is not None and self._has_part(job, member.id) else None
 
-    def is_on(self, member: Member, job: JobId, run: int) -> bool:
+    def is_on(self, member: RegisteredNode, job: JobId, run: int) -> bool:
         """Whether this node may speak for this run."""
         return self._job(member, job, run) is not None
 

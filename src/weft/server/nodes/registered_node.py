@@ -1,4 +1,4 @@
-"""The nodes of a cluster as the roster keeps them, and as the core sees them."""
+"""The nodes of a cluster as the registry keeps them, and as the core sees them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.wire.messages import GpuReading, NodeSpec
 
 
 @dataclass(slots=True)
-class Member:
+class RegisteredNode:
     """A node that counts, connected or not."""
 
     node: Node
@@ -54,7 +54,7 @@ def node_of(spec: NodeSpec, disk_id: str) -> Node:
     )
 
 
-def same_gpus(member: Member, node: Node, spec: NodeSpec) -> bool:
+def same_gpus(member: RegisteredNode, node: Node, spec: NodeSpec) -> bool:
     """Whether a node has the GPUs that it had. Which cards they are is known only once it has registered here."""
     before = member.spec
     if member.node.gpus != node.gpus:

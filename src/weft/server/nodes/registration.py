@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from weft.core.state.job import JobState
-from weft.server.nodes.registered_node import Member, node_of, same_gpus
+from weft.server.nodes.registered_node import RegisteredNode, node_of, same_gpus
 from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL
 
@@ -28,13 +28,13 @@ def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
     return None
 
 
-def name_taken(hello: Hello, member: Member) -> Refusal | None:
+def name_taken(hello: Hello, member: RegisteredNode) -> Refusal | None:
     if not member.connected or (member.instance, member.node.disk_id) == (hello.instance, hello.disk_id):
         return None
     return "ALREADY_EXISTS", f"a worker called {member.id} is connected: stop it, or give this one another --id"
 
 
-def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_s: float) -> Refusal | None:
+def in_the_way(hello: Hello, member: RegisteredNode, living: Collection[JobState], left_s: float) -> Refusal | None:
     """While runs may be alive on the node of this name, only the same node is taken."""
     if not living:
         return None
@@ -51,7 +51,7 @@ def in_the_way(hello: Hello, member: Member, living: Collection[JobState], left_
     return None
 
 
-def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> list[JobState]:
+def still_there(hello: Hello, member: RegisteredNode, jobs: Collection[JobState]) -> list[JobState]:
     """Those of a node's runs that may have processes, by all that is known. Another disk knows nothing of them."""
     if member.node.disk_id != hello.disk_id:
         return list(jobs)
@@ -59,7 +59,7 @@ def still_there(hello: Hello, member: Member, jobs: Collection[JobState]) -> lis
     return [job for job in jobs if (job.id, job.run) not in ended]
 
 
-def is_other(hello: Hello, member: Member) -> bool:
+def is_other(hello: Hello, member: RegisteredNode) -> bool:
     """Whether the node is not what it was, in anything."""
     node = node_of(hello.node, hello.disk_id)
     return member.node != node or not same_gpus(member, node, hello.node)

@@ -33,8 +33,8 @@ from weft.model.status import Reason
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Reply, Taken
-from weft.server.nodes.reconciler import FULL_S, Parts
-from weft.server.nodes.registered_node import Member, node_of
+from weft.server.nodes.reconciler import FULL_S, RunReconciler
+from weft.server.nodes.registered_node import RegisteredNode, node_of
 from weft.server.nodes.validation import problem
 from weft.wire.messages import (
     AgentMessage,
@@ -54,7 +54,7 @@ SILENT: Final = Reason.NODE_SILENT
 """Why nothing is started on a node that is."""
 
 
-class Roster:
+class NodeRegistry:
     """Connections are numbers that whoever holds the streams gives out, none twice.
 
     `started_at`: the lease of every node that the state knows counts from there. `cluster` names the journal.
@@ -76,37 +76,37 @@ class Roster:
         self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
         self._cluster, self._version = cluster, version
         self._epoch = 0
-        self._by_conn: dict[int, Member] = {}
+        self._by_conn: dict[int, RegisteredNode] = {}
         self._closed = {node for node, why in state.closed if why == SILENT}
         """Of which it was said that they are silent."""
-        self._members: dict[NodeId, Member] = {}
+        self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
-        self._parts = Parts(state, self._members, self._out, checkpoint)
+        self._reconciler = RunReconciler(state, self._members, self._out, checkpoint)
         for room in state.resources.nodes:
             if room.alive:
                 self._add(room.node, started_at).silent = True
 
-    def _add(self, node: Node, now: Seconds) -> Member:
+    def _add(self, node: Node, now: Seconds) -> RegisteredNode:
         full = {why: now + FULL_S for why in (DISK_FLOOR, FILE_LIMIT) if (node.id, why) in self.state.closed}
-        member = self._members[node.id] = Member(node, now, full=full)
+        member = self._members[node.id] = RegisteredNode(node, now, full=full)
         return member
 
     @property
     def state(self) -> State:
-        return self._parts.state
+        return self._reconciler.state
 
     @state.setter
     def state(self, state: State) -> None:
         """The same facts, added up anew (under another policy)."""
-        self._parts.state = state
+        self._reconciler.state = state
 
     # ---- to be read
 
-    def members(self) -> Iterator[Member]:
+    def members(self) -> Iterator[RegisteredNode]:
         """All nodes that count, connected or not, in the order in which they joined."""
         return iter(self._members.values())
 
-    def member(self, conn: int) -> Member | None:
+    def member(self, conn: int) -> RegisteredNode | None:
         """Who is at the other end."""
         return self._by_conn.get(conn)
 
@@ -118,9 +118,9 @@ class Roster:
     def speaks_for(self, conn: int, job: JobId, run: int) -> bool:
         """Whether what comes over this connection about a run (progress, logs) is to be believed."""
         member = self._by_conn.get(conn)
-        return member is not None and self._parts.is_on(member, job, run)
+        return member is not None and self._reconciler.is_on(member, job, run)
 
-    def lost_at(self, member: Member) -> Seconds:
+    def lost_at(self, member: RegisteredNode) -> Seconds:
         """When it is given up unless it is heard of."""
         return member.heard_at + self._lease_s + self._margin_s
 
@@ -139,7 +139,7 @@ class Roster:
         elif kind == "heartbeat":
             self._heartbeat(member, message.heartbeat, now)
         elif kind == "news":
-            self._parts.hear(member, message.news, now)
+            self._reconciler.hear(member, message.news, now)
         elif kind == "gpus":
             self._look(member, message.gpus.blocks, now)
             self._measure(member, message.gpus.measured, now)
@@ -161,13 +161,13 @@ class Roster:
             for why in [why for why, until in member.full.items() if now >= until]:
                 del member.full[why]
                 self._out.events.append(Uncordoned(now, member.id, why))
-        self._parts.prune()
+        self._reconciler.prune()
         return self._out.taken()
 
     def carry_out(self, decision: Decision) -> list[Reply]:
         """What has been decided, and is on disk. Nodes that are silent learn it when they are heard of again."""
         if isinstance(decision, Start | Stop):
-            self._parts.carry_out(decision.job)
+            self._reconciler.carry_out(decision.job)
         return self._out.taken()[1]
 
     # ---- connections
@@ -182,13 +182,13 @@ class Roster:
             member.conn = None
             self._silence(member, now)
 
-    def _silence(self, member: Member, now: Seconds) -> None:
+    def _silence(self, member: RegisteredNode, now: Seconds) -> None:
         member.silent = True
         if member.id not in self._closed:
             self._closed.add(member.id)
             self._out.events.append(Cordoned(now, member.id, SILENT, "its agent is not heard of"))
 
-    def _heard(self, member: Member, now: Seconds) -> None:
+    def _heard(self, member: RegisteredNode, now: Seconds) -> None:
         member.heard_at = now
         member.silent = False
         if member.id in self._closed:
@@ -213,7 +213,7 @@ class Roster:
         self._register(member, conn, hello, now)
         self._welcome(member)
         self._look(member, hello.blocks, now)
-        self._parts.reconcile(member, hello.runs, now, hello=True)
+        self._reconciler.reconcile(member, hello.runs, now, hello=True)
 
     def _refusal(self, conn: int, hello: Hello, now: Seconds) -> registration.Refusal | None:
         if conn in self._by_conn:
@@ -222,26 +222,26 @@ class Roster:
         member = self._members.get(hello.node.id)
         if refusal or member is None:
             return refusal
-        living = registration.still_there(hello, member, self._parts.on(member.id))
+        living = registration.still_there(hello, member, self._reconciler.on(member.id))
         return registration.name_taken(hello, member) or registration.in_the_way(
             hello, member, living, self.lost_at(member) - now
         )
 
-    def _join(self, member: Member | None, hello: Hello, now: Seconds) -> Member:
+    def _join(self, member: RegisteredNode | None, hello: Hello, now: Seconds) -> RegisteredNode:
         """A node that is not what it was leaves, once nothing lives on it, and joins as what it is."""
         if member is not None:
-            living = registration.still_there(hello, member, self._parts.on(member.id))
+            living = registration.still_there(hello, member, self._reconciler.on(member.id))
             if living or not registration.is_other(hello, member):
                 return member
             if member.node.disk_id == hello.disk_id:
                 for said in hello.runs:
-                    self._parts.hear(member, said, now)
+                    self._reconciler.hear(member, said, now)
             self._lose(member, now)
         node = node_of(hello.node, hello.disk_id)
         self._out.events.append(NodeJoined(now, node))
         return self._add(node, now)
 
-    def _register(self, member: Member, conn: int, hello: Hello, now: Seconds) -> None:
+    def _register(self, member: RegisteredNode, conn: int, hello: Hello, now: Seconds) -> None:
         self._epoch = max(self._epoch + 1, int(now * 1000))
         member.conn, member.epoch, member.spec = conn, self._epoch, hello.node
         member.instance, member.version = hello.instance, hello.version
@@ -249,7 +249,7 @@ class Roster:
         self._by_conn[conn] = member
         self._heard(member, now)
 
-    def _welcome(self, member: Member) -> None:
+    def _welcome(self, member: RegisteredNode) -> None:
         welcome = Welcome(
             protocol=PROTOCOL, version=self._version, epoch=member.epoch, lease_s=self._lease_s,
             heartbeat_s=self._heartbeat_s, at=member.hello_at, cluster=self._cluster,
@@ -258,7 +258,7 @@ class Roster:
 
     # ---- heartbeats
 
-    def _heartbeat(self, member: Member, heartbeat: Heartbeat, now: Seconds) -> None:
+    def _heartbeat(self, member: RegisteredNode, heartbeat: Heartbeat, now: Seconds) -> None:
         if heartbeat.epoch != member.epoch or heartbeat.at < member.heartbeat_at:
             return
         self._heard(member, now)
@@ -266,9 +266,9 @@ class Roster:
         member.readings = tuple(heartbeat.readings)
         self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
         self._look(member, heartbeat.blocks, now)
-        self._parts.reconcile(member, heartbeat.runs, now)
+        self._reconciler.reconcile(member, heartbeat.runs, now)
 
-    def _look(self, member: Member, blocks: Iterable[GpuBlock], now: Seconds) -> None:
+    def _look(self, member: RegisteredNode, blocks: Iterable[GpuBlock], now: Seconds) -> None:
         """What keeps GPUs from being used, compared with what is known of it. Blocks of others are left alone."""
         gpus, known = len(member.spec.gpus), self.state.occupants
         said = {(each.gpu, each.why): each for each in blocks if each.why in REASONS and each.gpu < gpus}
@@ -284,18 +284,18 @@ class Roster:
                 if (member.id, gpu, why) in known and (gpu, why) not in said:
                     self._out.events.append(Unblocked(now, member.id, gpu, why))
 
-    def _measure(self, member: Member, needs: Iterable[GpuMemory], now: Seconds) -> None:
+    def _measure(self, member: RegisteredNode, needs: Iterable[GpuMemory], now: Seconds) -> None:
         largest_mb = max((gpu.memory_mb for gpu in member.spec.gpus), default=0)
         for need in needs:
-            if need.memory_mb <= largest_mb and self._parts.is_on(member, need.job, need.run):
+            if need.memory_mb <= largest_mb and self._reconciler.is_on(member, need.job, need.run):
                 self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
 
     # ---- loss
 
-    def _lose(self, member: Member, now: Seconds) -> None:
+    def _lose(self, member: RegisteredNode, now: Seconds) -> None:
         """Its runs have ended by themselves: their lease has, and the time that it takes to kill them."""
         if member.conn is not None:
             self._close(member.conn, "ABORTED", "nothing was heard for as long as the lease: connect anew", now)
         self._out.events.append(NodeLost(now, member.id))
         del self._members[member.id]
-        self._parts.lose(member.id, now)
+        self._reconciler.lose(member.id, now)

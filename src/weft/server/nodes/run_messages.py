@@ -8,13 +8,13 @@ from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
 from weft.model import Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
-from weft.server.nodes.registered_node import Member
+from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
 from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun
 
 
 def start_run(
-    job: JobState, to: Member, members: Mapping[NodeId, Member], checkpoint: str = ""
+    job: JobState, to: RegisteredNode, members: Mapping[NodeId, RegisteredNode], checkpoint: str = ""
 ) -> SchedulerMessage | None:
     """Its part on one node; None while it is not known how one of its nodes is reached.
 
@@ -45,5 +45,5 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     return order
 
 
-def stop_run(job: JobId, run: int, to: Member, why: str, grace_s: float | None = None) -> SchedulerMessage:
+def stop_run(job: JobId, run: int, to: RegisteredNode, why: str, grace_s: float | None = None) -> SchedulerMessage:
     return SchedulerMessage(stop=StopRun(epoch=to.epoch, job=job, run=run, why=why, grace_s=grace_s))

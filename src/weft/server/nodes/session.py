@@ -1,5 +1,5 @@
-"""`Agents.Attach`: one stream for each agent. What it says goes to the roster by way of the loop, one message after the
-other: an agent that talks faster than the journal is written waits."""
+"""`Agents.Attach`: one stream for each agent. Its messages go to the registry through the loop, one after the other:
+an agent that sends faster than the journal is written waits."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Stream:
 
 
 class Streams:
-    """All of them, by the numbers that the roster knows them by."""
+    """All of them, by the numbers that the registry knows them by."""
 
     def __init__(self) -> None:
         self._streams: dict[int, Stream] = {}
