@@ -72,9 +72,9 @@ def _burst(where: Address, server: int) -> Iterator[Figure]:
 
 
 async def _submit(where: Address) -> None:
-    found = credentials.find(where)
+    found = credentials.find_credentials(where)
     numbers = iter(range(SUBMITS))
-    async with credentials.channel(where, found, grpc.aio) as channel:
+    async with credentials.open_channel(where, found, grpc.aio) as channel:
         submit = call(channel, "Submit")
 
         async def some() -> None:
@@ -119,7 +119,7 @@ def _start_server(stack: ExitStack, home: Path) -> tuple[int, int]:
     stack.callback(_restore, before)
     port = _free_port()
     pid = _start(stack, "weft", "server", "--port", str(port), "--lease", str(LEASE_S), "--policy", "fifo")
-    while not credentials.answers(Address("localhost", port)):
+    while not credentials.is_listening(Address("localhost", port)):
         time.sleep(0.05)
     return pid, port
 

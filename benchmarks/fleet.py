@@ -64,8 +64,8 @@ class AtOnce:
 
 def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
     def dial() -> Way:
-        found = credentials.find(where, "worker")
-        return Way(credentials.channel(where, found, grpc.aio), found.metadata())
+        found = credentials.find_credentials(where, "worker")
+        return Way(credentials.open_channel(where, found, grpc.aio), found.metadata())
 
     folder = Folder(home / name, home / name / "r")
     folder.make()

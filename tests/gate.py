@@ -16,7 +16,7 @@ from pathlib import Path
 
 from live import PATIENCE_S, until
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, answers
+from weft.endpoints.credentials import Credentials, is_listening
 from weft.endpoints.paths import server_folder
 from weft.server.auth.identity import Role
 from weft.server.auth.tokens import Tokens
@@ -88,7 +88,7 @@ class Gate:
         self.process.kill()
         self.process.wait()
         self.process = subprocess.Popen(self.process.args, env=self.env, cwd=self.root)
-        until(lambda: self.process.poll() is not None or answers(self.where))
+        until(lambda: self.process.poll() is not None or is_listening(self.where))
 
     def hire(self, *words: str) -> None:
         """A worker with two GPUs, of the owner's."""
@@ -137,7 +137,7 @@ def gate(*, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     command = [sys.executable, "-m", "weft", "server", "--port", str(where.port)]
     made = Gate(root, where, env, subprocess.Popen(command, env=env, cwd=root))
     try:
-        until(lambda: made.process.poll() is not None or answers(where))
+        until(lambda: made.process.poll() is not None or is_listening(where))
         assert made.process.poll() is None
         if worker:
             made.hire()

@@ -23,7 +23,7 @@ from gate import free_port
 from live import PATIENCE_S, until
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
-from weft.endpoints.credentials import channel as channel_to
+from weft.endpoints.credentials import open_channel as channel_to
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Fact
 from weft.server.serving import usual

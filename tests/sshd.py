@@ -15,7 +15,7 @@ from gate import free_port
 from live import until
 from loopback import needed
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import answers
+from weft.endpoints.credentials import is_listening
 
 PROGRAM = "/usr/sbin/sshd"
 
@@ -59,7 +59,7 @@ def sshd(root: Path) -> Iterator[Sshd]:
     with (root / "sshd.log").open("w") as log:
         process = subprocess.Popen([PROGRAM, "-D", "-e", "-f", str(root / "sshd_config")], stderr=log)
     try:
-        until(lambda: process.poll() is not None or answers(Address("127.0.0.1", port)))
+        until(lambda: process.poll() is not None or is_listening(Address("127.0.0.1", port)))
         assert process.poll() is None, (root / "sshd.log").read_text()
         yield Sshd(port, root / "ssh_config", user)
     finally:

@@ -56,7 +56,7 @@ def submit_many(
     specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
     if not specs:
         return []
-    where, here = config.scheduler(scheduler), os.getcwd()
+    where, here = config.scheduler_address(scheduler), os.getcwd()
     client = connection(where)
     if snapshot:
         _ship(client, specs, here)
@@ -96,7 +96,7 @@ class JobHandle:
         scheduler: str | None = None,
     ) -> None:  # fmt: skip
         self.id = str(id)
-        self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler(scheduler) or user_paths()
+        self._ids, self._where = tuple(ids) or (self.id,), where or config.scheduler_address(scheduler) or user_paths()
         self._ended: list[JobDetailView] | None = None
         self._position = 0
 

@@ -12,7 +12,7 @@ import pytest
 
 from live import until
 from live_cluster import Cluster, cluster
-from weft.endpoints.credentials import channel
+from weft.endpoints.credentials import open_channel
 from weft.wire.messages import JobSpec, LogsRequest, QueryRequest, SubmitRequest, Variable, WatchRequest
 from weft.wire.service import call as method
 
@@ -39,7 +39,7 @@ def held(at: int, kilobytes: int = 0) -> SubmitRequest:
 
 def test_a_burst_of_submits_is_taken_to_the_last(here: Cluster) -> None:
     shown = here.credentials()
-    with channel(here.address, shown) as line:
+    with open_channel(here.address, shown) as line:
         submit: Any = method(line, "Submit")
         coming = [submit.future(held(at), metadata=shown.metadata()) for at in range(BURST)]
         ids = [job for each in coming for job in each.result(PATIENCE_S).ids]

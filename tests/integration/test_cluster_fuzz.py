@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agents import hello, spec
 from anything import bent, messages, texts
 from live_cluster import Cluster, cluster
-from weft.endpoints.credentials import channel
+from weft.endpoints.credentials import open_channel
 from weft.wire import messages as m
 from weft.wire.service import PREFIX, SERVICES
 
@@ -199,7 +199,7 @@ def test_noise_at_the_port_is_not_heard(here: Cluster, noise: bytes) -> None:
 def test_bytes_that_are_no_message_are_refused(here: Cluster, name: str, noise: bytes) -> None:
     shown = here.credentials()
     service = next(service for service, methods in SERVICES.items() if name in methods)
-    with channel(here.address, shown) as line:
+    with open_channel(here.address, shown) as line:
         method = line.stream_stream(f"/{PREFIX}{service}/{name}")
         try:
             _look_into(method(iter([noise]), metadata=shown.metadata(), timeout=WAIT_S))

@@ -11,7 +11,7 @@ import pytest
 from live_cluster import Cluster
 from live_cluster import cluster as a_cluster
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import channel, find
+from weft.endpoints.credentials import find_credentials, open_channel
 from weft.wire import messages as m
 from weft.wire.service import call
 
@@ -39,12 +39,12 @@ def test_a_user_holds_no_more_gpus_and_queues_no_more_jobs_than_allowed(cluster:
 
 def test_blobs_are_kept_once_checked_and_given_back(cluster: Cluster) -> None:
     where = Address("localhost", cluster.port)
-    credentials = find(where, env=cluster.env)
+    credentials = find_credentials(where, env=cluster.env)
     said = credentials.metadata()
     content = bytes(range(256)) * 4000
     name = hashlib.sha256(content).hexdigest()
     parts = [content[at : at + 300_000] for at in range(0, len(content), 300_000)]
-    with channel(where, credentials) as wire:
+    with open_channel(where, credentials) as wire:
         put, get = call(wire, "Put", "Blobs"), call(wire, "Get", "Blobs")
         for _ in range(2):
             sent = iter([m.BlobPart(sha256=name), *(m.BlobPart(bytes=part) for part in parts)])

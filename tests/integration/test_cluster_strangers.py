@@ -14,7 +14,7 @@ import pytest
 from agents import hello, spec
 from live import until
 from live_cluster import Cluster, cluster
-from weft.endpoints.credentials import Credentials, channel
+from weft.endpoints.credentials import Credentials, open_channel
 from weft.wire import messages as m
 from weft.wire.protocol import PROTOCOL
 from weft.wire.service import MAX_MESSAGE_BYTES, call
@@ -70,7 +70,7 @@ class Agent:
 @contextmanager
 def agent(here: Cluster, *said: m.AgentMessage) -> Iterator[Agent]:
     shown = here.credentials()
-    with channel(here.address, shown, options=[("grpc.max_send_message_length", -1)]) as line:
+    with open_channel(here.address, shown, options=[("grpc.max_send_message_length", -1)]) as line:
         attach = call(line, "Attach", "Agents")
         made = Agent(lambda *args, **keys: attach(*args, metadata=shown.metadata(), **keys))
         made.say(*said)
@@ -154,7 +154,7 @@ def test_other_gpus_are_taken_if_nothing_runs_on_them(here: Cluster) -> None:
 def test_a_wrong_token_or_none_opens_nothing(here: Cluster) -> None:
     for token in ("", "nonsense", "weft.0123456789ab.abc"):
         shown = Credentials(token)
-        with channel(here.address, shown) as line, pytest.raises(grpc.RpcError) as caught:
+        with open_channel(here.address, shown) as line, pytest.raises(grpc.RpcError) as caught:
             list(call(line, "Attach", "Agents")(iter([hello()]), metadata=shown.metadata(), timeout=WAIT_S))
         error: Any = caught.value
         assert error.code() == Status.UNAUTHENTICATED

@@ -18,7 +18,7 @@ import pytest
 
 from gate import Gate, gate
 from live import until
-from weft.endpoints.credentials import Credentials, channel, versions
+from weft.endpoints.credentials import Credentials, open_channel, version_metadata
 from weft.server.auth import certificates
 from weft.server.auth.identity import Role
 from weft.server.auth.tokens import Tokens
@@ -40,7 +40,7 @@ def asked(
     metadata: tuple[tuple[str, str], ...] | None = None,
 ) -> Any:  # fmt: skip
     request = m.QueryRequest(what="queue") if request is None else request
-    with channel(gate.where, who) as line:
+    with open_channel(gate.where, who) as line:
         return call(line, name, service)(
             request, timeout=WAIT_S, metadata=who.metadata() if metadata is None else metadata
         )
@@ -60,7 +60,11 @@ def test_a_token_lets_its_holder_in(door: Gate) -> None:
 
 
 def test_without_a_token_nobody_comes_in(door: Gate) -> None:
-    for metadata in (versions(), (*versions(), ("authorization", "Basic abc")), (*versions(), ("authorization", ""))):
+    for metadata in (
+        version_metadata(),
+        (*version_metadata(), ("authorization", "Basic abc")),
+        (*version_metadata(), ("authorization", "")),
+    ):
         code, words = refused(door, door.owner(), metadata=metadata)
         assert code == Status.UNAUTHENTICATED
         assert "weft auth join" in words
@@ -99,7 +103,7 @@ def test_a_role_opens_some_methods(
     if opens:
         assert asked(door, who, method, request_, service) is not None
         return
-    with channel(door.where, who) as line, pytest.raises(grpc.RpcError) as caught:
+    with open_channel(door.where, who) as line, pytest.raises(grpc.RpcError) as caught:
         list(call(line, method, service)(request_, timeout=WAIT_S, metadata=who.metadata()))
     error: Any = caught.value
     assert error.code() == Status.PERMISSION_DENIED
@@ -114,7 +118,7 @@ def test_jobs_are_their_submitters(door: Gate) -> None:
     found = json.loads(asked(door, bob, "Query", m.QueryRequest(what="job", jobs=[job])).json)["jobs"][0]
     assert found["user"] == "ada"
     assert refused(door, bob, "Change", m.ChangeRequest(verb="cancel", jobs=[job]))[0] == Status.PERMISSION_DENIED
-    with channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only they and admins"):
+    with open_channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only they and admins"):
         list(call(line, "Logs")(m.LogsRequest(job=job), timeout=WAIT_S, metadata=bob.metadata()))
     assert "s3cr3t" not in facts_of(door, bob, job)
     assert "s3cr3t" in facts_of(door, ada, job)
@@ -125,7 +129,7 @@ def test_jobs_are_their_submitters(door: Gate) -> None:
 def facts_of(gate: Gate, who: Credentials, job: str) -> str:
     """All facts up to the one with which it was submitted."""
     text = ""
-    with channel(gate.where, who) as line:
+    with open_channel(gate.where, who) as line:
         for fact in call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=who.metadata()):
             text += fact.json
             if '"Submitted"' in fact.json and json.loads(fact.json)["job"]["id"] == job:
@@ -138,10 +142,10 @@ def facts_of(gate: Gate, who: Credentials, job: str) -> str:
 
 def test_joining_gives_a_token_of_ones_own_once(door: Gate) -> None:
     request, nobody = m.JoinRequest(token=door.invited(user="bob")), Credentials("", door.ca())
-    reply = asked(door, nobody, "Join", request, "Auth", versions())
+    reply = asked(door, nobody, "Join", request, "Auth", version_metadata())
     assert (reply.role, reply.user) == ("user", "bob")
     assert asked(door, Credentials(reply.token, nobody.ca)) is not None
-    code, words = refused(door, nobody, "Join", request, "Auth", metadata=versions())
+    code, words = refused(door, nobody, "Join", request, "Auth", metadata=version_metadata())
     assert code == Status.PERMISSION_DENIED
     assert "used already" in words
 
@@ -152,7 +156,7 @@ def test_many_with_one_join_token_and_one_comes_in(door: Gate) -> None:
 
     def join() -> None:
         with contextlib.suppress(grpc.RpcError):
-            came.append(asked(door, nobody, "Join", request, "Auth", versions()).token)
+            came.append(asked(door, nobody, "Join", request, "Auth", version_metadata()).token)
 
     threads = [threading.Thread(target=join) for _ in range(8)]
     for thread in threads:
@@ -186,7 +190,7 @@ def test_who_says_no_protocol_is_refused(door: Gate) -> None:
 @pytest.mark.parametrize("method", ["Doors/Join", "Agents/Attach", "Scheduler/Query"])
 def test_a_peer_of_protocol_1_is_refused_by_its_own_names_for_methods(door: Gate, method: str) -> None:
     metadata = (*door.owner().metadata()[:1], ("weft-protocol", "1"), ("weft-version", "0.1.0"))
-    with channel(door.where, door.owner()) as line, pytest.raises(grpc.RpcError) as caught:
+    with open_channel(door.where, door.owner()) as line, pytest.raises(grpc.RpcError) as caught:
         line.unary_unary(f"/{PREFIX}{method}")(b"", timeout=WAIT_S, metadata=metadata)
     error: Any = caught.value
     assert error.code() == Status.FAILED_PRECONDITION
@@ -208,7 +212,7 @@ def test_another_authority_is_not_trusted(door: Gate, tmp_path: Path) -> None:
 def test_a_message_too_large_is_refused_and_others_go_on(door: Gate) -> None:
     big = m.SubmitRequest(jobs=[m.JobSpec(command=["x" * (MAX_MESSAGE_BYTES + 1)])])
     options = [("grpc.max_send_message_length", -1)]
-    with channel(door.where, door.owner(), options=options) as line, pytest.raises(grpc.RpcError) as caught:
+    with open_channel(door.where, door.owner(), options=options) as line, pytest.raises(grpc.RpcError) as caught:
         call(line, "Submit")(big, timeout=WAIT_S, metadata=door.owner().metadata())
     error: Any = caught.value
     assert error.code() == Status.RESOURCE_EXHAUSTED
@@ -225,7 +229,7 @@ def test_nothing_is_read_of_what_a_stranger_sends(door: Gate) -> None:
 
     nobody = Credentials("weft.0123456789ab.abc", door.ca())
     try:
-        with channel(door.where, nobody) as line, pytest.raises(grpc.RpcError) as caught:
+        with open_channel(door.where, nobody) as line, pytest.raises(grpc.RpcError) as caught:
             call(line, "Put", "Blobs")(endless(), timeout=WAIT_S, metadata=nobody.metadata())
     finally:
         stop.set()
@@ -278,7 +282,7 @@ def test_who_never_finishes_a_handshake_holds_up_nobody_and_is_let_go(door: Gate
 
 def test_bytes_that_are_no_message_are_refused(door: Gate) -> None:
     who = door.owner()
-    with channel(door.where, who) as line:
+    with open_channel(door.where, who) as line:
         method = line.unary_unary("/weft.v1.Scheduler/Submit")
         with pytest.raises(grpc.RpcError) as caught:
             method(b"\xff\xff\xff\xff", timeout=WAIT_S, metadata=who.metadata())
@@ -296,7 +300,7 @@ def test_bytes_that_are_no_message_are_refused(door: Gate) -> None:
 
 def test_whose_token_is_revoked_is_shown_out(door: Gate) -> None:
     who = door.credentials()
-    with channel(door.where, who) as line:
+    with open_channel(door.where, who) as line:
         facts = call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=who.metadata())
         assert next(facts)  # it is inside
         request = m.OperateRequest(verb="revoke", options=[m.Variable(name="ids", value=who.token.split(".")[1])])
@@ -310,7 +314,7 @@ def test_whose_token_is_revoked_is_shown_out(door: Gate) -> None:
 def test_a_client_that_vanishes_is_forgotten(door: Gate) -> None:
     lines = []
     for _ in range(20):
-        line = channel(door.where, door.owner())
+        line = open_channel(door.where, door.owner())
         facts = call(line, "Watch")(m.WatchRequest(), timeout=WAIT_S, metadata=door.owner().metadata())
         assert next(facts)
         lines.append(line)
@@ -331,7 +335,10 @@ def test_too_many_wrong_tokens_are_not_looked_at() -> None:
         assert "try again in" in refused(own, wrong)[1]
         nobody = Credentials("", own.ca())
         invitation = m.JoinRequest(token=own.invited())
-        assert refused(own, nobody, "Join", invitation, "Auth", metadata=versions())[0] == Status.RESOURCE_EXHAUSTED
+        assert (
+            refused(own, nobody, "Join", invitation, "Auth", metadata=version_metadata())[0]
+            == Status.RESOURCE_EXHAUSTED
+        )
         assert asked(own, own.owner()) is not None
 
 

@@ -105,7 +105,7 @@ def test_a_socket_that_somebody_else_could_have_put_there_is_not_trusted(tmp_pat
     where = Paths(tmp_path / "state", tmp_path / "open" / "run")
     where.make()
     where.runtime.parent.chmod(0o777)
-    with pytest.raises(WeftError, match="is not yours alone"):
+    with pytest.raises(WeftError, match="other users may write to"):
         Client(where)
 
 

@@ -99,7 +99,7 @@ def test_a_scheduler_that_is_told_to_end_ends_although_it_is_watched(at: Desk) -
     pid, pids = at.site.pid(), [int(pid) for *_, pid in here.ran()]
     at.site.weft("down", check=True)
     assert not is_alive(pid)
-    assert at.site.paths.last_words() == "stopped"
+    assert at.site.paths.lock_text() == "stopped"
     assert all(is_alive(each) for each in pids)
     time.sleep(2.5)  # longer than the session takes to look again
     assert not at.site.paths.answers()

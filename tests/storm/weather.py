@@ -17,7 +17,7 @@ from live_cluster import Cluster
 from storm.book import Book
 from storm.proxy import Proxy
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, keep
+from weft.endpoints.credentials import Credentials, save_credentials
 
 LEASE_S = 5
 MARGIN_S = 7
@@ -43,7 +43,7 @@ class Storm:
         token = (self.here.folder / "token").read_text().strip()
         for node in nodes:
             proxy = self.proxies[node] = Proxy(self.here.port)
-            keep(Address("localhost", proxy.port), "worker", Credentials(token), self.here.env)
+            save_credentials(Address("localhost", proxy.port), "worker", Credentials(token), self.here.env)
             self._start(node)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from weft.bringup import record, teardown
 from weft.bringup.record import Process, Record
 from weft.bringup.worker_args import worker_words
 from weft.endpoints.addresses import Address
-from weft.endpoints.discovery import listeners
+from weft.endpoints.discovery import find_listeners
 from weft.endpoints.paths import make_private, server_folder
 from weft.engines.process.shim.process_id import identify
 from weft.errors import InputError, Refused, Unreachable, WeftError
@@ -61,7 +61,7 @@ def _refuse_second(where: Address) -> None:
         raise Refused(f"a cluster is up at {where} already\n  weft cluster down --port {where.port} ends it")
     if before is not None and before.remotes:
         raise Refused(f"workers over ssh are with {where} already\n  weft cluster down --port {where.port} ends them")
-    if listeners(where.port):
+    if find_listeners(where.port):
         raise Refused(f"something listens at {where} already\n  use another --port")
 
 
@@ -73,7 +73,7 @@ class _Rising:
 
     def serve(self, options: Sequence[str]) -> None:
         self._start("server", self._folder, ["server", "--port", str(self.where.port), *options], is_server=True)
-        self._until(lambda: bool(listeners(self.where.port)), "the scheduler does not listen")
+        self._until(lambda: bool(find_listeners(self.where.port)), "the scheduler does not listen")
 
     def join(self, nodes: Sequence[Node]) -> None:
         from weft.client import Client

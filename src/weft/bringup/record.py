@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.endpoints.addresses import Address, address
+from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import make_private, user_paths
 from weft.endpoints.private_files import read_private, write_private
 from weft.engines.process.shim.process_id import Identity
@@ -76,7 +76,7 @@ def load(where: Address, env: Mapping[str, str] = os.environ) -> Record | None:
 
 def save(record: Record, env: Mapping[str, str] = os.environ) -> None:
     """Removes it where nothing is left."""
-    path = _path(address(record.scheduler), env)
+    path = _path(parse_address(record.scheduler), env)
     if not record.processes and not record.remotes:
         path.unlink(missing_ok=True)
         return

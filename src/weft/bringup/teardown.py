@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.bringup.background import end_process
 from weft.bringup.record import Record
-from weft.endpoints.addresses import Address, address
+from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import server_folder
 from weft.engines.process.shim.process_id import is_alive, send
 from weft.errors import WeftError
@@ -33,7 +33,7 @@ def reached(record: Record) -> Client | None:
     from weft.client import Client
 
     try:
-        client = Client(address(record.scheduler))
+        client = Client(parse_address(record.scheduler))
         client.queue(limit=1)
     except WeftError:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weft.cli import connection, flags
 from weft.endpoints import config
-from weft.endpoints.addresses import PORT, Address
+from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError, WeftError
 from weft.wire.views.base import Answer
 
@@ -26,20 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_port(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", metavar="N", type=flags.port, help=f"of a scheduler of yours on this machine ({PORT})"
+        "--port", metavar="N", type=flags.port, help=f"of a scheduler of yours on this machine ({DEFAULT_PORT})"
     )
 
 
 def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -> V:
     """What an admin may do, done."""
-    where = None if args.port else config.scheduler(args.scheduler)
-    folder = own_folder(where or Address("localhost", args.port or PORT))
+    where = None if args.port else config.scheduler_address(args.scheduler)
+    folder = own_folder(where or Address("localhost", args.port or DEFAULT_PORT))
     if folder is None and where is not None:
         with connection.begin(str(where)) as client:
             return client.manage(operation, **options)
     if folder is None:
         raise InputError(
-            f"no scheduler of yours has been at port {args.port or PORT} of this machine",
+            f"no scheduler of yours has been at port {args.port or DEFAULT_PORT} of this machine",
             hint="start weft server, or weft auth init first; another one: --scheduler HOST:PORT, as its admin",
         )
     from weft.server.auth import tls
@@ -66,11 +66,11 @@ def own_folder(where: Address) -> Path | None:
 
 def _is_at(where: Address, folder: Path) -> bool:
     """Whether the scheduler there shows the authority that is in this folder."""
-    from weft.endpoints.tls import authority_at
+    from weft.endpoints.tls import fetch_authority
     from weft.server.auth import tls
 
     material = tls.load(folder)
     try:
-        return material is not None and bool(authority_at(where, material.fingerprint))
+        return material is not None and bool(fetch_authority(where, material.fingerprint))
     except WeftError:
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
 from weft.endpoints import config
-from weft.endpoints.addresses import address
+from weft.endpoints.addresses import parse_address
 from weft.endpoints.paths import user_paths
 from weft.errors import Unreachable
 
@@ -73,25 +73,25 @@ def watch(scheduler: str | None, advice: str = "weft up starts one") -> Client:
 def _where(scheduler: str | None) -> Address | None:
     """The scheduler that is meant; one that nobody has named is named to the person, once."""
     global _has_said
-    found = config.setting("scheduler", scheduler)
-    if found.origin == config.NEARBY and not _has_said and render.is_heard():
+    found = config.effective_setting("scheduler", scheduler)
+    if found.origin == config.OWN_SERVER and not _has_said and render.is_heard():
         _has_said = True
-        render.say(f"with {config.NEARBY} at {found.value}; --scheduler local is the one of this machine alone")
-    return None if found.value == LOCAL else address(found.value, found.origin)
+        render.say(f"with {config.OWN_SERVER} at {found.value}; --scheduler local is the one of this machine alone")
+    return None if found.value == LOCAL else parse_address(found.value, found.origin)
 
 
 def absence(scheduler: str | None) -> str:
     """Why there is nothing to look at."""
-    if where := config.scheduler(scheduler):
+    if where := config.scheduler_address(scheduler):
         return f"the scheduler at {where} does not answer"
-    if user_paths().last_words() == STOPPED:
+    if user_paths().lock_text() == STOPPED:
         return "the scheduler was stopped before its jobs had ended; weft up goes on with them"
     return "no scheduler is running, and nothing is queued"
 
 
 def has_news() -> bool:
     """Whether a scheduler runs, or there is something to tell of an earlier one."""
-    if config.scheduler() is not None:
+    if config.scheduler_address() is not None:
         return True
     here = user_paths()
     return here.answers() or here.has_state()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from weft.client.local import OUTLIVE_S, LocalTransport
 from weft.client.transport import Transport
-from weft.endpoints.addresses import Address, address
+from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import Paths, user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.wire import messages as m
@@ -41,7 +41,7 @@ class Client:
     """Of the scheduler at an address, or of one's own, by its paths. Use it as a context manager, or close it."""
 
     def __init__(self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
-        self.where = address(scheduler) if scheduler else where or user_paths()
+        self.where = parse_address(scheduler) if scheduler else where or user_paths()
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Told what is to be said beside a log."""

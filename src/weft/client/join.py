@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.client.remote import RemoteTransport
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
-from weft.endpoints.tls import authority_at
+from weft.endpoints.tls import fetch_authority
 from weft.errors import InputError
 from weft.wire import messages as m
 
@@ -27,7 +27,7 @@ def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credential
             f"this token is for a scheduler without a certificate, and {where} is on another machine",
             hint="on its machine: weft auth init --host NAME, start it again, and make a new token",
         )
-    ca = authority_at(where, fingerprint) if fingerprint else None
+    ca = fetch_authority(where, fingerprint) if fingerprint else None
     transport = RemoteTransport(where, Credentials("", ca))
     transport.open()
     try:

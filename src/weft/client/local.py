@@ -36,12 +36,12 @@ class LocalTransport:
         return f"its log: {self.paths.server_log}"
 
     def open(self) -> None:
-        self.paths.check()
+        self.paths.check_private()
         if not self.paths.answers():
             if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
             start_scheduler(self.paths)
-        if stopped := self.paths.stopped():
+        if stopped := self.paths.suspended_pid():
             raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class LocalTransport:
     def outlive(self) -> None:
         until = time.monotonic() + OUTLIVE_S
         while not self.paths.answers():
-            words = self.paths.last_words()
+            words = self.paths.lock_text()
             if not words.isdecimal():
                 raise Unreachable("the scheduler was told to end\n  jobs go on; weft up starts it again")
             if not os.path.exists(f"/proc/{words}") or time.monotonic() > until:
@@ -97,7 +97,7 @@ class LocalTransport:
         return decode_error(text) or WeftError(f"the scheduler failed: {text[:500]}\n  {self.advice}")
 
     def _replace_hint(self) -> str:
-        pid = self.paths.last_words()
+        pid = self.paths.lock_text()
         if not pid.isdecimal():
             return self.advice
         return f"kill {pid} ends it; jobs go on, and the next command starts a scheduler of this version"

@@ -37,7 +37,7 @@ def end_scheduler(client: Client, **options: str) -> ShutdownView:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if here.last_words() != str(answer.pid) and here.last_words().isdecimal():
+                if here.lock_text() != str(answer.pid) and here.lock_text().isdecimal():
                     return answer  # the next scheduler has started already
                 if time.monotonic() > until:
                     raise Unreachable(

@@ -14,8 +14,8 @@ import grpc
 
 from weft.client.transport import foreign, hanging
 from weft.endpoints.addresses import Address
-from weft.endpoints.credentials import Credentials, answers, channel, find
-from weft.endpoints.tls import connected
+from weft.endpoints.credentials import Credentials, find_credentials, is_listening, open_channel
+from weft.endpoints.tls import connect
 from weft.errors import Unreachable, WeftError
 from weft.wire.failures import decode_error
 from weft.wire.service import call, service_of
@@ -42,8 +42,8 @@ class RemoteTransport:
 
     def open(self) -> None:
         self.close()
-        self._shown = self._shown or find(self.where)
-        self._channel = channel(self.where, self._shown)
+        self._shown = self._shown or find_credentials(self.where)
+        self._channel = open_channel(self.where, self._shown)
 
     def close(self) -> None:
         self._methods.clear()
@@ -67,7 +67,7 @@ class RemoteTransport:
 
     def outlive(self) -> None:
         until = time.monotonic() + RETURN_S
-        while not answers(self.where):
+        while not is_listening(self.where):
             if time.monotonic() > until:
                 raise Unreachable(
                     f"the scheduler at {self.where} has not been there for {RETURN_S:.0f} s\n"
@@ -119,7 +119,7 @@ def _by_tls(where: Address, ca: bytes) -> WeftError | None:
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii", "replace"))
         context.set_alpn_protocols(["h2"])
-        with connected(context, where, PROBE_S) as secure:
+        with connect(context, where, PROBE_S) as secure:
             if secure.selected_alpn_protocol() == "h2":
                 return None
         return _other(where, "no gRPC")
@@ -160,7 +160,7 @@ def _speaks_tls(where: Address) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is told to it
     try:
-        with connected(context, where, PROBE_S):
+        with connect(context, where, PROBE_S):
             return True
     except OSError:
         return False

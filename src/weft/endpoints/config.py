@@ -1,6 +1,6 @@
-"""What a user has set for all commands, and where from: a flag, a variable, or the config file, in that order.
+"""Settings for all commands: from a flag, an environment variable or the config file, in that order.
 
-Where none of them names a scheduler, it is the one that this user runs at the usual port, or else the user's own.
+Without a setting, the scheduler is the cluster scheduler that this user runs here, or else the user's local one.
 """
 
 from __future__ import annotations
@@ -10,53 +10,53 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from weft.endpoints.addresses import Address, address
-from weft.endpoints.discovery import own_server
-from weft.endpoints.paths import home
+from weft.endpoints.addresses import Address, parse_address
+from weft.endpoints.discovery import find_own_server
+from weft.endpoints.paths import home_folder
 from weft.errors import InputError
 
 LOCAL: Final = "local"
-"""This user's own scheduler, on this machine."""
-NEARBY: Final = "your weft server"
-"""What says so where it is found running."""
-MOST_BYTES: Final = 1 << 20
+"""The value that selects the user's local scheduler."""
+OWN_SERVER: Final = "your weft server"
+"""The origin of a scheduler that was found running."""
+MAX_CONFIG_BYTES: Final = 1 << 20
 
 
 class Setting(NamedTuple):
     value: str
     origin: str
-    """As a person finds it: --scheduler, WEFT_SCHEDULER, FILE:LINE, your weft server, or default."""
+    """Where the value comes from: --scheduler, WEFT_SCHEDULER, FILE:LINE, your weft server, or default."""
 
 
 def config_file(env: Mapping[str, str] = os.environ) -> Path:
     if given := env.get("WEFT_CONFIG"):
         return Path(given)
-    return Path(env.get("XDG_CONFIG_HOME") or Path(home(env), ".config"), "weft", "config.yaml")
+    return Path(env.get("XDG_CONFIG_HOME") or Path(home_folder(env), ".config"), "weft", "config.yaml")
 
 
-def setting(key: str, flag: str | None = None, env: Mapping[str, str] = os.environ) -> Setting:
-    """The value in effect."""
+def effective_setting(key: str, flag: str | None = None, env: Mapping[str, str] = os.environ) -> Setting:
+    """Return the value in effect and its origin."""
     if flag is not None:
         return Setting(flag, f"--{key}")
     if found := env.get(f"WEFT_{key.upper()}"):
         return Setting(found, f"WEFT_{key.upper()}")
-    return _in_file(env).get(key) or KEYS[key].usual(env)
+    return _read_file(env).get(key) or KEYS[key].default(env)
 
 
-def scheduler(flag: str | None = None, env: Mapping[str, str] = os.environ) -> Address | None:
-    """Where the scheduler is; None: this user's own."""
-    value, origin = setting("scheduler", flag, env)
-    return None if value == LOCAL else address(value, origin)
+def scheduler_address(flag: str | None = None, env: Mapping[str, str] = os.environ) -> Address | None:
+    """Return the scheduler's address; None selects the user's local scheduler."""
+    value, origin = effective_setting("scheduler", flag, env)
+    return None if value == LOCAL else parse_address(value, origin)
 
 
-def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
+def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
     path = config_file(env)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            text = file.read(MOST_BYTES).decode("utf-8-sig")
+            text = file.read(MAX_CONFIG_BYTES).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         if env.get("WEFT_CONFIG"):
-            raise InputError("there is no such file", where=str(path), hint="WEFT_CONFIG names it") from None
+            raise InputError("no such file", where=str(path), hint="correct or unset WEFT_CONFIG") from None
         return {}
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=str(path)) from None
@@ -64,7 +64,7 @@ def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
         raise InputError(error.strerror or str(error), where=str(path)) from None
     if all(line.lstrip()[:1] in ("", "#") for line in text.splitlines()):
         return {}
-    from weft.inputs.yaml import compose  # YAML takes a while to load
+    from weft.inputs.yaml import compose  # YAML is slow to import
 
     found = {}
     for key, value in compose(text, str(path)).mapping("a config", tuple(KEYS)).entries.items():
@@ -74,19 +74,18 @@ def _in_file(env: Mapping[str, str]) -> dict[str, Setting]:
 
 
 class Key(NamedTuple):
-    usual: Callable[[Mapping[str, str]], Setting]
-    """Where nobody has said anything."""
+    default: Callable[[Mapping[str, str]], Setting]
     check: Callable[[Setting], object]
 
 
-def _usual_scheduler(env: Mapping[str, str]) -> Setting:
-    where = own_server(env)
-    return Setting(str(where), NEARBY) if where is not None else Setting(LOCAL, "default")
+def _default_scheduler(env: Mapping[str, str]) -> Setting:
+    where = find_own_server(env)
+    return Setting(str(where), OWN_SERVER) if where is not None else Setting(LOCAL, "default")
 
 
 def _check_scheduler(given: Setting) -> None:
     if given.value != LOCAL:
-        address(given.value, given.origin)
+        parse_address(given.value, given.origin)
 
 
-KEYS: Final = {"scheduler": Key(_usual_scheduler, _check_scheduler)}
+KEYS: Final = {"scheduler": Key(_default_scheduler, _check_scheduler)}

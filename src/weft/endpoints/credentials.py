@@ -1,7 +1,7 @@
-"""What a client shows at the door of a scheduler, and how it knows that it is the right one.
+"""Credentials of a client for a cluster scheduler: its token, and the certificate authority to trust.
 
-A scheduler on this machine leaves its token, for its own user, in its folder, beside its authority if it has one. For
-any other, `weft auth join` has written one, with the certificate authority to trust, into a folder for that address.
+A scheduler on this machine leaves a token for its own user in its folder, next to its authority if it has one. For any
+other scheduler, `weft auth join` writes both into a folder for that address.
 """
 
 from __future__ import annotations
@@ -16,78 +16,82 @@ from typing import Any, Final, Literal
 
 import grpc
 
-from weft.endpoints.addresses import Address, is_here, numeric
-from weft.endpoints.paths import home, make_private, server_folder
+from weft.endpoints.addresses import Address, is_this_machine, resolve_local
+from weft.endpoints.paths import home_folder, make_private, server_folder
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import NotPermitted, Unreachable
 from weft.wire.protocol import PROTOCOL
 from weft.wire.service import CHANNEL
 
-KEEPALIVE: Final = (
+KEEPALIVE_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
 )
-"""A peer that has vanished without a word is noticed."""
+"""Detect a peer that disappears without closing the connection."""
 Kind = Literal["user", "worker"]
-_TOKENS: Final[dict[Kind, tuple[str, ...]]] = {"user": ("token",), "worker": ("worker-token", "token")}
-"""One machine may be both: a worker's token is kept beside that of a user, and nobody takes the one for the other."""
+_TOKEN_FILES: Final[dict[Kind, tuple[str, ...]]] = {"user": ("token",), "worker": ("worker-token", "token")}
+"""Names of token files. One machine may hold a worker's and a user's token, which must not be confused."""
 
 
 @dataclass(frozen=True)
 class Credentials:
     token: str = field(repr=False)
     ca: bytes | None = None
-    """Whom to trust, as PEM; None: no TLS, and so only on this machine."""
+    """The certificate authority to trust, as PEM; None: no TLS, which is allowed only on this machine."""
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What goes with each call."""
-        shown = (("authorization", f"Bearer {self.token}"),) if self.token else ()
-        return (*shown, *versions())
+        """Return the gRPC metadata of each call."""
+        token = (("authorization", f"Bearer {self.token}"),) if self.token else ()
+        return (*token, *version_metadata())
 
 
 @cache
-def versions() -> tuple[tuple[str, str], ...]:
+def version_metadata() -> tuple[tuple[str, str], ...]:
     from weft.version import VERSION
 
     return (("weft-protocol", str(PROTOCOL)), ("weft-version", VERSION))
 
 
-# ---- where they are
+# ---- files
 
 
-def joined_folder(where: Address, env: Mapping[str, str] = os.environ) -> Path:
-    """Where `weft auth join` keeps what it was given."""
+def credentials_folder(where: Address, env: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder in which `weft auth join` saves credentials for this scheduler."""
     if given := env.get("WEFT_CREDENTIALS"):
         return Path(given).absolute()
-    config = env.get("XDG_CONFIG_HOME") or Path(home(env), ".config")
+    config = env.get("XDG_CONFIG_HOME") or Path(home_folder(env), ".config")
     return Path(config, "weft", "credentials", f"{where.host.lower()}_{where.port}").absolute()
 
 
-def find(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.environ) -> Credentials:
-    """Those for this scheduler; raises what to do where there are none."""
+def find_credentials(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.environ) -> Credentials:
+    """Return the credentials for this scheduler, or raise an error that says how to get them."""
     is_loopback = where.is_loopback
-    for folder in (joined_folder(where, env), *_own_folders(where, env)):
-        for name in _TOKENS[kind]:
+    for folder in (credentials_folder(where, env), *_own_folders(where, env)):
+        for name in _TOKEN_FILES[kind]:
             if found := _read(folder / name):
                 ca = _read(folder / "ca.pem")
                 if ca is None and not is_loopback:
-                    raise NotPermitted(f"no certificate to know {where} by in {folder}\n  {_join(where)}")
+                    raise NotPermitted(f"no certificate authority for {where} in {folder}\n  {_join_hint(where)}")
                 return Credentials(found.decode().strip(), ca)
     if is_loopback:
-        if not answers(where):
-            raise Unreachable(f"no scheduler listens at {where}\n  weft server --port {where.port} starts one")
+        if not is_listening(where):
+            raise Unreachable(f"no scheduler listens at {where}\n  start one: weft server --port {where.port}")
         raise NotPermitted(
-            f"no token for the scheduler at {where}: it is not yours, or keeps its state elsewhere\n  {_join(where)}"
+            f"no token for the scheduler at {where}: another user runs it, or its state is elsewhere\n"
+            f"  {_join_hint(where)}"
         )
-    raise NotPermitted(f"no token for the scheduler at {where}\n  {_join(where)}")
+    raise NotPermitted(f"no token for the scheduler at {where}\n  {_join_hint(where)}")
 
 
 def _own_folders(where: Address, env: Mapping[str, str]) -> list[Path]:
-    """Of a scheduler of this user's here. By an address that others reach, too, it is known by its authority."""
+    """Return the folder of the user's own scheduler if it runs at this address.
+
+    At an address that is not loopback, it must have a certificate authority.
+    """
     folder = server_folder(where.port, env)
-    mine = where.is_loopback or ((folder / "ca.pem").exists() and is_here(where.host))
+    mine = where.is_loopback or ((folder / "ca.pem").exists() and is_this_machine(where.host))
     return [folder] if mine else []
 
 
@@ -98,25 +102,25 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _join(where: Address) -> str:
-    return f"ask whoever runs it for one (weft auth token), then: weft auth join {where} TOKEN"
+def _join_hint(where: Address) -> str:
+    return f"ask its admin for a token (weft auth token), then: weft auth join {where} TOKEN"
 
 
-def keep(where: Address, kind: Kind, credentials: Credentials, env: Mapping[str, str] = os.environ) -> Path:
-    """Writes them where `find` looks; the file of the token."""
-    folder = joined_folder(where, env)
+def save_credentials(where: Address, kind: Kind, credentials: Credentials, env: Mapping[str, str] = os.environ) -> Path:
+    """Save credentials where `find_credentials` finds them, and return the path of the token file."""
+    folder = credentials_folder(where, env)
     make_private(folder)
     if credentials.ca is not None:
         write_private(folder / "ca.pem", credentials.ca)
     else:
         (folder / "ca.pem").unlink(missing_ok=True)
-    path = folder / _TOKENS[kind][0]
+    path = folder / _TOKEN_FILES[kind][0]
     write_private(path, f"{credentials.token}\n".encode())
     return path
 
 
-def answers(where: Address, timeout_s: float = 3.0) -> bool:
-    """Whether anybody listens there."""
+def is_listening(where: Address, timeout_s: float = 3.0) -> bool:
+    """Return whether the address accepts connections."""
     try:
         socket.create_connection((where.host, where.port), timeout=timeout_s).close()
     except OSError:
@@ -127,10 +131,12 @@ def answers(where: Address, timeout_s: float = 3.0) -> bool:
 # ---- channels
 
 
-def channel(where: Address, credentials: Credentials, of: Any = grpc, options: Sequence[tuple[str, Any]] = ()) -> Any:
-    """To this scheduler, by grpc or by grpc.aio."""
-    options = (*CHANNEL, *KEEPALIVE, *options)
+def open_channel(
+    where: Address, credentials: Credentials, library: Any = grpc, options: Sequence[tuple[str, Any]] = ()
+) -> Any:
+    """Open a channel to this scheduler. `library` is grpc or grpc.aio."""
+    options = (*CHANNEL, *KEEPALIVE_OPTIONS, *options)
     if credentials.ca is None:
-        return of.insecure_channel(str(numeric(where)), options=options)
+        return library.insecure_channel(str(resolve_local(where)), options=options)
     trusted = grpc.ssl_channel_credentials(root_certificates=credentials.ca)
-    return of.secure_channel(str(where), trusted, options=options)
+    return library.secure_channel(str(where), trusted, options=options)

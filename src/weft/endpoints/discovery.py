@@ -1,6 +1,6 @@
-"""Whether this user runs the scheduler of a cluster on this machine, at the usual port: then commands mean that one.
+"""Discovery of the cluster scheduler that this user runs on this machine at the default port.
 
-The kernel says who listens: nothing is sent, and nobody else can pose as it.
+The kernel's socket tables name the listening user, so no message is sent and no other user can pose as the scheduler.
 """
 
 from __future__ import annotations
@@ -10,52 +10,52 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from weft.endpoints.addresses import PORT, Address
+from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.endpoints.paths import server_folder, user_paths
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
-LISTENS: Final = "0A"
+LISTEN_STATE: Final = "0A"
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
-def own_server(env: Mapping[str, str] = os.environ) -> Address | None:
-    """It, unless this user's own scheduler of one machine runs, or died and left jobs that need it."""
-    if not (server_folder(PORT, env) / "token").exists():
+def find_own_server(env: Mapping[str, str] = os.environ) -> Address | None:
+    """Return the user's cluster scheduler, unless a local one is running or died and left unfinished jobs."""
+    if not (server_folder(DEFAULT_PORT, env) / "token").exists():
         return None
     here = user_paths(env)
-    if here.last_words().isdecimal() or here.answers():
+    if here.lock_text().isdecimal() or here.answers():
         return None
-    mine = [at for at, uid in listeners(PORT) if uid == os.getuid()]
+    mine = [at for at, uid in find_listeners(DEFAULT_PORT) if uid == os.getuid()]
     if not mine:
         return None
     local = any(each.is_loopback or each.is_unspecified for each in mine)
-    return Address("localhost" if local else str(mine[0]), PORT)
+    return Address("localhost" if local else str(mine[0]), DEFAULT_PORT)
 
 
-def listeners(port: int) -> list[tuple[IPv4Address | IPv6Address, int]]:
-    """Who listens at a port: at which address, and which user."""
-    return [found for table in _TABLES for found in _in_table(table, port)]
+def find_listeners(port: int) -> list[tuple[IPv4Address | IPv6Address, int]]:
+    """Return the address and user id of each socket that listens at a port."""
+    return [found for table in _TABLES for found in _read_table(table, port)]
 
 
-def _in_table(table: str, port: int) -> Iterator[tuple[IPv4Address | IPv6Address, int]]:
+def _read_table(table: str, port: int) -> Iterator[tuple[IPv4Address | IPv6Address, int]]:
     try:
         with open(table, encoding="ascii") as lines:
             next(lines, "")
             for line in lines:
                 _, local, _, state, _, _, _, uid, *_ = line.split()
-                if state != LISTENS:
-                    return  # the kernel names those that listen first
+                if state != LISTEN_STATE:
+                    return  # the kernel lists listening sockets first
                 number, _, at = local.rpartition(":")
                 if int(at, 16) == port:
-                    yield _address(number), int(uid)
+                    yield _parse_ip(number), int(uid)
     except (OSError, ValueError):
         return
 
 
-def _address(number: str) -> IPv4Address | IPv6Address:
-    """As the kernel writes it: words of four bytes, each in this machine's own order."""
+def _parse_ip(number: str) -> IPv4Address | IPv6Address:
+    """Parse an IP address as the kernel prints it: four-byte words in this machine's byte order."""
     from ipaddress import IPv6Address, ip_address
 
     words = [int(number[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(number), 8)]

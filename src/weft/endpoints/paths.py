@@ -1,4 +1,4 @@
-"""Where a user's scheduler keeps its state, and where it listens: XDG, for its owner alone."""
+"""Paths of a user's scheduler: its state, its sockets and its lock, in private XDG folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from weft.errors import InputError, WeftError
 
-try:  # hashlib loads OpenSSL, which takes longer than all that is done with it here
+try:  # hashlib loads OpenSSL, which is slow to import
     from _sha2 import sha256 as _sha256  # type: ignore[import-not-found]
 except ImportError:
     try:
@@ -19,24 +19,26 @@ except ImportError:
     except ImportError:
         from hashlib import sha256 as _sha256
 
-JOURNAL: Final = "state.db"
-LONGEST_SOCKET: Final = 100
-"""The kernel takes no more than 107 bytes as the path of a socket."""
+JOURNAL_FILE: Final = "state.db"
+MAX_SOCKET_BYTES: Final = 100
+"""The kernel limits the path of a socket to 107 bytes."""
 
 
 class Paths(NamedTuple):
+    """The files of one scheduler."""
+
     state: Path
     runtime: Path
     journal: str = ""
-    """The URL or path of the journal where it is not kept with the state."""
+    """The URL or path of the journal; empty if it is in the state folder."""
 
     @property
     def journal_url(self) -> str:
-        return self.journal or str(self.state / JOURNAL)
+        return self.journal or str(self.state / JOURNAL_FILE)
 
     def has_state(self) -> bool:
-        """Whether a scheduler has kept its journal here."""
-        return (self.state / JOURNAL).exists()
+        """Return whether a scheduler has left a journal here."""
+        return (self.state / JOURNAL_FILE).exists()
 
     @property
     def jobs(self) -> Path:
@@ -56,11 +58,11 @@ class Paths(NamedTuple):
 
     @property
     def progress(self) -> Path:
-        """Where jobs report their progress."""
+        """The socket to which jobs report their progress."""
         return self.runtime / "progress.sock"
 
-    def check(self) -> None:
-        """Refuses folders and a socket that others could have put there: whoever listens there is told everything."""
+    def check_private(self) -> None:
+        """Raise WeftError if another user could have created the folders or the socket."""
         for path in (self.runtime.parent, self.runtime, self.socket):
             try:
                 found = os.lstat(path)
@@ -69,11 +71,11 @@ class Paths(NamedTuple):
             theirs = found.st_uid != os.getuid() or stat.S_ISLNK(found.st_mode)
             if theirs or (stat.S_ISDIR(found.st_mode) and found.st_mode & 0o022):
                 raise WeftError(
-                    f"{path} is not yours alone\n  remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+                    f"other users may write to {path}\n  remove it, or set XDG_RUNTIME_DIR to a private folder"
                 )
 
     def answers(self) -> bool:
-        """Whether somebody listens at the socket."""
+        """Return whether a scheduler accepts connections at the socket."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self.socket))
@@ -81,29 +83,32 @@ class Paths(NamedTuple):
                 return False
         return True
 
-    def stopped(self) -> int | None:
-        """The scheduler's pid, if it is there but stopped: it would never answer."""
-        words = self.last_words()
+    def suspended_pid(self) -> int | None:
+        """Return the scheduler's pid if a signal has suspended it: it would never answer."""
+        text = self.lock_text()
         try:
-            state = Path(f"/proc/{int(words)}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{int(text)}/stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError, IndexError):
             return None
-        return int(words) if state in ("T", "t") else None
+        return int(text) if state in ("T", "t") else None
 
-    def last_words(self) -> str:
-        """What a scheduler left in its lock: its pid while it lives or where it died; `stopped` where it was told to
-        end before its jobs had; nothing where all was done."""
+    def lock_text(self) -> str:
+        """Return the text in the lock file.
+
+        It is the pid of a scheduler that runs or died, `stopped` if it was stopped before its jobs ended, or empty if
+        all jobs had ended.
+        """
         try:
             return self.lock.read_text().strip()
         except (OSError, ValueError):
             return ""
 
     def has_died(self) -> bool:
-        """Return whether the last scheduler died: it holds no lock, and left no word of its end."""
-        return self.last_words().isdecimal() and not self.answers() and not self._is_locked()
+        """Return whether the last scheduler died: it holds no lock and did not record its end."""
+        return self.lock_text().isdecimal() and not self.answers() and not self._is_locked()
 
     def _is_locked(self) -> bool:
-        """Return whether a scheduler holds the lock; one that ends holds it until it has said so."""
+        """Return whether a scheduler holds the lock. It releases the lock after recording its end."""
         import fcntl
 
         try:
@@ -121,41 +126,43 @@ class Paths(NamedTuple):
 
 
 def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
-    """Of this user, as the environment says."""
-    state = Path(env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state"), "weft").absolute()
+    """Return the paths of this user's local scheduler."""
+    state = Path(env.get("XDG_STATE_HOME") or Path(home_folder(env), ".local", "state"), "weft").absolute()
     mark = _sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")
     runtime = Path(given, "weft", mark).absolute() if given else None
-    if runtime is None or len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
-        import tempfile  # with all that it can compress by: 5 ms
+    if runtime is None or len(os.fsencode(runtime / "progress.sock")) > MAX_SOCKET_BYTES:
+        import tempfile  # takes 5 ms to import
 
         runtime = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
-    if len(os.fsencode(runtime / "progress.sock")) > LONGEST_SOCKET:
+    if len(os.fsencode(runtime / "progress.sock")) > MAX_SOCKET_BYTES:
         raise InputError(
-            f"{runtime} is too long a path for a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter one"
+            f"{runtime} is too long for the path of a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter path"
         )
     return Paths(state, runtime)
 
 
 def server_folder(port: int, env: Mapping[str, str] = os.environ) -> Path:
-    """Where the scheduler of a cluster that this user runs at a port keeps its things."""
-    state = env.get("XDG_STATE_HOME") or Path(home(env), ".local", "state")
+    """Return the state folder of the cluster scheduler that this user runs at a port."""
+    state = env.get("XDG_STATE_HOME") or Path(home_folder(env), ".local", "state")
     return Path(state, "weft", "servers", str(port)).absolute()
 
 
-def home(env: Mapping[str, str]) -> str:
-    home = env.get("HOME") or os.path.expanduser("~")
-    if not os.path.isabs(home):
-        raise InputError("no home directory to keep the state in", hint="set HOME or XDG_STATE_HOME")
-    return home
+def home_folder(env: Mapping[str, str]) -> str:
+    found = env.get("HOME") or os.path.expanduser("~")
+    if not os.path.isabs(found):
+        raise InputError("no home directory for the state", hint="set HOME or XDG_STATE_HOME")
+    return found
 
 
 def make_private(folder: Path) -> None:
-    """A folder that only its owner can enter. The directory is the lock of what is in it."""
+    """Create a folder that only its owner can enter, or make an existing one private."""
     for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise WeftError(f"{folder} is not a directory of yours\n  remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR")
+        raise WeftError(
+            f"{folder} is not a directory that you own\n  remove it, or set XDG_STATE_HOME and XDG_RUNTIME_DIR"
+        )
     if found.st_mode & 0o077:
         os.chmod(folder, 0o700)

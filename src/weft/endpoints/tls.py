@@ -1,4 +1,4 @@
-"""To know a scheduler by the fingerprint of its certificate authority alone: that is all that a join token carries."""
+"""Trust in a scheduler by the fingerprint of its certificate authority, which a join token carries."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ from typing import Any, Final
 from weft.endpoints.addresses import Address
 from weft.errors import Unreachable, WeftError
 
-HANDSHAKE_S: Final = 10.0
+HANDSHAKE_TIMEOUT_S: Final = 10.0
 
 
 def fingerprint(pem: bytes) -> str:
-    """The SHA-256 of a certificate, as `openssl x509 -fingerprint -sha256` has it, in small letters without colons."""
+    """Return a certificate's SHA-256 as `openssl x509 -fingerprint -sha256` does, in lower case without colons."""
     try:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))).hexdigest()
     except ValueError:
-        raise WeftError("not a certificate in PEM") from None
+        raise WeftError("not a PEM certificate") from None
 
 
-def authority_at(where: Address, wanted: str) -> bytes:
-    """The certificate with this fingerprint, as PEM, of those that the scheduler shows. Nothing is told to it yet."""
+def fetch_authority(where: Address, wanted: str) -> bytes:
+    """Return, as PEM, the certificate with this fingerprint from the scheduler's chain. Send nothing else yet."""
     try:
-        shown = _chain(where)
+        chain = _fetch_chain(where)
     except ssl.SSLError as error:
-        raise Unreachable(f"{where} does not speak TLS ({error.reason or error})\n  is that the scheduler?") from None
+        raise Unreachable(
+            f"{where} does not speak TLS ({error.reason or error})\n  check that this is the scheduler's address"
+        ) from None
     except OSError as error:
-        raise Unreachable(f"{where} cannot be reached: {error.strerror or error}\n  is weft server running?") from None
-    for each in shown:
+        raise Unreachable(
+            f"{where} cannot be reached: {error.strerror or error}\n  check that weft server runs there"
+        ) from None
+    for each in chain:
         if hashlib.sha256(each).hexdigest() == wanted:
             return ssl.DER_cert_to_PEM_cert(each).encode()
     raise Unreachable(
-        f"what listens at {where} is not the scheduler that this token is for: its authority is another\n"
-        "  check the address; ask for a new token if weft auth init was called anew"
+        f"the server at {where} is not the scheduler that issued this token: its certificate authority differs\n"
+        "  check the address; if weft auth init has replaced the authority, ask for a new token"
     )
 
 
-def _chain(where: Address) -> list[bytes]:
+def _fetch_chain(where: Address) -> list[bytes]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is known by its fingerprint, afterwards
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the fingerprint is checked afterwards
     context.set_alpn_protocols(["h2"])
-    with connected(context, where, HANDSHAKE_S) as secure:
+    with connect(context, where, HANDSHAKE_TIMEOUT_S) as secure:
         if hasattr(secure, "get_unverified_chain"):  # from Python 3.13 on
             return list(secure.get_unverified_chain())
         found: Any = secure._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
         return [each.public_bytes(ssl._ssl.ENCODING_DER) for each in found or ()]  # type: ignore[attr-defined]
 
 
-def connected(context: ssl.SSLContext, where: Address, timeout_s: float) -> ssl.SSLSocket:
-    """Raises ssl.SSLError or OSError.
+def connect(context: ssl.SSLContext, where: Address, timeout_s: float) -> ssl.SSLSocket:
+    """Connect with TLS, or raise ssl.SSLError or OSError.
 
-    The socket is wrapped before it is connected: Python leaves one open that is reset between the two.
+    Wrap the socket before connecting it: Python leaks a socket that is reset between the two.
     """
-    refusal: OSError = OSError(f"{where.host} has no address")
+    failure: OSError = OSError(f"{where.host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM):
         secure = context.wrap_socket(socket.socket(family, kind, protocol), server_hostname=where.host)
         secure.settimeout(timeout_s)
@@ -64,7 +68,7 @@ def connected(context: ssl.SSLContext, where: Address, timeout_s: float) -> ssl.
             secure.close()
             if isinstance(error, ssl.SSLError):
                 raise
-            refusal = error
+            failure = error
         else:
             return secure
-    raise refusal
+    raise failure

@@ -6,20 +6,21 @@ import socket
 
 import pytest
 
-from weft.endpoints.addresses import PORT, Address, address, is_loopback, numeric
+from weft.endpoints.addresses import DEFAULT_PORT, Address, is_loopback, parse_address, resolve_local
 from weft.errors import InputError
 
 
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [
-        ("localhost:50051", "localhost", 50051), ("gpu-head", "gpu-head", PORT), ("10.0.0.1:1", "10.0.0.1", 1),
-        ("[::1]:7", "::1", 7), ("[::1]", "::1", PORT), ("::1", "::1", PORT), (" a.b.c:65535 ", "a.b.c", 65535),
+        ("localhost:50051", "localhost", 50051), ("gpu-head", "gpu-head", DEFAULT_PORT), ("10.0.0.1:1", "10.0.0.1", 1),
+        ("[::1]:7", "::1", 7), ("[::1]", "::1", DEFAULT_PORT), ("::1", "::1", DEFAULT_PORT),
+        (" a.b.c:65535 ", "a.b.c", 65535),
     ],
 )  # fmt: skip
 def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
-    assert address(text) == Address(host, port)
-    assert address(str(address(text))) == Address(host, port)
+    assert parse_address(text) == Address(host, port)
+    assert parse_address(str(parse_address(text))) == Address(host, port)
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,8 @@ def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> Non
              "-a:1", "a" * 300, "a:1\n2", "[a]:1"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="not an address"):
-        address(text)
+    with pytest.raises(InputError, match="not a scheduler address"):
+        parse_address(text)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1", "localhost"])
@@ -52,4 +53,4 @@ def test_a_name_is_what_it_resolves_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_here_is_taken_where_somebody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert numeric(Address("localhost", server.getsockname()[1])).host == "127.0.0.1"
+        assert resolve_local(Address("localhost", server.getsockname()[1])).host == "127.0.0.1"

@@ -11,8 +11,8 @@ import pytest
 
 from weft.endpoints import addresses, discovery
 from weft.endpoints.addresses import Address
-from weft.endpoints.config import Setting, scheduler, setting
-from weft.endpoints.credentials import Credentials, find, joined_folder, keep
+from weft.endpoints.config import Setting, effective_setting, scheduler_address
+from weft.endpoints.credentials import Credentials, credentials_folder, find_credentials, save_credentials
 from weft.endpoints.paths import server_folder, user_paths
 from weft.endpoints.private_files import write_private
 from weft.errors import InputError, NotPermitted, Unreachable, WeftError
@@ -31,14 +31,14 @@ def write(env: dict[str, str], text: str) -> Path:
 
 
 def test_flag_before_variable_before_file_before_ones_own(env: dict[str, str]) -> None:
-    assert scheduler(None, env) is None
+    assert scheduler_address(None, env) is None
     path = write(env, "# mine\nscheduler: a:1\n")
-    assert scheduler(None, env) == Address("a", 1)
-    assert setting("scheduler", None, env) == Setting("a:1", f"{path}:2")
+    assert scheduler_address(None, env) == Address("a", 1)
+    assert effective_setting("scheduler", None, env) == Setting("a:1", f"{path}:2")
     env["WEFT_SCHEDULER"] = "b:2"
-    assert scheduler(None, env) == Address("b", 2)
-    assert scheduler("c:3", env) == Address("c", 3)
-    assert scheduler("local", env) is None
+    assert scheduler_address(None, env) == Address("b", 2)
+    assert scheduler_address("c:3", env) == Address("c", 3)
+    assert scheduler_address("local", env) is None
 
 
 def test_where_nothing_is_said_it_is_the_server_that_this_user_runs(
@@ -47,36 +47,36 @@ def test_where_nothing_is_said_it_is_the_server_that_this_user_runs(
     with socket.socket() as line:
         line.bind(("127.0.0.1", 0))
         port = line.getsockname()[1]
-        monkeypatch.setattr(discovery, "PORT", port)
+        monkeypatch.setattr(discovery, "DEFAULT_PORT", port)
         server_folder(port, env).mkdir(parents=True)
-        assert discovery.listeners(port) == [], "bound, but nobody listens yet"
+        assert discovery.find_listeners(port) == [], "bound, but nobody listens yet"
         line.listen()
-        assert discovery.listeners(port) == [(ip_address("127.0.0.1"), os.getuid())]
-        assert scheduler(None, env) is None, "it has left no token: it is somebody else's"
+        assert discovery.find_listeners(port) == [(ip_address("127.0.0.1"), os.getuid())]
+        assert scheduler_address(None, env) is None, "it has left no token: it is somebody else's"
         (server_folder(port, env) / "token").write_text("weft.a.b")
-        assert setting("scheduler", None, env) == Setting(f"localhost:{port}", "your weft server")
-        assert scheduler(None, env) == Address("localhost", port)
-        assert scheduler("local", env) is None
-        assert scheduler(None, {**env, "WEFT_SCHEDULER": "a:1"}) == Address("a", 1)
+        assert effective_setting("scheduler", None, env) == Setting(f"localhost:{port}", "your weft server")
+        assert scheduler_address(None, env) == Address("localhost", port)
+        assert scheduler_address("local", env) is None
+        assert scheduler_address(None, {**env, "WEFT_SCHEDULER": "a:1"}) == Address("a", 1)
         here = user_paths(env)
         here.make()
         here.lock.write_text(str(os.getpid()))
-        assert scheduler(None, env) is None, "one's own scheduler runs, or died and left jobs"
+        assert scheduler_address(None, env) is None, "one's own scheduler runs, or died and left jobs"
         here.lock.write_text("")
-        assert scheduler(None, env) == Address("localhost", port)
-    assert scheduler(None, env) is None, "it has ended"
+        assert scheduler_address(None, env) == Address("localhost", port)
+    assert scheduler_address(None, env) is None, "it has ended"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n"])
 def test_a_file_that_says_nothing_says_nothing(env: dict[str, str], text: str) -> None:
     write(env, text)
-    assert scheduler(None, env) is None
+    assert scheduler_address(None, env) is None
 
 
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("\nscheduler: x:y\n", 2, "not an address"), ("schedular: a:1\n", 1, "known: scheduler"),
+        ("\nscheduler: x:y\n", 2, "not a scheduler address"), ("schedular: a:1\n", 1, "known: scheduler"),
         ("scheduler: [a]\n", 1, "expected text"), ("- a\n", 1, "a config"), ("{", 1, "not YAML"),
         ("scheduler: a:1\nscheduler: b:1\n", 2, "twice"),
     ],
@@ -84,16 +84,16 @@ def test_a_file_that_says_nothing_says_nothing(env: dict[str, str], text: str) -
 def test_a_mistake_in_it_is_told_with_its_line(env: dict[str, str], text: str, line: int, says: str) -> None:
     path = write(env, text)
     with pytest.raises(InputError) as caught:
-        scheduler(None, env)
+        scheduler_address(None, env)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert says in str(caught.value)
 
 
 def test_a_wrong_variable_is_named(env: dict[str, str]) -> None:
     with pytest.raises(InputError, match="WEFT_SCHEDULER: "):
-        scheduler(None, {**env, "WEFT_SCHEDULER": "a:b"})
+        scheduler_address(None, {**env, "WEFT_SCHEDULER": "a:b"})
     with pytest.raises(InputError, match="WEFT_CONFIG"):
-        scheduler(None, {**env, "WEFT_CONFIG": "/nowhere/at/all.yaml"})
+        scheduler_address(None, {**env, "WEFT_CONFIG": "/nowhere/at/all.yaml"})
 
 
 # ---- credentials
@@ -101,21 +101,21 @@ def test_a_wrong_variable_is_named(env: dict[str, str]) -> None:
 
 def test_what_was_joined_is_found_again(env: dict[str, str]) -> None:
     where, mine, theirs = Address("gpu-head", 7), Credentials("weft.a.b", b"CA"), Credentials("weft.c.d", b"CA")
-    keep(where, "user", mine, env)
-    assert find(where, "user", env) == find(where, "worker", env) == mine
-    path = keep(where, "worker", theirs, env)
+    save_credentials(where, "user", mine, env)
+    assert find_credentials(where, "user", env) == find_credentials(where, "worker", env) == mine
+    path = save_credentials(where, "worker", theirs, env)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert find(where, "worker", env) == theirs
-    assert find(where, "user", env) == mine
+    assert find_credentials(where, "worker", env) == theirs
+    assert find_credentials(where, "user", env) == mine
     assert "weft.a" not in repr(mine)
 
 
 def test_nothing_goes_elsewhere_in_clear(env: dict[str, str]) -> None:
     where = Address("192.0.2.7", 7)
-    keep(where, "user", Credentials("weft.a.b"), env)
+    save_credentials(where, "user", Credentials("weft.a.b"), env)
     with pytest.raises(NotPermitted, match="no certificate"):
-        find(where, "user", env)
+        find_credentials(where, "user", env)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_nothing_goes_elsewhere_in_clear(env: dict[str, str]) -> None:
 def test_who_listens_where_is_read_from_the_kernel(at: str, found: str) -> None:
     family = socket.AF_INET6 if ":" in at else socket.AF_INET
     with socket.create_server((at, 0), family=family, dualstack_ipv6="ffff" in at) as line:
-        assert discovery.listeners(line.getsockname()[1]) == [(ip_address(found), os.getuid())]
+        assert discovery.find_listeners(line.getsockname()[1]) == [(ip_address(found), os.getuid())]
 
 
 def test_the_owner_of_a_server_needs_no_token_at_any_address_of_this_machine(
@@ -133,29 +133,29 @@ def test_the_owner_of_a_server_needs_no_token_at_any_address_of_this_machine(
     folder = server_folder(7, env)
     folder.mkdir(parents=True)
     write_private(folder / "token", b"weft.a.b")
-    monkeypatch.setattr(addresses, "_resolved", lambda host: {"here": ["127.0.0.2"], "there": ["192.0.2.7"]}[host])
+    monkeypatch.setattr(addresses, "_resolve", lambda host: {"here": ["127.0.0.2"], "there": ["192.0.2.7"]}[host])
     monkeypatch.setattr(addresses, "is_loopback", lambda _: False)
     with pytest.raises(NotPermitted):
-        find(Address("here", 7), "user", env)  # it has no certificate: nothing is said to it in clear
+        find_credentials(Address("here", 7), "user", env)  # it has no certificate: nothing is said to it in clear
     write_private(folder / "ca.pem", b"CA")
-    assert find(Address("here", 7), "user", env) == Credentials("weft.a.b", b"CA")
+    assert find_credentials(Address("here", 7), "user", env) == Credentials("weft.a.b", b"CA")
     with pytest.raises(NotPermitted):
-        find(Address("there", 7), "user", env)
+        find_credentials(Address("there", 7), "user", env)
 
 
 def test_the_token_of_a_server_here_is_not_for_other_machines(env: dict[str, str]) -> None:
     server_folder(7, env).mkdir(parents=True)
     write_private(server_folder(7, env) / "token", b"weft.a.b\n")
-    assert find(Address("127.0.0.1", 7), "user", env) == Credentials("weft.a.b")
+    assert find_credentials(Address("127.0.0.1", 7), "user", env) == Credentials("weft.a.b")
     with pytest.raises(NotPermitted, match="weft auth join"):
-        find(Address("192.0.2.7", 7), "user", env)
+        find_credentials(Address("192.0.2.7", 7), "user", env)
     with pytest.raises(Unreachable, match="weft server --port 8"):
-        find(Address("127.0.0.1", 8), "user", env)
+        find_credentials(Address("127.0.0.1", 8), "user", env)
 
 
 def test_a_token_that_others_can_read_is_not_used(env: dict[str, str]) -> None:
     where = Address("gpu-head", 7)
-    keep(where, "user", Credentials("weft.a.b", b"CA"), env)
-    (joined_folder(where, env) / "token").chmod(0o644)
+    save_credentials(where, "user", Credentials("weft.a.b", b"CA"), env)
+    (credentials_folder(where, env) / "token").chmod(0o644)
     with pytest.raises(WeftError, match="chmod 600"):
-        find(where, "user", env)
+        find_credentials(where, "user", env)

@@ -47,7 +47,7 @@ def test_what_others_may_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_does_not_make_it_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "token", 0o600)
-    with pytest.raises(WeftError, match="not a file of yours"):
+    with pytest.raises(WeftError, match="not a file that you own"):
         read_private(tmp_path / "token")
 
 

@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.config import KEYS, config_file, setting
+    from weft.endpoints.config import KEYS, config_file, effective_setting
 
-    found = {key: setting(key) for key in KEYS}
+    found = {key: effective_setting(key) for key in KEYS}
     if args.json:
         settings = {key: {"value": each.value, "origin": each.origin} for key, each in found.items()}
         render.print_json({"schema": 1, "file": str(config_file()), "settings": settings})

@@ -31,13 +31,13 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.endpoints.config import setting
+    from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
     from weft.wire.views.base import extended, plain
     from weft.wire.views.doctor import DoctorView
 
     here = user_paths()
-    where = setting("scheduler", args.scheduler)
+    where = effective_setting("scheduler", args.scheduler)
     found = DoctorView(
         version=version("weft"), python=platform.python_version(), platform=platform.platform(),
         state_dir=str(here.state), runtime_dir=str(here.runtime), free_mb=_free_mb(here),

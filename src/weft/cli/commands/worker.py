@@ -98,7 +98,7 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
 
-    scheduler = config.scheduler(args.scheduler) or Address("localhost")
+    scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
     host, port = _reached_at(args.addr, scheduler)
     labels = _labels(args.labels)
     machine, nvml = _machine(args)
@@ -180,8 +180,8 @@ def _dial(scheduler: Address) -> Dial:
     from weft.endpoints import credentials
 
     def dial() -> Way:
-        found = credentials.find(scheduler, "worker")
-        return Way(credentials.channel(scheduler, found, grpc.aio), found.metadata())
+        found = credentials.find_credentials(scheduler, "worker")
+        return Way(credentials.open_channel(scheduler, found, grpc.aio), found.metadata())
 
     return dial
 

@@ -12,7 +12,7 @@ from weft.cli import render
 from weft.cli.submit.task_flags import flag, given_by
 from weft.cli.text import plural
 from weft.cli.views import figures
-from weft.endpoints.config import scheduler
+from weft.endpoints.config import scheduler_address
 from weft.errors import InputError
 from weft.inputs.quantities import array
 from weft.jobspec.environment import captured
@@ -68,7 +68,7 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
         _say_limits(specs)
-    where, here = scheduler(args.scheduler), _here()
+    where, here = scheduler_address(args.scheduler), _here()
     env = captured(os.environ, everything=args.env_all, elsewhere=where is not None)
     dry_run = getattr(args, "dry_run", False)
     request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from weft.endpoints.addresses import address
+from weft.endpoints.addresses import parse_address
 from weft.endpoints.paths import make_private
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import InputError, WeftError
@@ -52,7 +52,7 @@ def _own_names() -> list[str]:
 
 
 def _checked(host: str) -> str:
-    if host.isdecimal() or address(f"[{host}]" if ":" in host else host).host != host:
+    if host.isdecimal() or parse_address(f"[{host}]" if ":" in host else host).host != host:
         raise InputError(f"{host[:80]!r} is not the name or address of a host", hint="such as gpu-head or 192.0.2.7")
     return host
 

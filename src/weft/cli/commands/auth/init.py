@@ -9,7 +9,7 @@ import argparse
 from typing import Final
 
 from weft.cli import auth_target, render
-from weft.endpoints.addresses import PORT
+from weft.endpoints.addresses import DEFAULT_PORT
 
 EXAMPLE: Final = """examples:
   weft auth init
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.endpoints.paths import server_folder
     from weft.server.auth.certificates import init
 
-    port = args.port or PORT
+    port = args.port or DEFAULT_PORT
     material, names = init(server_folder(port), args.host)
     if args.json:
         found = {"schema": 1, "hosts": names, "fingerprint": material.fingerprint, "folder": str(server_folder(port))}

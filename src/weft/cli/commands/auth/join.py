@@ -27,13 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     connection.load()
     from weft.client.join import join
-    from weft.endpoints.addresses import address
-    from weft.endpoints.credentials import keep
+    from weft.endpoints.addresses import parse_address
+    from weft.endpoints.credentials import save_credentials
 
-    where = address(args.where)
+    where = parse_address(args.where)
     token = sys.stdin.readline(LONGEST) if args.token == "-" else args.token
     reply, credentials = join(where, token.strip(), args.node or socket.gethostname())
-    path = keep(where, "worker" if reply.role == "worker" else "user", credentials)
+    path = save_credentials(where, "worker" if reply.role == "worker" else "user", credentials)
     if args.json:
         render.print_json({"schema": 1, "role": reply.role, "user": reply.user, "file": str(path)})
         return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import flags, render
 from weft.cli.text import plural
 from weft.cli.views import change_report
-from weft.endpoints.addresses import PORT, Address, address
+from weft.endpoints.addresses import DEFAULT_PORT, Address, parse_address
 
 if TYPE_CHECKING:
     from weft.bringup.record import Record, Remote
@@ -27,7 +27,9 @@ SHOWN: Final = 10
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--port", metavar="N", type=flags.port, default=PORT, help=f"of weft cluster up ({PORT})")
+    which.add_argument(
+        "--port", metavar="N", type=flags.port, default=DEFAULT_PORT, help=f"of weft cluster up ({DEFAULT_PORT})"
+    )
     which.add_argument("--scheduler", metavar="HOST:PORT", help="of weft cluster ssh, if not on this machine")
     parser.add_argument("--clean", action="store_true", help="remove the scheduler's files, too: jobs, logs, tokens")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
@@ -36,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.bringup import record, teardown
 
-    where = address(args.scheduler) if args.scheduler else Address("localhost", args.port)
+    where = parse_address(args.scheduler) if args.scheduler else Address("localhost", args.port)
     with record.alone(where):
         found = record.load(where)
         if found is None:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
 
-    where = config.scheduler(args.scheduler) or Address("localhost")
+    where = config.scheduler_address(args.scheduler) or Address("localhost")
     hosts = read_hosts(args.hosts)
     _check(where, hosts)
     with record.alone(where):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render
 from weft.cli.text import plural
-from weft.endpoints.addresses import PORT, Address
+from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--nodes", metavar="N", type=flags.count, help=f"workers ({NODES})")
     add("--gpus-per-node", metavar="N", type=flags.whole(), help=f"GPUs of each ({GPUS})")
     add("--spec", metavar="FILE|NAME", help="instead: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
-    add("--port", metavar="N", type=flags.whole(), default=PORT, help=f"of the scheduler ({PORT}); 0: a free one")
+    add(
+        "--port",
+        metavar="N",
+        type=flags.whole(),
+        default=DEFAULT_PORT,
+        help=f"of the scheduler ({DEFAULT_PORT}); 0: a free one",
+    )
     add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
     add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="decide in rounds of so many seconds")
     add("--lease", metavar="S", type=flags.seconds, help="so long a worker may be cut off with its jobs (600)")
@@ -91,7 +97,7 @@ def _free_port() -> int:
 
 def _next(where: Address, gpus: int) -> list[tuple[str, str]]:
     """What to type; at the usual port commands find it by themselves."""
-    usual = where.port == PORT
+    usual = where.port == DEFAULT_PORT
     lines = [] if usual else [("first", f"export WEFT_SCHEDULER={where}")]
     return [
         *lines, ("watch", "weft monitor"), ("run", f"weft run --gpus {min(gpus, 2)} -- nproc"),
