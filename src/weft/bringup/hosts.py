@@ -16,7 +16,7 @@ from typing import Final
 from weft.endpoints.addresses import is_loopback
 from weft.errors import InputError, UnknownName
 from weft.inputs.files import read_text
-from weft.inputs.quantities import whole_or_none
+from weft.inputs.quantities import parse_whole_or_none
 
 MOST_BYTES: Final = 1 << 20
 MOST_HOSTS: Final = 1000
@@ -103,7 +103,7 @@ def _check(host: Host, where: str) -> None:
 
 
 def _port(text: str, where: str) -> int:
-    found = whole_or_none(text, 1, 65535) if text else 0
+    found = parse_whole_or_none(text, 1, 65535) if text else 0
     if found is None:
         raise InputError(f"port={text[:40]}", where=where, hint="from 1 to 65535")
     return found

@@ -16,9 +16,9 @@ def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
     """Return what argparse reads a whole number within bounds with."""
 
     def read(text: str) -> int:
-        from weft.inputs.quantities import whole_or_none
+        from weft.inputs.quantities import parse_whole_or_none
 
-        found = whole_or_none(text, low, high)
+        found = parse_whole_or_none(text, low, high)
         if found is None:
             raise argparse.ArgumentTypeError(f"expected a whole number from {low:,} to {high:,}, found {text[:80]!r}")
         return found

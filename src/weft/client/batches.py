@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from weft.errors import InputError, Unreachable, WeftError
-from weft.inputs.quantities import array, whole_or_none
+from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.service import MAX_REQUEST_BYTES
 
@@ -89,7 +89,7 @@ def _inside(request: SubmitRequest, number: int) -> list[int]:
     found = []
     for ref in request.jobs[number].after:
         if ref.startswith("#"):
-            other = whole_or_none(ref[1:], 0, len(request.jobs) - 1)
+            other = parse_whole_or_none(ref[1:], 0, len(request.jobs) - 1)
             if other is None:
                 hint = f"#0 to #{len(request.jobs) - 1}"
                 raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=number)
@@ -107,7 +107,7 @@ class _Batch:
     cancel: Cancel
 
     def __post_init__(self) -> None:
-        self.counts = [len(array(job.array)[0]) if job.array else 1 for job in self.request.jobs]
+        self.counts = [len(parse_array(job.array)[0]) if job.array else 1 for job in self.request.jobs]
         self.total = sum(self.counts)
 
     def submit(self) -> list[str]:

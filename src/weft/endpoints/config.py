@@ -64,10 +64,10 @@ def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
         raise InputError(error.strerror or str(error), where=str(path)) from None
     if all(line.lstrip()[:1] in ("", "#") for line in text.splitlines()):
         return {}
-    from weft.inputs.yaml import compose  # YAML is slow to import
+    from weft.inputs.yaml import parse_yaml  # YAML is slow to import
 
     found = {}
-    for key, value in compose(text, str(path)).mapping("a config", tuple(KEYS)).entries.items():
+    for key, value in parse_yaml(text, str(path)).mapping("a config", tuple(KEYS)).entries.items():
         found[key] = Setting(value.text(), value.where)
         KEYS[key].check(found[key])
     return found

@@ -1,1 +1,1 @@
-"""Readers and writers of files that people write: text, CSV, JSON lines and YAML whose errors name file and line."""
+"""Readers of user-written files (text, CSV, JSON lines, YAML) and values. Their errors name the file and line."""

@@ -1,4 +1,4 @@
-"""CSV rows that know their file and line, and cells that are checked as they are read."""
+"""CSV tables whose rows know their file and line, and whose cells are checked when they are read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Final
 from weft.errors import InputError
 from weft.inputs.files import read_text
 
-SMALLEST: Final = 1e-6
-LARGEST: Final = 10**15
-"""Figures outside these are mistakes; inside, products of two of them stay finite and above zero."""
+MIN_POSITIVE: Final = 1e-6
+MAX_NUMBER: Final = 10**15
+"""Numbers outside these limits are mistakes. Within them, the product of two numbers stays finite and positive."""
 
-_SHOWN: Final = 40
+_MAX_SHOWN: Final = 40
 
 
 @dataclass(slots=True)
@@ -32,49 +32,49 @@ class Row:
         return f"{self.file}:{self.line}"
 
     def text(self, column: str) -> str:
-        """The cell without outer blanks; "" where the table lacks the column."""
+        """Return the cell without surrounding blanks; "" if the table lacks the column."""
         at = self.columns.get(column)
         if at is None:
             return ""
         text = self.cells[at].strip()
         if not text.isprintable():
-            raise self.bad(column, "text without control characters")
+            raise self.error(column, "text without control characters")
         return text
 
     def number(self, column: str, *, positive: bool = False) -> float:
-        low = SMALLEST if positive else 0.0
+        low = MIN_POSITIVE if positive else 0.0
         try:
             value = float(self.cells[self.columns[column]])
         except ValueError:
             value = -1.0
-        if low <= value <= LARGEST:
+        if low <= value <= MAX_NUMBER:
             return value
-        raise self.bad(column, f"a number from {low:g} to {LARGEST:g}")
+        raise self.error(column, f"a number from {low:g} to {MAX_NUMBER:g}")
 
-    def whole(self, column: str, *, low: int = 0, high: int = LARGEST) -> int:
+    def whole(self, column: str, *, low: int = 0, high: int = MAX_NUMBER) -> int:
         try:
             value = int(self.cells[self.columns[column]])
         except ValueError:
             value = low - 1
         if low <= value <= high:
             return value
-        raise self.bad(column, f"a whole number from {low:,} to {high:,}")
+        raise self.error(column, f"a whole number from {low:,} to {high:,}")
 
-    def bad(self, column: str, expected: str) -> InputError:
+    def error(self, column: str, expected: str) -> InputError:
         found = shorten(self.cells[self.columns[column]])
         return InputError(f"bad {column} {found}", where=self.where, hint=f"expected {expected}, found {found}")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A header and the rows under it, read as they are asked for: the first mistake met is the first in the file."""
+    """A header and the rows below it, which are read lazily: the first error raised is the first in the file."""
 
     file: str
     line: int
     columns: dict[str, int]
     rows: Iterator[Row]
     header: bool = True
-    """Off: every row names its own columns."""
+    """False: each row has its own columns."""
 
     @property
     def where(self) -> str:
@@ -82,8 +82,8 @@ class Table:
 
     @property
     def shown(self) -> str:
-        """As an error shows it."""
-        shown = [shorten(column) for column in islice(self.columns, _SHOWN)]
+        """The columns as an error lists them."""
+        shown = [shorten(column) for column in islice(self.columns, _MAX_SHOWN)]
         return ", ".join(shown) if len(shown) == len(self.columns) else ", ".join([*shown, "..."])
 
 
@@ -101,8 +101,8 @@ def parse_table(text: str, file: str) -> Table:
 
 
 def shorten(text: str) -> str:
-    """A cell as an error shows it: quoted, and cut where it is absurdly long."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text):,} characters)"
+    """Return a cell for an error message: quoted, and shortened if it is very long."""
+    return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}... ({len(text):,} characters)"
 
 
 def _columns(header: list[str], where: str) -> dict[str, int]:
@@ -125,7 +125,7 @@ def _rows(records: Iterator[tuple[int, list[str]]], file: str, columns: dict[str
 
 
 def _records(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
-    """Every record that is not blank, with the physical line it starts on: quoted cells may span lines."""
+    """Yield every non-blank record with the line on which it starts: quoted cells may span lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:

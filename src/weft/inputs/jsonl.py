@@ -1,4 +1,4 @@
-"""Rows that are JSON objects, one per line, as rows of cells: what reads a CSV reads them too."""
+"""JSON lines as tables of cells, so that the readers of CSV tables can read them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CELL_SEPARATOR: Final = "+"
 _HINT: Final = 'expected one JSON object per line, such as {"submit_s": 0, "gpus": 1, "duration_s": 60}'
 
 
-def looks_like_objects(text: str) -> bool:
+def is_jsonl(text: str) -> bool:
     return text.lstrip()[:1] == "{"
 
 
-def parse_objects(text: str, file: str) -> Table:
-    """A table whose rows each have their own columns; those of the table are the first row's."""
+def parse_jsonl(text: str, file: str) -> Table:
+    """Return a table whose rows have their own columns; the table's columns are those of the first row."""
     rows = _rows(text, file)
     first = next(rows)
     return Table(file, first.line, first.columns, chain([first], rows), header=False)
@@ -38,7 +38,7 @@ def _rows(text: str, file: str) -> Iterator[Row]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as it was written: fields that occur twice are seen."""
+    """The fields of an object in written order, duplicates included."""
 
 
 def _parse(line: str, where: str) -> _Pairs:
@@ -54,7 +54,7 @@ def _parse(line: str, where: str) -> _Pairs:
 
 
 def _cell(name: str, value: object, where: str) -> str:
-    """As a CSV would have it."""
+    """Return the value as a cell of a CSV."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -63,21 +63,21 @@ def _cell(name: str, value: object, where: str) -> str:
         return value
     if isinstance(value, int | float):
         return repr(value)
-    if _carries(name, value):
-        return as_cell(dict(value) if isinstance(value, _Pairs) else value)
+    if _fits_cell(name, value):
+        return format_cell(dict(value) if isinstance(value, _Pairs) else value)
     hint = "expected text, a number, true, false, null, a list of these; labels may be an object"
     raise InputError(f"bad {name[:80]} {shorten(json.dumps(value))}", where=where, hint=hint)
 
 
-def _carries(name: str, value: object) -> bool:
-    """Whether it is a list or an object that a cell can carry."""
+def _fits_cell(name: str, value: object) -> bool:
+    """Return whether the value is a list or object that fits into a cell."""
     if isinstance(value, _Pairs):
         return name == "labels" and len(dict(value)) == len(value) and all(isinstance(text, str) for _, text in value)
     return isinstance(value, list) and bool(value) and all(type(each) in (int, float, str) for each in value)
 
 
-def as_cell(value: object) -> str:
-    """A list or an object as text: what the readers above take."""
+def format_cell(value: object) -> str:
+    """Return a list or object as the text of a cell."""
     if isinstance(value, dict):
         parts = [f"{name}={text}" for name, text in value.items()]
         plain = all(_is_plain(name) and _is_plain(text) for name, text in value.items())

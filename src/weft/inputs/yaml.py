@@ -1,4 +1,4 @@
-"""YAML whose every value knows its file and line; strict, and safe to read from strangers."""
+"""YAML values that know their file and line. Parsing is strict, and safe for untrusted input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from weft.errors import InputError, UnknownName
-from weft.inputs.csv import LARGEST, shorten
+from weft.inputs.csv import MAX_NUMBER, shorten
 
 _TAG: Final = "tag:yaml.org,2002:"
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,15}")
@@ -17,52 +17,54 @@ _KINDS: Final[dict[type[yaml.Node], str]] = {yaml.MappingNode: "a mapping", yaml
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class YamlValue:
+    """A value of a YAML document, with its position."""
+
     node: yaml.Node
     file: str
     key: str = ""
-    """How it is reached from the root, such as `nodes[0].gpus`."""
+    """The path from the root, such as `nodes[0].gpus`."""
 
     @property
     def where(self) -> str:
         return f"{self.file}:{self.node.start_mark.line + 1}"
 
-    def wrong(self, what: str, hint: str) -> InputError:
+    def error(self, what: str, hint: str) -> InputError:
         return InputError(what, where=self.where, hint=hint)
 
     def expected(self, what: str) -> InputError:
         found = _KINDS.get(type(self.node)) or (shorten(self.node.value) if self.node.value else "nothing")
-        return self.wrong(f"bad {self.key}: {found}" if self.key else f"not {what}", f"expected {what}, found {found}")
+        return self.error(f"bad {self.key}: {found}" if self.key else f"not {what}", f"expected {what}, found {found}")
 
-    def mapping(self, what: str, known: tuple[str, ...] | None = None) -> Mapping:
-        """The keys and values of a mapping; with `known`, any other key is refused."""
+    def mapping(self, what: str, known: tuple[str, ...] | None = None) -> YamlMapping:
+        """Return the keys and values of a mapping; with `known`, raise UnknownName for any other key."""
         if not isinstance(self.node, yaml.MappingNode):
             raise self.expected(f"a mapping ({what})")
-        entries: dict[str, Marked] = {}
+        entries: dict[str, YamlValue] = {}
         for key_node, value in self.node.value:
-            key = Marked(key_node, self.file)
+            key = YamlValue(key_node, self.file)
             name = key.text()
             if name in entries:
-                raise key.wrong(f"key {shorten(name)} occurs twice", f"give each key of {what} once")
+                raise key.error(f"key {shorten(name)} occurs twice", f"give each key of {what} once")
             if known is not None and name not in known:
                 raise UnknownName(f"key of {what}", name[:80], known, where=key.where)
-            entries[name] = Marked(value, self.file, f"{self.key}.{name[:80]}" if self.key else name[:80])
-        return Mapping(self, what, entries)
+            entries[name] = YamlValue(value, self.file, f"{self.key}.{name[:80]}" if self.key else name[:80])
+        return YamlMapping(self, what, entries)
 
-    def items(self, what: str) -> tuple[Marked, ...]:
+    def items(self, what: str) -> tuple[YamlValue, ...]:
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.expected(what)
-        return tuple(Marked(node, self.file, f"{self.key}[{at}]") for at, node in enumerate(self.node.value))
+        return tuple(YamlValue(node, self.file, f"{self.key}[{at}]") for at, node in enumerate(self.node.value))
 
     def text(self) -> str:
-        """A scalar as it is written: `no`, `1.10` and `4090` are names here, whatever YAML makes of them."""
+        """Return a scalar as it is written: `no`, `1.10` and `4090` are text here, whatever their YAML type."""
         if not isinstance(self.node, yaml.ScalarNode) or self.node.tag == _TAG + "null":
             raise self.expected("text")
         if not self.node.value.isprintable():
             raise self.expected("text without control characters")
         return str(self.node.value)
 
-    def whole(self, *, low: int = 0, high: int = LARGEST) -> int:
+    def whole(self, *, low: int = 0, high: int = MAX_NUMBER) -> int:
         value = low - 1
         if self.node.tag == _TAG + "int" and _WHOLE.fullmatch(self.node.value):
             value = int(self.node.value)
@@ -72,61 +74,61 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
-    marked: Marked
+class YamlMapping:
+    value: YamlValue
     what: str
-    entries: dict[str, Marked]
+    entries: dict[str, YamlValue]
 
-    def get(self, key: str) -> Marked | None:
+    def get(self, key: str) -> YamlValue | None:
         return self.entries.get(key)
 
-    def need(self, key: str) -> Marked:
+    def require(self, key: str) -> YamlValue:
         if key not in self.entries:
             found = ", ".join(self.entries) or "nothing"
-            raise self.marked.wrong(f"{self.what} needs {key!r}", f"expected a key {key!r}, found {found}")
+            raise self.value.error(f"{self.what} needs {key!r}", f"expected a key {key!r}, found {found}")
         return self.entries[key]
 
     def text(self, key: str, default: str) -> str:
         value = self.entries.get(key)
         return default if value is None else value.text()
 
-    def whole(self, key: str, default: int, *, low: int = 0, high: int = LARGEST) -> int:
+    def whole(self, key: str, default: int, *, low: int = 0, high: int = MAX_NUMBER) -> int:
         value = self.entries.get(key)
         return default if value is None else value.whole(low=low, high=high)
 
 
-class _Refused(yaml.MarkedYAMLError):
-    """YAML, but not for us."""
+class _NotAccepted(yaml.MarkedYAMLError):
+    """Valid YAML that Weft does not accept."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Without aliases: a few lines of them can stand for billions of nodes."""
+    """A loader without aliases and tags: a few lines of aliases can expand to billions of nodes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "anchor", None) is not None:
-            raise _Refused(
-                context="write the value out each time",
+            raise _NotAccepted(
+                context="repeat the value instead",
                 problem="anchors (&name) and aliases (*name) are not accepted",
                 problem_mark=event.start_mark,
             )
         if getattr(event, "tag", None) is not None:
-            raise _Refused(
-                context="leave it out",
+            raise _NotAccepted(
+                context="remove the tag",
                 problem=f"tags are not accepted: {shorten(event.tag)}",
                 problem_mark=event.start_mark,
             )
         return super().compose_node(parent, index)
 
 
-def compose(text: str, file: str) -> Marked:
-    """The document's root; a file that is not one YAML document is an InputError with its line."""
+def parse_yaml(text: str, file: str) -> YamlValue:
+    """Return the root of the document, or raise InputError with the line at fault."""
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1 if mark else 1}"
-        if isinstance(error, _Refused):
+        if isinstance(error, _NotAccepted):
             raise InputError(str(error.problem), where=where, hint=str(error.context)) from None
         hint = f"{error.context or 'expected one YAML document'}; look at indentation, colons, quotes and brackets"
         raise InputError(f"not YAML: {error.problem}", where=where, hint=hint) from None
@@ -137,4 +139,4 @@ def compose(text: str, file: str) -> Marked:
         raise InputError("nested too deeply", where=f"{file}:1", hint="expected a mapping of lists") from None
     if root is None:
         raise InputError("an empty file", where=f"{file}:1", hint="expected YAML such as nodes: [{count: 4, gpus: 8}]")
-    return Marked(root, file)
+    return YamlValue(root, file)

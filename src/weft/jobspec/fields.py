@@ -70,7 +70,7 @@ _T: Final = "90 (minutes), 45s, 2h, 1:30:00, 2-12:00:00"
 
 FIELDS: Final[tuple[Field, ...]] = (
     Field(
-        "name", ("alpha", "beta"), readers.one(quantities.name), "name", settable=True, launch="name",
+        "name", ("alpha", "beta"), readers.one(quantities.check_name), "name", settable=True, launch="name",
         flag=Flag(("-J", "--name"), "how it is called in the queue (default: its program)", "NAME"),
     ),
     Field("command", ("true", "false"), readers.command, "command", launch="command"),
@@ -88,7 +88,7 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--cpus",), "CPUs per GPU, or in all where it needs no GPU", "N"),
     ),
     Field(
-        "mem", ("100", "200"), readers.one(quantities.megabytes), "ram_mb", "ram_mb", settable=True,
+        "mem", ("100", "200"), readers.one(quantities.parse_megabytes), "ram_mb", "ram_mb", settable=True,
         flag=Flag(("--mem",), "main memory per GPU, or in all where it needs no GPU", "MB"),
     ),
     Field(
@@ -96,11 +96,11 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--priority",), "larger goes first (default: 0)", "N"),
     ),
     Field(
-        "time", ("60s", "120s"), readers.one(quantities.duration_s), "task.time_limit_s", "time_limit_s",
+        "time", ("60s", "120s"), readers.one(quantities.parse_duration), "task.time_limit_s", "time_limit_s",
         settable=True, launch="time_limit_s", flag=Flag(("-t", "--time"), f"the longest a run may take: {_T}", "T"),
     ),
     Field(
-        "duration", ("60s", "120s"), readers.one(quantities.duration_s), "declared_s", "declared_s", settable=True,
+        "duration", ("60s", "120s"), readers.one(quantities.parse_duration), "declared_s", "declared_s", settable=True,
         flag=Flag(("--duration",), "how long you think it takes", "T"),
     ),
     Field(
@@ -157,7 +157,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field("snapshot", ("a" * 64, "b" * 64), None, "task.snapshot", launch="snapshot"),
     Field(
-        "grace", ("5s", "7s"), readers.one(quantities.duration_s), "task.grace_s", "grace_s", settable=True,
+        "grace", ("5s", "7s"), readers.one(quantities.parse_duration), "task.grace_s", "grace_s", settable=True,
         launch="grace_s",
         flag=Flag(("--grace",), "between being told to stop and being killed (30s; 60s to make room for others)", "T"),
     ),

@@ -90,7 +90,7 @@ def _pair(part: str) -> tuple[str, str]:
 
 
 def memory(value: Given) -> list[int]:
-    return [quantities.megabytes(part) for part in words(value)]
+    return [quantities.parse_megabytes(part) for part in words(value)]
 
 
 def after(value: Given) -> list[str]:
@@ -108,16 +108,16 @@ def after(value: Given) -> list[str]:
 
 def array(value: Given) -> str:
     found = text(value)
-    quantities.array(found)
+    quantities.parse_array(found)
     return found
 
 
 def whole(low: int, high: int) -> Reader:
-    return lambda value: quantities.whole(text(value), low, high)
+    return lambda value: quantities.parse_whole(text(value), low, high)
 
 
 def wholes(low: int, high: int) -> Reader:
-    return lambda value: [quantities.whole(part, low, high) for part in words(value)]
+    return lambda value: [quantities.parse_whole(part, low, high) for part in words(value)]
 
 
 def one(read: Callable[[str], str | int | float]) -> Reader:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import InputError
-from weft.inputs.quantities import megabytes, whole_or_none
+from weft.inputs.quantities import parse_megabytes, parse_whole_or_none
 from weft.jobspec.readers import Given
 
 MOST_BYTES: Final = 1 << 20
@@ -132,7 +132,7 @@ def gres(text: str) -> dict[str, Given]:
 
 
 def _whole(value: str) -> str:
-    if whole_or_none(value, 0, 999_999_999) is None:
+    if parse_whole_or_none(value, 0, 999_999_999) is None:
         raise InputError(f"{value[:80]!r} is not a whole number")
     return value
 
@@ -153,7 +153,7 @@ READERS: Final[dict[str, Callable[[str], dict[str, Given]]]] = {
     "gres": gres,
     "dependency": lambda value: {"after": [part.strip() for part in value.split(",")]},
     "cpus-per-task": lambda value: {"all_cpus": _whole(value)},
-    "mem": lambda value: {"all_mem": str(megabytes(value))},
+    "mem": lambda value: {"all_mem": str(parse_megabytes(value))},
     "nice": _nice,
     "hold": lambda _: {"hold": "true"},
 }  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from weft.errors import InputError
-from weft.inputs.yaml import Marked, compose
+from weft.inputs.yaml import YamlValue, parse_yaml
 from weft.jobspec.fields import ALIASES, READABLE, canonical, spec_of
 from weft.jobspec.readers import Given
 from weft.wire.messages import JobSpec
@@ -34,14 +34,14 @@ class Source:
     text: str
 
     @cached_property
-    def tasks(self) -> list[Marked]:
+    def tasks(self) -> list[YamlValue]:
         """Its tasks, each value with its line."""
-        root = compose(self.text, self.name)
+        root = parse_yaml(self.text, self.name)
         if not isinstance(root.node, yaml.SequenceNode):
             return [root]
         tasks = root.items("a list of tasks")
         if not tasks:
-            raise root.wrong("no task in it", "write one task, or a list of tasks")
+            raise root.error("no task in it", "write one task, or a list of tasks")
         return list(tasks)
 
 
@@ -189,17 +189,17 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 # ---- as YAML
 
 
-def _task(marked: Marked) -> dict[str, Given]:
+def _task(marked: YamlValue) -> dict[str, Given]:
     given: dict[str, Given] = {}
     for key, value in marked.mapping("a task", KEYS).entries.items():
         name = canonical(key)
         if name in given:
-            raise value.wrong(f"{key}: said twice", f"{key} is the same as {name}: keep one of them")
+            raise value.error(f"{key}: said twice", f"{key} is the same as {name}: keep one of them")
         given[name] = _given(value)
     return given
 
 
-def _given(marked: Marked) -> Given:
+def _given(marked: YamlValue) -> Given:
     if isinstance(marked.node, yaml.MappingNode):
         return {name: _scalar(value) for name, value in marked.mapping(marked.key).entries.items()}
     if isinstance(marked.node, yaml.SequenceNode):
@@ -207,7 +207,7 @@ def _given(marked: Marked) -> Given:
     return _scalar(marked)
 
 
-def _scalar(marked: Marked) -> str:
+def _scalar(marked: YamlValue) -> str:
     if not isinstance(marked.node, yaml.ScalarNode) or marked.node.tag.endswith(":null"):
         raise marked.expected("one value")
     return str(marked.node.value)

@@ -98,9 +98,9 @@ def _cells(job: JobRecord) -> tuple[object, ...]:
 def _job(row: Row) -> JobRecord:
     name, status = row.text("job_id"), row.text("status")
     if not name:
-        raise row.bad("job_id", "a job id")
+        raise row.error("job_id", "a job id")
     if status not in _STATUSES:
-        raise row.bad("status", f"one of {', '.join(_STATUSES)}")
+        raise row.error("status", f"one of {', '.join(_STATUSES)}")
     job = JobRecord(
         id=name,
         user=row.text("user"),
@@ -122,13 +122,13 @@ def _job(row: Row) -> JobRecord:
 
 def _check_times(row: Row, job: JobRecord) -> None:
     if (job.end is not None) != (job.status in ("done", "failed", "cancelled")):
-        raise row.bad("end_s", f"{'no' if job.end is not None else 'an'} end of a job that is {job.status}")
+        raise row.error("end_s", f"{'no' if job.end is not None else 'an'} end of a job that is {job.status}")
     if (job.first_start is not None) != (job.runs > 0):
-        raise row.bad("first_start_s", f"{'a' if job.runs else 'no'} first start of a job with {job.runs} runs")
+        raise row.error("first_start_s", f"{'a' if job.runs else 'no'} first start of a job with {job.runs} runs")
     if job.first_start is not None and job.first_start < job.submit:
-        raise row.bad("first_start_s", f"a time not before submit_s {job.submit}")
+        raise row.error("first_start_s", f"a time not before submit_s {job.submit}")
     if job.end is not None and job.end < (job.submit if job.first_start is None else job.first_start):
-        raise row.bad("end_s", "a time not before its submission and first start")
+        raise row.error("end_s", "a time not before its submission and first start")
 
 
 def _maybe(row: Row, column: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from weft.errors import InputError, UnknownName
-from weft.inputs.yaml import Mapping, Marked, compose
+from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
 FILE: Final = "scheduler_config.yml"
@@ -118,7 +118,7 @@ def parse(text: str, home: Path, path: Path) -> Config:
         marked = mapping.get(key.name)
         if marked is None:
             if key.default is None:
-                raise mapping.marked.wrong(f"{key.name} is missing", f"add {key.name}: NAME, {key.meaning}")
+                raise mapping.value.error(f"{key.name} is missing", f"add {key.name}: NAME, {key.meaning}")
             values[key.name], origins[key.name] = key.default, DEFAULT
         else:
             values[key.name], origins[key.name] = value_of(key, marked), marked.where
@@ -127,10 +127,10 @@ def parse(text: str, home: Path, path: Path) -> Config:
     return Config(home, path, values, origins)
 
 
-def _mapping(text: str, shown: str) -> Mapping:
+def _mapping(text: str, shown: str) -> YamlMapping:
     """The keys as they are written; what is usually wrong has a hint of its own."""
     try:
-        return compose(text, shown).mapping("the config", tuple(BY_NAME))
+        return parse_yaml(text, shown).mapping("the config", tuple(BY_NAME))
     except UnknownName as error:
         more = "weft workspace template config shows all"
         raise UnknownName(error.kind, error.name, error.known, where=error.where, more=more) from None
@@ -143,12 +143,12 @@ def _mapping(text: str, shown: str) -> Mapping:
         raise InputError(error.what, where=error.where, hint=hint) from None
 
 
-def value_of(key: Key, marked: Marked) -> Value:
+def value_of(key: Key, marked: YamlValue) -> Value:
     """The value of a key as it is written; InputError where it is not of the key's kind."""
     if key.may_be_empty and isinstance(marked.node, yaml.ScalarNode) and marked.node.tag == f"{_TAG}null":
         return ""
     if key.kind in ("whole", "seconds", "switch") and getattr(marked.node, "style", None):
-        raise marked.wrong(f"bad {key.name}: text", f"write it without quotes: {key.name}: {marked.text()[:80]}")
+        raise marked.error(f"bad {key.name}: text", f"write it without quotes: {key.name}: {marked.text()[:80]}")
     if key.kind == "whole":
         return marked.whole(low=int(key.least), high=int(key.most))
     if key.kind == "seconds":
@@ -159,18 +159,18 @@ def value_of(key: Key, marked: Marked) -> Value:
     if not text and not key.may_be_empty:
         raise marked.expected("text")
     if key.name == "task_name" and not _NAME.fullmatch(text):
-        raise marked.wrong(f"bad task_name: {text[:80]!r}", "letters, digits and . _ + - only; at most 100 of them")
+        raise marked.error(f"bad task_name: {text[:80]!r}", "letters, digits and . _ + - only; at most 100 of them")
     if key.kind == "name" and key.name != "task_name" and not _VARIABLE.fullmatch(text):
-        raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "the name of a variable: letters, digits, underscores")
+        raise marked.error(f"bad {key.name}: {text[:80]!r}", "the name of a variable: letters, digits, underscores")
     if key.name in ("scheduler_session_suffix", "worker_prefix") and "/" in text:
-        raise marked.wrong(f"bad {key.name}: {text[:80]!r}", "it is part of a file's name: no slashes")
+        raise marked.error(f"bad {key.name}: {text[:80]!r}", "it is part of a file's name: no slashes")
     unknown = next((found[0] for found in _PLACE.finditer(text) if found[1] != "task_name"), "")
     if unknown and key.name in EXPANDED and key.name != "pre_command":  # a shell's variables are its own
-        raise marked.wrong(f"{unknown[:80]} is not known", "only ${task_name} is filled in")
+        raise marked.error(f"{unknown[:80]} is not known", "only ${task_name} is filled in")
     return text
 
 
-def _seconds(key: Key, marked: Marked) -> float:
+def _seconds(key: Key, marked: YamlValue) -> float:
     try:
         value = float(marked.text()) if marked.node.tag in (f"{_TAG}int", f"{_TAG}float") else -1.0
     except ValueError:
@@ -180,7 +180,7 @@ def _seconds(key: Key, marked: Marked) -> float:
     return value
 
 
-def _switch(marked: Marked) -> bool:
+def _switch(marked: YamlValue) -> bool:
     if marked.node.tag != f"{_TAG}bool":
         raise marked.expected("true or false")
     return _BOOLS[str(marked.node.value).lower()]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.inputs.quantities import LONGEST_NAME, NOT_IN_NAMES
+from weft.inputs.quantities import FORBIDDEN_IN_NAMES, MAX_NAME_CHARS
 from weft.wire.convert import variables
 from weft.wire.messages import JobSpec
 from weft.workspace.config import Config
@@ -118,5 +118,5 @@ def find_conda(config: Config, env: Mapping[str, str]) -> tuple[str, str]:
 
 def job_name(name: str) -> str:
     """As the queue shows it: without what a job's name may not hold."""
-    plain = "".join("_" if c in NOT_IN_NAMES or not c.isprintable() else c for c in name).strip()
-    return plain[:LONGEST_NAME] or "config"
+    plain = "".join("_" if c in FORBIDDEN_IN_NAMES or not c.isprintable() else c for c in name).strip()
+    return plain[:MAX_NAME_CHARS] or "config"

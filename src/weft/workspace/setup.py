@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from weft.errors import InputError
-from weft.inputs.yaml import Marked, compose
+from weft.inputs.yaml import YamlValue, parse_yaml
 from weft.workspace import templates
 from weft.workspace.config import FILE, UNQUOTED, read, value_of
 from weft.workspace.keys import BY_NAME, KEYS, Value
@@ -110,7 +110,7 @@ def _old_values(path: Path, done: Made) -> dict[str, Value]:
     """The keys of an old config that still mean something; the others are told of."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
-        root = compose(UNQUOTED.sub(r'\1"\2"', text), str(path))
+        root = parse_yaml(UNQUOTED.sub(r'\1"\2"', text), str(path))
     except InputError as error:
         done.dropped.append(f"all of {path.name}: {error.what}")
         return {}
@@ -130,7 +130,7 @@ def _old_values(path: Path, done: Made) -> dict[str, Value]:
     return found
 
 
-def _unquoted(marked: Marked) -> Marked:
+def _unquoted(marked: YamlValue) -> YamlValue:
     """As if it had no quotes: scripts that read YAML with grep do not mind them."""
     node = marked.node
     if not isinstance(node, yaml.ScalarNode):
@@ -139,7 +139,7 @@ def _unquoted(marked: Marked) -> Marked:
     return replace(marked, node=yaml.ScalarNode(tag, node.value, node.start_mark, node.end_mark))
 
 
-def _leaves(marked: Marked, depth: int) -> list[tuple[str, Marked]]:
+def _leaves(marked: YamlValue, depth: int) -> list[tuple[str, YamlValue]]:
     if not isinstance(marked.node, yaml.MappingNode) or not depth:
         return []
     found = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.errors import InputError, nearest
-from weft.inputs.quantities import whole_or_none
+from weft.inputs.quantities import parse_whole_or_none
 from weft.workspace.config import Config
 from weft.workspace.task.verdict import MARKER
 
@@ -99,7 +99,7 @@ def _words(text: str) -> list[str]:
 def _gpus(text: str) -> list[int]:
     found = []
     for word in _words(text):
-        if (number := whole_or_none(word, 0, 99_999_999)) is None:
+        if (number := parse_whole_or_none(word, 0, 99_999_999)) is None:
             raise InputError(f"{word[:40]!r} is not the number of a GPU", hint='such as "0,0,1"; see weft gpus')
         found.append(number)
     return found

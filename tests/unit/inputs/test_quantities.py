@@ -8,19 +8,19 @@ import pytest
 
 from weft.cli import flags
 from weft.errors import InputError
-from weft.inputs.quantities import MOST_TASKS, array, whole, whole_or_none
+from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_array, parse_whole, parse_whole_or_none
 
 
 @pytest.mark.parametrize(("text", "found"), [("0", 0), (" 7 ", 7), ("-3", -3), ("007", 7), ("10", 10), ("-10", -10)])
 def test_whole_numbers_within_bounds(text: str, found: int) -> None:
-    assert whole(text, -10, 10) == whole_or_none(text, -10, 10) == found
+    assert parse_whole(text, -10, 10) == parse_whole_or_none(text, -10, 10) == found
 
 
 @pytest.mark.parametrize("text", ["", "-", "--1", "+1", "1.0", "1e3", "x", "11", "-11", "²", "٣", "1_0", "9" * 5000])
 def test_whole_numbers_that_are_none(text: str) -> None:
-    assert whole_or_none(text, -10, 10) is None
+    assert parse_whole_or_none(text, -10, 10) is None
     with pytest.raises(InputError, match="is not a whole number from -10 to 10"):
-        whole(text, -10, 10)
+        parse_whole(text, -10, 10)
 
 
 def test_a_flag_names_its_bounds() -> None:
@@ -29,7 +29,9 @@ def test_a_flag_names_its_bounds() -> None:
         flags.port("65536")
 
 
-@pytest.mark.parametrize("text", [",".join(["0-99999"] * 1000), "1," * 2_000_000, f"0-{MOST_TASKS}", "0%" + "9" * 50])
+@pytest.mark.parametrize(
+    "text", [",".join(["0-99999"] * 1000), "1," * 2_000_000, f"0-{MAX_ARRAY_TASKS}", "0%" + "9" * 50]
+)
 def test_a_huge_array_is_refused_before_it_is_expanded(text: str) -> None:
     with pytest.raises(InputError, match="is not an array"):
-        array(text)
+        parse_array(text)

@@ -124,7 +124,7 @@ BAD_YAML: dict[str, tuple[str, int, str]] = {
     "anchor": (
         "nodes:\n- &a {gpus: 8}\n- *a\n",
         2,
-        "anchors (&name) and aliases (*name) are not accepted\n  write the value out",
+        "anchors (&name) and aliases (*name) are not accepted\n  repeat the value",
     ),
     "tag": ("nodes:\n- gpus: !!python/name:os.system 8\n", 2, "tags are not accepted"),
     "alias": ("nodes:\n- {gpus: 8}\n- *a\n", 3, "anchors (&name) and aliases (*name) are not accepted"),

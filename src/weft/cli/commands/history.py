@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ago_s(text: str) -> float:
-    from weft.inputs.quantities import duration_s
+    from weft.inputs.quantities import parse_duration
 
     try:
-        return duration_s(text)
+        return parse_duration(text)
     except InputError as error:
         raise InputError(f"--since: {error.what}", hint=error.hint) from None

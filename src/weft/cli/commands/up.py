@@ -94,7 +94,7 @@ def _restore(here: Paths) -> None:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags say; new GPUs have nothing of the old ones'."""
-    from weft.inputs.quantities import duration_s, whole
+    from weft.inputs.quantities import parse_duration, parse_whole
 
     given: dict[str, Any] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
@@ -108,9 +108,11 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     if args.min_run is not None:
         given["min_run_s"] = _duration("--min-run", args.min_run)
     if args.max_preemptions is not None:
-        given["max_preemptions"] = _flagged("--max-preemptions", partial(whole, args.max_preemptions, 0, 1_000_000))
+        given["max_preemptions"] = _flagged(
+            "--max-preemptions", partial(parse_whole, args.max_preemptions, 0, 1_000_000)
+        )
     if args.keep is not None:
-        given["keep_s"] = _flagged("--keep", partial(duration_s, args.keep))
+        given["keep_s"] = _flagged("--keep", partial(parse_duration, args.keep))
     return given
 
 
@@ -131,9 +133,9 @@ def _check(settings: Settings) -> None:
 
 
 def _gpus(text: str) -> str:
-    from weft.inputs.quantities import whole
+    from weft.inputs.quantities import parse_whole
 
-    indices = [_flagged("--gpus", partial(whole, part, 0, MOST_GPUS - 1)) for part in text.split(",")]
+    indices = [_flagged("--gpus", partial(parse_whole, part, 0, MOST_GPUS - 1)) for part in text.split(",")]
     if len(set(indices)) < len(indices):
         raise InputError(f"--gpus: a GPU is named twice in {text[:80]!r}", hint="name each once, such as 0,1")
     return ",".join(map(str, indices))
@@ -147,18 +149,18 @@ def _models(text: str) -> str:
 
 
 def _memories(text: str) -> str:
-    from weft.inputs.quantities import megabytes
+    from weft.inputs.quantities import parse_megabytes
 
-    found = [_flagged("--memories", partial(megabytes, part)) for part in text.split(",")]
+    found = [_flagged("--memories", partial(parse_megabytes, part)) for part in text.split(",")]
     if 0 in found:
         raise InputError("--memories: a GPU without memory", hint="such as 24576,24576 or 24G,24G")
     return ",".join(map(str, found))
 
 
 def _duration(flag: str, text: str) -> float:
-    from weft.inputs.quantities import duration_s
+    from weft.inputs.quantities import parse_duration
 
-    return 0.0 if text.strip("0s") == "" and text else _flagged(flag, partial(duration_s, text))
+    return 0.0 if text.strip("0s") == "" and text else _flagged(flag, partial(parse_duration, text))
 
 
 def _flagged(flag: str, read: Callable[[], T]) -> T:

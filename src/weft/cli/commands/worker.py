@@ -144,14 +144,14 @@ def _stop(args: argparse.Namespace) -> int:
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
     from weft.engines.process.gpu.this_machine import host_name, this_machine
-    from weft.inputs.quantities import megabytes
+    from weft.inputs.quantities import parse_megabytes
 
     name = args.id or host_name()
     machine, nvml = this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
     node = machine.node
     cpus = node.cpus if args.cpus is None else args.cpus
     try:
-        ram_mb = node.ram_mb if args.mem is None else megabytes(args.mem)
+        ram_mb = node.ram_mb if args.mem is None else parse_megabytes(args.mem)
     except InputError as error:
         raise InputError(f"--mem: {error.what}", hint=error.hint) from None
     return replace(machine, node=replace(node, cpus=cpus, ram_mb=ram_mb, switch=args.switch)), nvml

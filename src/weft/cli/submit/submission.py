@@ -14,7 +14,7 @@ from weft.cli.text import plural
 from weft.cli.views import figures
 from weft.endpoints.config import scheduler_address
 from weft.errors import InputError
-from weft.inputs.quantities import array
+from weft.inputs.quantities import parse_array
 from weft.jobspec.environment import captured
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
@@ -199,7 +199,7 @@ def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, An
     found: list[dict[str, Any]] = []
     at = 0
     for spec in specs:
-        count = len(array(spec.array)[0]) if spec.array else 1
+        count = len(parse_array(spec.array)[0]) if spec.array else 1
         mine, at = list(ids[at : at + count]), at + count
         one = {"id": mine[0].partition("_")[0] if mine else None, "name": spec.name or None}
         found.append({**one, "tasks": mine} if spec.array else one)
@@ -208,7 +208,7 @@ def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, An
 
 def describe(spec: JobSpec) -> str:
     """In a line, for --dry-run."""
-    tasks = f", {plural(len(array(spec.array)[0]), 'task')}" if spec.array else ""
+    tasks = f", {plural(len(parse_array(spec.array)[0]), 'task')}" if spec.array else ""
     gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
     name = spec.name or os.path.basename(spec.command[0])
     return f"would submit {name}: {plural(gpus, 'GPU')}{tasks}: {' '.join(spec.command)}"

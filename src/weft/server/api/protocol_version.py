@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.errors import Refused
-from weft.inputs.quantities import whole_or_none
+from weft.inputs.quantities import parse_whole_or_none
 from weft.version import VERSION
 from weft.wire.protocol import PROTOCOL
 
@@ -17,7 +17,7 @@ OLDEST: Final = 2
 def check_protocol(metadata: Mapping[str, str]) -> None:
     """A peer that could not be understood is told so, and which of the two is older."""
     text, theirs = metadata.get("weft-protocol", ""), metadata.get("weft-version", "")[:40]
-    known = whole_or_none(text, 0, 99_999_999) or 0
+    known = parse_whole_or_none(text, 0, 99_999_999) or 0
     if OLDEST <= known <= PROTOCOL:
         return
     who, said = f"Weft {theirs}" if theirs else "what calls", f"protocol {known}" if known else "no protocol"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.errors import NotFound, UnknownName
-from weft.inputs.quantities import duration_s
+from weft.inputs.quantities import parse_duration
 from weft.server.api.rows import iso
 from weft.server.auth.tls import Material
 from weft.server.auth.tokens import Tokens
@@ -24,7 +24,7 @@ def manage(tokens: Tokens, material: Material | None, by: str, verb: str, option
 
 def _token(tokens: Tokens, material: Material | None, by: str, options: Mapping[str, str]) -> InvitationView:
     role, user = options.get("role") or "user", options.get("user") or by
-    expires_s = duration_s(options.get("expires") or USUAL_EXPIRY)
+    expires_s = parse_duration(options.get("expires") or USUAL_EXPIRY)
     made = tokens.invite(
         role, user, expires_s=expires_s, by=by, fingerprint=material.fingerprint if material is not None else ""
     )

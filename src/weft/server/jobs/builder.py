@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
-from weft.inputs.quantities import array, whole_or_none
+from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec.fields import Field
 from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import AdmissionRules
@@ -63,7 +63,7 @@ class JobBuilder:
         self._check(job)
         if not spec.array:
             return [job]
-        indices, limit = array(spec.array)
+        indices, limit = parse_array(spec.array)
         task = job.task or Task()
         return [
             replace(job, id=f"{job_id}_{index}", batch=job_id, batch_limit=limit,
@@ -156,7 +156,7 @@ def _by_batch(ref: str, found: list[JobId]) -> list[str]:
 
 
 def _number(ref: str, count: int, at: int) -> int:
-    found = whole_or_none(ref[1:], 0, count - 1)
+    found = parse_whole_or_none(ref[1:], 0, count - 1)
     if found is None:
         hint = f"#0 to #{count - 1}"
         raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=at)

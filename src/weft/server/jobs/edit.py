@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from weft.errors import InputError
-from weft.inputs.quantities import name
+from weft.inputs.quantities import check_name
 from weft.jobspec.fields import BY_KEY, FIELDS, Field
 from weft.model import WHOLE, Job, NodeId, PerRank, Share, Slots, Task, Where
 from weft.server.jobs.admission import AdmissionRules
@@ -57,7 +57,7 @@ class JobEditor:
         return replace(
             job,
             **parts[""],
-            name=name(values["name"]) if "name" in values else job.name,
+            name=check_name(values["name"]) if "name" in values else job.name,
             gpus=gpus,
             memory_mb=_memory_mb(values, job, gpus),
             cpus=cpus if gpus else max(cpus, 1),  # without GPUs and CPUs, any number of them would run at once

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Final
 
 from weft.errors import InputError
-from weft.inputs.csv import LARGEST, Table, parse_table, shorten
+from weft.inputs.csv import MAX_NUMBER, Table, parse_table, shorten
 from weft.inputs.files import read_text
 from weft.model import Gpu, Node
 from weft.sim.clusters.yaml_spec import parse_cluster
@@ -66,7 +66,7 @@ def _muri(table: Table) -> tuple[Node, ...]:
         raise InputError("a Muri cluster is one row", where=where, hint=f"found {len(rows)} under the header")
     switches, nodes, gpus, cpus, ram_gb = (
         rows[0].whole(column, low=low, high=high)
-        for column, (low, high) in zip(_MURI_COLUMNS, [(1, MAX_GPUS)] * 3 + [(0, LARGEST)] * 2, strict=True)
+        for column, (low, high) in zip(_MURI_COLUMNS, [(1, MAX_GPUS)] * 3 + [(0, MAX_NUMBER)] * 2, strict=True)
     )
     if switches * nodes * gpus > MAX_GPUS:
         what = f"{switches * nodes * gpus:,} GPUs in all"

@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from weft.inputs.yaml import Mapping, Marked, compose
+from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.model import Gpu, Node
 from weft.sim.traces.formats.draft import MAX_GPUS
 
@@ -19,30 +19,30 @@ _GPU_KEYS: Final = ("model", "memory_mb")
 
 
 def parse_cluster(text: str, file: str) -> tuple[Node, ...]:
-    root = compose(text, file).mapping("a cluster", ("nodes",))
-    groups = root.need("nodes").items("a list of node groups")
+    root = parse_yaml(text, file).mapping("a cluster", ("nodes",))
+    groups = root.require("nodes").items("a list of node groups")
     nodes: dict[str, Node] = {}
     gpus = 0
     numbers: Counter[str] = Counter()
     for group in groups:
         for node in _group(group, numbers, MAX_NODES - len(nodes)):
             if node.id in nodes:
-                raise group.wrong(f"node id {node.id!r} occurs twice", "give the groups prefixes that cannot collide")
+                raise group.error(f"node id {node.id!r} occurs twice", "give the groups prefixes that cannot collide")
             nodes[node.id] = node
             gpus += len(node.gpus)
             if gpus > MAX_GPUS:
-                raise group.wrong("too many GPUs", f"expected at most {MAX_GPUS:,} in all")
+                raise group.error("too many GPUs", f"expected at most {MAX_GPUS:,} in all")
     if not gpus:
-        raise root.need("nodes").wrong("no GPUs", "expected at least one in all, such as - {count: 4, gpus: 8}")
+        raise root.require("nodes").error("no GPUs", "expected at least one in all, such as - {count: 4, gpus: 8}")
     return tuple(nodes.values())
 
 
-def _group(marked: Marked, numbers: Counter[str], room: int) -> Iterator[Node]:
+def _group(marked: YamlValue, numbers: Counter[str], room: int) -> Iterator[Node]:
     """The nodes of one group; `numbers` counts each prefix across the file."""
     group = marked.mapping("a node group", _GROUP_KEYS)
     count = group.whole("count", 1, low=1, high=MAX_NODES)
     if count > room:
-        raise marked.wrong("too many nodes", f"expected at most {MAX_NODES:,} in all")
+        raise marked.error("too many nodes", f"expected at most {MAX_NODES:,} in all")
     gpus, labels = _gpus(group), _labels(group)
     cpus, ram_mb, switch = group.whole("cpus", 0), group.whole("ram_mb", 0), group.text("switch", "s0")
     prefix = group.text("name", "n")
@@ -52,17 +52,17 @@ def _group(marked: Marked, numbers: Counter[str], room: int) -> Iterator[Node]:
         yield Node(f"{prefix}{number}", gpus, cpus, ram_mb, switch, labels)
 
 
-def _gpus(group: Mapping) -> tuple[Gpu, ...]:
+def _gpus(group: YamlMapping) -> tuple[Gpu, ...]:
     """A number of equal GPUs, or a list of unlike ones that fall back on the group's model and memory."""
     usual = Gpu(group.text("gpu_model", ""), group.whole("memory_mb", Gpu().memory_mb, low=1))
-    gpus = group.need("gpus")
+    gpus = group.require("gpus")
     if not isinstance(gpus.node, yaml.SequenceNode):
         return (usual,) * gpus.whole(high=MAX_GPUS)
     each = [gpu.mapping("a GPU", _GPU_KEYS) for gpu in gpus.items("a list of GPUs")]
     return tuple(Gpu(gpu.text("model", usual.model), gpu.whole("memory_mb", usual.memory_mb, low=1)) for gpu in each)
 
 
-def _labels(group: Mapping) -> tuple[tuple[str, str], ...]:
+def _labels(group: YamlMapping) -> tuple[tuple[str, str], ...]:
     labels = group.get("labels")
     if labels is None:
         return ()

@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.inputs.csv import shorten
-from weft.inputs.quantities import whole_or_none
+from weft.inputs.quantities import parse_whole_or_none
 
 DAY_S: Final = 86400.0
 DAILY_SWING: Final = 0.8
@@ -110,7 +110,7 @@ def whole_mix(text: str, what: str, *, low: int, high: int) -> dict[int, float]:
     """The same with whole numbers for names."""
     found: dict[int, float] = {}
     for name, weight in mix(text, what).items():
-        if (number := whole_or_none(name, low, high)) is None:
+        if (number := parse_whole_or_none(name, low, high)) is None:
             hint = f"expected whole numbers from {low:,} to {high:,}, such as {low}=.9"
             raise InputError(f"bad {what} {shorten(text)}, at {shorten(name)}", hint=hint)
         if number in found:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from weft.errors import InputError, UnknownName
-from weft.inputs.csv import LARGEST
+from weft.inputs.csv import MAX_NUMBER
 from weft.model import Job, PerRank
 from weft.sim.traces.distributions import Arrivals, Durations, lognormal
 from weft.sim.traces.profiles import KNOWN, MODELS, profile
@@ -70,7 +70,7 @@ def generate(
     for number, (gpus, duration_s) in enumerate(zip(drawn_gpus, durations_s, strict=True)):
         made.append(maker.job(number, now_s, gpus, duration_s))
         now_s += next(gaps)
-    if now_s > LARGEST:
+    if now_s > MAX_NUMBER:
         what = f"a load of {load} makes a trace of {now_s:g} s"
         raise InputError(what, hint="choose a larger load, shorter jobs or a larger cluster")
     return Trace(f"generated-{seed}", "weft", tuple(made))

@@ -11,7 +11,7 @@ from pathlib import Path
 from weft.errors import InputError, UnknownName
 from weft.inputs.csv import Row, Table, parse_table, shorten
 from weft.inputs.files import read_text
-from weft.inputs.jsonl import looks_like_objects, parse_objects
+from weft.inputs.jsonl import is_jsonl, parse_jsonl
 from weft.model import Job
 from weft.sim.traces.formats import FORMATS, Draft, Format
 from weft.sim.traces.profiles import MODELS, profile
@@ -66,7 +66,7 @@ def line_of(path: str | Path, trace: Trace, wanted: TraceJob) -> int:
 
 def _table(path: str | Path) -> Table:
     text = read_text(path)
-    return parse_objects(text, str(path)) if looks_like_objects(text) else parse_table(text, str(path))
+    return parse_jsonl(text, str(path)) if is_jsonl(text) else parse_table(text, str(path))
 
 
 def _choose(name: str, table: Table) -> Format:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from weft.errors import InputError, UnknownName
-from weft.inputs.jsonl import as_cell
+from weft.inputs.jsonl import format_cell
 from weft.model import WHOLE, Profile
 from weft.sim.traces.formats.columns import show_labels, show_pinned, show_share
 from weft.sim.traces.profiles import KNOWN, iteration_s, profile
@@ -109,7 +109,7 @@ def _weft(each: TraceJob) -> Cells:
 
 def _weft_cell(value: object) -> object:
     if isinstance(value, list | dict):
-        return as_cell(value)
+        return format_cell(value)
     return int(value) if isinstance(value, bool) else value
 
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> Trace:
-    from weft.inputs.csv import LARGEST
+    from weft.inputs.csv import MAX_NUMBER
     from weft.sim.clusters.reader import read_cluster
     from weft.sim.traces.distributions import arrivals, mix, whole_mix
     from weft.sim.traces.formats.draft import MAX_GPUS
@@ -71,7 +71,7 @@ def _generate(args: argparse.Namespace) -> Trace:
 
     gpus = sum(len(node.gpus) for node in read_cluster(args.cluster))
     sizes = whole_mix(args.gpus_mix, "--gpus-mix", low=1, high=MAX_GPUS) if args.gpus_mix is not None else PHILLY_MIX
-    memory = whole_mix(args.memory_mb, "--memory-mb", low=0, high=LARGEST) if args.memory_mb is not None else None
+    memory = whole_mix(args.memory_mb, "--memory-mb", low=0, high=MAX_NUMBER) if args.memory_mb is not None else None
     kinds = Kinds(
         users=named_users(args.users),
         models=mix(args.models, "--models") if args.models is not None else None,

@@ -10,7 +10,7 @@ from typing import Final
 from weft.engines.process.gpu.discovery import Declared, Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.errors import InputError
-from weft.inputs.quantities import megabytes, whole
+from weft.inputs.quantities import parse_megabytes, parse_whole
 
 MOST_INDEX: Final = 4095
 
@@ -40,7 +40,7 @@ def declared(gpus: str, models: str, memories: str) -> Declared | None:
     if gpus == NO_GPUS:
         return Declared(())
     return Declared(
-        tuple(whole(text, 0, MOST_INDEX) for text in gpus.split(",")),
+        tuple(parse_whole(text, 0, MOST_INDEX) for text in gpus.split(",")),
         tuple(text.strip() for text in models.split(",")) if models else (),
-        tuple(megabytes(text) for text in memories.split(",")) if memories else (),
+        tuple(parse_megabytes(text) for text in memories.split(",")) if memories else (),
     )

@@ -9,7 +9,7 @@ import json
 from itertools import groupby
 from typing import Any, Final
 
-from weft.inputs.csv import SMALLEST, Row
+from weft.inputs.csv import MIN_POSITIVE, Row
 from weft.inputs.jsonl import CELL_SEPARATOR
 from weft.model import WHOLE, Share, Slots
 from weft.sim.traces.formats.draft import MAX_GPUS
@@ -23,8 +23,8 @@ def read_share(row: Row, column: str) -> Share:
     if not text:
         return WHOLE
     parts = [_fraction(part) for part in text.split(CELL_SEPARATOR)]
-    if len(parts) > 2 or not SMALLEST <= parts[0] <= parts[-1] <= 1:
-        raise row.bad(column, _SHARE)
+    if len(parts) > 2 or not MIN_POSITIVE <= parts[0] <= parts[-1] <= 1:
+        raise row.error(column, _SHARE)
     return Share(parts[0], parts[-1])
 
 
@@ -37,7 +37,7 @@ def show_share(share: Share) -> object:
 def read_labels(row: Row, column: str) -> tuple[tuple[str, str], ...]:
     pairs = _label_pairs(row.text(column))
     if len({name for name, _ in pairs}) < len(pairs) or not all(map(_is_label, pairs)):
-        raise row.bad(column, _LABELS)
+        raise row.error(column, _LABELS)
     return tuple(sorted(pairs))
 
 
@@ -55,7 +55,7 @@ def read_pinned(row: Row, column: str, gpus: int) -> Slots:
     slots = tuple((node, tuple(gpu for _, gpu in those)) for node, those in groupby(seats, key=lambda seat: seat[0]))
     once = len(set(seats)) == len(seats) == gpus and len(dict(slots)) == len(slots)
     if not once or not all(node and gpu >= 0 for node, gpu in seats):
-        raise row.bad(column, f"{gpus} GPUs as node/number, such as n0/3, joined with +, those of a node together")
+        raise row.error(column, f"{gpus} GPUs as node/number, such as n0/3, joined with +, those of a node together")
     return slots
 
 

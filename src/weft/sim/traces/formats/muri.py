@@ -27,7 +27,7 @@ def draft(row: Row) -> Draft:
 def _profile(row: Row, gpus: int) -> Profile:
     model = row.text("model_name")
     if not model:
-        raise row.bad("model_name", "the name of a model")
+        raise row.error("model_name", "the name of a model")
     return Profile(
         model=model,
         iteration_s=iteration_s(row.number("iteration_time", positive=True)),

@@ -28,7 +28,7 @@ def _seconds(row: Row) -> float:
         if date.tzinfo is not None:
             date = date.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise row.bad("timestamp", "a date such as 2017-10-09 07:01:55") from None
+        raise row.error("timestamp", "a date such as 2017-10-09 07:01:55") from None
     return (date - _EPOCH).total_seconds()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.errors import UnknownName
-from weft.inputs.csv import LARGEST, Row
+from weft.inputs.csv import MAX_NUMBER, Row
 from weft.model import ANYWHERE, UNCOUNTED, PerRank, Where
 from weft.sim.traces.formats.columns import read_labels, read_pinned, read_share
 from weft.sim.traces.formats.draft import MAX_GPUS, Draft, Format
@@ -31,7 +31,7 @@ def draft(row: Row) -> Draft:
         memory_mb=_memory_mb(row, gpus),
         cpus=_whole(row, "cpus") or 0,
         ram_mb=_whole(row, "ram_mb") or 0,
-        priority=_whole(row, "priority", low=-LARGEST) or 0,
+        priority=_whole(row, "priority", low=-MAX_NUMBER) or 0,
         retries=_whole(row, "retries"),
         share=read_share(row, "share"),
         where=_where(row, gpus),
@@ -57,7 +57,7 @@ def _model(row: Row) -> str:
 def _flag(row: Row, column: str) -> bool:
     flag = _FLAGS.get(row.text(column).lower())
     if flag is None:
-        raise row.bad(column, "0, 1, false or true")
+        raise row.error(column, "0, 1, false or true")
     return flag
 
 
@@ -66,8 +66,8 @@ def _memory_mb(row: Row, gpus: int) -> PerRank:
     if not text:
         return UNCOUNTED
     parts = text.split("+")
-    if len(parts) not in (1, gpus) or not all(part.isdecimal() and len(part) < len(str(LARGEST)) for part in parts):
-        raise row.bad("memory_mb", f"one whole number, or {gpus} joined with + (one per GPU)")
+    if len(parts) not in (1, gpus) or not all(part.isdecimal() and len(part) < len(str(MAX_NUMBER)) for part in parts):
+        raise row.error("memory_mb", f"one whole number, or {gpus} joined with + (one per GPU)")
     return PerRank(*map(int, parts))
 
 
