@@ -1,14 +1,14 @@
-# Everything a contributor runs. `make` alone lists it.
+# Commands for contributors. `make` alone lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
-# $(call debian,PROGRAM,PACKAGE,WITHOUT IT): there already, or installed by root, or said
+# $(call debian,PROGRAM,PACKAGE,WITHOUT IT): install PROGRAM if it is missing and the user is root; otherwise print a note
 debian = command -v $(1) >/dev/null || { [ "$$(id -u)" = 0 ] && { apt-get install -qq -y $(2) || { apt-get update -qq && \
-	apt-get install -qq -y $(2); }; } >/dev/null 2>&1; } || echo "$(1) is not there: $(3) (Debian: apt-get install $(2))" >&2
-# weft as it was set up here; the jobs of a worker find its python
+	apt-get install -qq -y $(2); }; } >/dev/null 2>&1; } || echo "$(1) is not installed: $(3) (Debian: apt-get install $(2))" >&2
+# the weft of this .venv; the jobs of a worker find its python
 WEFT := PATH="$(CURDIR)/$(BIN):$$PATH" weft
 IP ?= 127.0.0.1
 SCHEDULER ?= balanced
@@ -20,7 +20,7 @@ WORKER_PORT ?= 0
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv with Weft and its tools; at once when it is there
+setup: $(READY) ## create .venv with Weft and its tools, if needed
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -31,63 +31,63 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@$(call debian,tmux,tmux,workspaces have no sessions and their tests are skipped)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch]' || \
-		echo "torch could not be installed: the tests that really train on several nodes are skipped" >&2
+		echo "torch could not be installed: tests that train on several nodes are skipped" >&2
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
-	@# where services are started by themselves, one that lets people in is for you to install
+	@# where systemd would start sshd at once, installing it is up to you
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
 	@touch $@
 
-all: setup proto ## setup, plus whatever is generated
+all: setup proto ## setup, plus generated files
 
-proto rpc: setup ## the messages of the wire, from weft.proto
+proto rpc: setup ## generate the protocol's messages from weft.proto
 	@cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --pyi_out=. --descriptor_set_out=weft/wire/weft.binpb weft/wire/weft.proto
 
-run: setup ## compare the policies on a small cluster, run real jobs here, a workspace of training scripts, a small cluster
+run: setup ## compare policies on a small cluster, then run real jobs: here, in a workspace, on a cluster
 	@$(BIN)/weft compare demo --cluster 4x8 --policies $(POLICIES)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/cluster/tour.sh
 
-server: setup ## a scheduler of a cluster: weft server
+server: setup ## start the scheduler of a cluster: weft server
 	@$(WEFT) server
 
-worker: setup ## a worker with two declared GPUs for it
+worker: setup ## start a worker for it with two declared GPUs
 	@$(WEFT) worker --id worker-1 --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
 
-submit: setup ## a training job for it: examples/sample_task.json
+submit: setup ## submit a training job to it: examples/sample_task.json
 	@$(WEFT) submit --config examples/sample_task.json
 
-monitor: setup ## workers, GPUs and jobs, again and again
+monitor: setup ## show workers, GPUs and jobs, refreshed every second
 	@$(WEFT) monitor
 
-master: setup ## IP=10.0.0.1 SCHEDULER=srsf: a scheduler that other machines reach there, with that policy
+master: setup ## IP=10.0.0.1 SCHEDULER=srsf: start a scheduler that other machines reach at IP, with that policy
 	@case "$(IP)" in 127.*|localhost) ;; *) $(WEFT) auth init --host "$(IP)" ;; esac
 	@$(WEFT) server --host "$(IP)" --policy "$(SCHEDULER)"
 
-run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: this machine as worker 1, 2 or 3 of that scheduler
+run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: start worker 1, 2 or 3 of that scheduler on this machine
 	@[ -z "$(TOKEN)" ] || $(WEFT) auth join "$(IP):50051" "$(TOKEN)" --node $(@:run%=%)
 	@case "$(IP)" in 127.*|localhost) at=localhost ;; *) at=$$(hostname) ;; esac; $(WEFT) worker --scheduler "$(IP):50051" \
 		--id $(@:run%=%) --addr "$$at:$(WORKER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
 
-test: setup ## the whole test suite
+test: setup ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-soak: setup ## longer storms and more simulated clusters, up to an hour: before an issue is closed
+soak: setup ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
 	@$(BIN)/python -m pytest -n 2 --dist load -m soak
 
-check: setup ## format, lint, types, imports, then the quick tests
+check: setup ## check format, lint, types and imports, then run the quick tests
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/unit tests/contract tests/tidy -x
 
-bench: setup ## the benchmarks, each as a ratio; with their peers where they can be had
+bench: setup ## run the benchmarks, compared with peers where they can be installed
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]' || true
 	@command -v tsp >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -qq -y task-spooler >/dev/null 2>&1; } || \
 		echo "task-spooler is not installed: Weft is not compared with it (Debian: apt-get install task-spooler)" >&2
 	@$(BIN)/python -m benchmarks
 
-clean: ## remove all that make has made, .venv included
+clean: ## remove everything that make created, including .venv
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
