@@ -13,11 +13,11 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from inside import Inside, inside
+from support.train_env import Inside, inside
 
 if TYPE_CHECKING:
-    from calls import Weft
-    from live import Site
+    from support.local_scheduler import Site
+    from support.weft_cli import Weft
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
@@ -45,7 +45,7 @@ def job() -> Iterator[Inside]:
 
 @pytest.fixture(scope="module")
 def living() -> Iterator[Site]:
-    from live import site
+    from support.local_scheduler import site
 
     gpus = {"gpus": "0,1", "models": "RTX3090,RTX3090", "memories": "24576,24576", "min_run_s": 0.0}
     with site(gpus) as made:
@@ -75,7 +75,7 @@ def _move_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def weft(at_home: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
-    from calls import Weft
+    from support.weft_cli import Weft
 
     made = Weft(at_home, capsys)
     yield made

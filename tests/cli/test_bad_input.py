@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
+from support.weft_cli import Weft
 
 WRONG = {
     "no command": ([], "no command to run"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Capture, as_json, fails
+from support.cli_call import Capture, as_json, fails
 from weft.cli.main import COMMANDS, main
 from weft.plugins import registry
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from calls import Weft
-from live import until
+from support.local_scheduler import until
+from support.weft_cli import Weft
 from weft.cli.main import COMMANDS, options_of, parser_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Capture, as_json, fails
+from support.cli_call import Capture, as_json, fails
 from weft.cli.main import main
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calls import Weft
-from live import until
+from support.local_scheduler import until
+from support.weft_cli import Weft
 
 
 def test_submit_with_flags_alone_runs_the_demo(weft: Weft) -> None:

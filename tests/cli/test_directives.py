@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
+from support.weft_cli import Weft
 from weft.errors import InputError
 from weft.jobspec.sbatch import script_of
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
-from live import until
+from support.local_scheduler import until
+from support.weft_cli import Weft
 
 WEFT = [sys.executable, "-m", "weft"]
 PATIENCE_S = 30

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
-from live import until
+from support.local_scheduler import until
+from support.weft_cli import Weft
 
 SLEEP = ("--", "sleep", "60")
 

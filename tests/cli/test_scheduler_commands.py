@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
-from live import is_alive, until
+from support.local_scheduler import is_alive, until
+from support.weft_cli import Weft
 
 
 @pytest.fixture

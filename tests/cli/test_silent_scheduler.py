@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from live import Site, site
+from support.local_scheduler import Site, site
 from weft.errors import Unreachable
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calls import Weft
+from support.weft_cli import Weft
 
 RESNET = """{"name": "ResNet50 Training", "required_gpus": 2, "min_gpu_memory": 8192, "params": {"model": "resnet50",
 "dataset": "imagenet", "batch_size": "64", "learning_rate": "0.001", "epochs": "90", "optimizer": "sgd",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import Capture, as_json, fails
-from live import is_alive, until
+from support.cli_call import Capture, as_json, fails
+from support.local_scheduler import is_alive, until
+from support.workspaces import desk
 from weft.cli.main import main
-from workspaces import desk
 
 pytestmark = pytest.mark.usefixtures("here")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from checks import check, snapshot
 from clusters.head import Head
 from clusters.machine import Machine
 from clusters.mayhem import CHAOS_S, HEARTBEAT_S, LEASE_S, MARGIN_S, draw
@@ -12,6 +11,7 @@ from clusters.network import Network
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
 from clusters.work import Work
+from support.state_checks import check, snapshot
 from weft.core.state.job import JobState
 from weft.engines.process.exit_rules import CHECKPOINTED
 from weft.model import Cancelled, JobId, Submitted

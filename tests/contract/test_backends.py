@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, backend_server
-from engines import until
+from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, backend_server
+from support.process_engine import until
 from weft.errors import JournalError
 from weft.model import Started
 from weft.server.backends.base import Kill

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import Recording, Rig, grid, record, starts, stops, traced
+from support.builders import Recording, Rig, grid, record, starts, stops, traced
 from weft.errors import PlanError
 from weft.model import Blocked, Gpu, Job, Node, Start
 from weft.plugins import registry

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from builders import Recording, grid, record
-from checks import double_booked, snapshot
+from support.builders import Recording, grid, record
+from support.state_checks import double_booked, snapshot
 from weft.core.ports import Replanner
 from weft.core.scheduler import Scheduler
 from weft.core.state.apply.snapshots import snapshot as summed_up

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import grid
+from support.builders import grid
 from weft.policy_state.holdings import Holdings
 from weft.policy_state.usage import Usage
 from weft.sim.faults.uncertainty import Uncertainty

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import pytest
 
-from engines import until
-from heads import Head, Site, head
+from support.fake_scheduler import Head, Site, head
+from support.process_engine import until
 from weft.engines.process import lease
 from weft.errors import Refused
 from weft.wire.messages import Forget, GangMember, ReadLog, RunNews
@@ -260,7 +260,7 @@ def test_progress_is_handed_on_at_most_once_a_second_and_the_last_of_it_always(t
     )
 
     async def scene() -> None:
-        from heads import PYTHON
+        from support.fake_scheduler import PYTHON
 
         async with head(tmp_path) as site, site.working(site.worker()):
             await site.head.welcomed()

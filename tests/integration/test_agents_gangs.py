@@ -6,8 +6,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from engines import until
-from rosters import cluster
+from support.process_engine import until
+from support.registry_server import cluster
 
 PATH = (("PATH", os.environ["PATH"]),)
 UP = "echo up; while :; do sleep 0.05; done"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from live import until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
 from weft.endpoints.credentials import open_channel
 from weft.wire.messages import JobSpec, LogsRequest, QueryRequest, SubmitRequest, Variable, WatchRequest
 from weft.wire.service import call as method

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents import hello, spec
-from anything import bent, messages, texts
-from live_cluster import Cluster, cluster
+from support.agent_messages import hello, spec
+from support.live_cluster import Cluster, cluster
+from support.random_messages import bent, messages, texts
 from weft.endpoints.credentials import open_channel
 from weft.wire import messages as m
 from weft.wire.service import PREFIX, SERVICES

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from live import until
-from live_cluster import Cluster, cluster
-from loopback import need_mpirun, need_torch, nowhere_else
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
+from support.loopback_namespace import need_mpirun, need_torch, nowhere_else
 
-TRAINING = str(Path(__file__).parents[1] / "training.py")
+TRAINING = str(Path(__file__).parents[1] / "support" / "ddp_training.py")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 
 

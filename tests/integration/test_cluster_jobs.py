@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
 
 UP = "echo up $$; while :; do sleep 0.05; done"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from live_cluster import Cluster
-from live_cluster import cluster as a_cluster
+from support.live_cluster import Cluster
+from support.live_cluster import cluster as a_cluster
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import find_credentials, open_channel
 from weft.wire import messages as m

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import until
-from live_cluster import Cluster
-from live_cluster import cluster as new_cluster
+from support.live_cluster import Cluster
+from support.live_cluster import cluster as new_cluster
+from support.local_scheduler import until
 from weft.model import AdminAction, Cordoned, Paused, Uncordoned
 
 

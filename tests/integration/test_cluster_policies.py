@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
 
 LOOP = """
 import json, os, sys, time

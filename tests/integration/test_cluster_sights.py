@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
 from weft.engines.process.retention import RUNS_KEPT
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gate import free_port
-from live import until
-from persons import Person, person_at
-from sshd import Sshd, sshd
+from support.local_scheduler import until
+from support.secured_cluster import free_port
+from support.shell_user import Person, person_at
+from support.sshd import Sshd, sshd
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

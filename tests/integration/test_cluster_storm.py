@@ -16,12 +16,12 @@ from random import Random
 
 import pytest
 
-from live import until
-from live_cluster import OVER, Cluster, cluster
 from storm.book import Book
 from storm.feeder import Feeder
 from storm.verdict import judge, left_over, unconfirmed
 from storm.weather import LEASE_S, MARGIN_S, Storm, pause
+from support.live_cluster import OVER, Cluster, cluster
+from support.local_scheduler import until
 from weft.model import Exited, NodeLost, Submitted
 
 SEED = int(os.environ.get("WEFT_STORM_SEED", "4"))

@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 import pytest
 
-from agents import hello, spec
-from live import until
-from live_cluster import Cluster, cluster
+from support.agent_messages import hello, spec
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import until
 from weft.endpoints.credentials import Credentials, open_channel
 from weft.wire import messages as m
 from weft.wire.protocol import PROTOCOL

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gate import free_port
-from live import is_alive, until
-from persons import Person, person_at
+from support.local_scheduler import is_alive, until
+from support.secured_cluster import free_port
+from support.shell_user import Person, person_at
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from builders import Rig, grid
-from checks import snapshot
+from support.builders import Rig, grid
+from support.state_checks import snapshot
 from weft.core.scheduler import Scheduler
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact

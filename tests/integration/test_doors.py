@@ -16,8 +16,8 @@ from typing import Any
 import grpc
 import pytest
 
-from gate import Gate, gate
-from live import until
+from support.local_scheduler import until
+from support.secured_cluster import Gate, gate
 from weft.endpoints.credentials import Credentials, open_channel, version_metadata
 from weft.server.auth import certificates
 from weft.server.auth.identity import Role

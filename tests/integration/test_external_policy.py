@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from console import BLOCK, EXAMPLE, EXAMPLES, PAGES, PROJECT, ROOT, install, run, shown, steady
+from support.console import BLOCK, EXAMPLE, EXAMPLES, PAGES, PROJECT, ROOT, install, run, shown, steady
 
 HOW_TO = ROOT / "docs" / "howto" / "write-a-policy.md"
 POLICIES = sorted(PROJECT["entry-points"]["weft.policies"])
@@ -71,7 +71,7 @@ def test_the_how_to_shows_the_files_as_they_are() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_print_what_it_shows(env: dict[str, str], page: Path, tmp_path: Path) -> None:
-    """One after the other, as a reader would. `python tests/console.py` brings the pages up to date."""
+    """One after the other, as a reader would. `python tests/support/console.py` brings the pages up to date."""
     shutil.copy(EXAMPLES / "mine.py", tmp_path)
     for block in BLOCK.findall(page.read_text()):
         for command, output in shown(block):

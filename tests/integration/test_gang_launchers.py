@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from loopback import lines_of, need_mpirun, need_torch, nowhere_else
+from support.loopback_namespace import lines_of, need_mpirun, need_torch, nowhere_else
 
 TESTS = Path(__file__).parents[1]
-TRAINING = str(TESTS / "training.py")
+TRAINING = str(TESTS / "support" / "ddp_training.py")
 WITH_TORCH = os.path.join(os.path.dirname(sys.executable), "torchrun")
 
 
@@ -19,7 +19,7 @@ def gang(folder: Path, *argv: str, gpus: int = 1, per_gpu: bool = False) -> tupl
     """How the parts ended, and what all of them wrote."""
     path = os.pathsep.join([str(TESTS), *(each for each in sys.path if each)])
     with nowhere_else() as prefix:
-        command = [*prefix, sys.executable, str(TESTS / "gang_driver.py"), str(folder), str(gpus),
+        command = [*prefix, sys.executable, str(TESTS / "support" / "gang_driver.py"), str(folder), str(gpus),
                    "yes" if per_gpu else "no", *argv]  # fmt: skip
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path}, check=False

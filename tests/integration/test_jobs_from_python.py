@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.errors import InputError, NotFound
 from weft.jobs import connection, disconnect
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from live import Site, site, until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import Site, site, until
 
 RECORDED = Path(__file__).parent / "recorded"
 DEVICES = [{"uuid": f"GPU-{index}", "model": "RTX3090", "memory_mb": 24576, "used_mb": 100} for index in range(3)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from live import Site, site
+from support.local_scheduler import Site, site
 from weft.client.local import LocalTransport
 from weft.errors import InputError
 from weft.wire.messages import JobSpec, SubmitRequest

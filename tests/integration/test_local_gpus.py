@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from engines import desk, shell
+from support.process_engine import desk, shell
 from weft.engines.process.gpu.discovery import discover
 from weft.engines.process.gpu.monitor import GpuWatch, Misplaced, RunOnGpus
 from weft.engines.process.gpu.nvml import NoDriver, open_nvml

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from engines import desk, gone, shell, until
+from support.process_engine import desk, gone, shell, until
 from weft.engines.process import lease
 from weft.engines.process.shim.process_id import is_alive
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import desk, order, shell, until
+from support.process_engine import desk, order, shell, until
 from weft.engines.process.events import RunExited
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from engines import Desk, desk, order, shell
+from support.process_engine import Desk, desk, order, shell
 from weft.engines.process.rendezvous import Gang, GangMember
 
 

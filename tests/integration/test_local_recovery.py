@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from engines import Desk, desk, gone, kill, shell, until
+from support.process_engine import Desk, desk, gone, kill, shell, until
 from weft.engines.process import recovery
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import PATH, Desk, desk, order, shell
+from support.process_engine import PATH, Desk, desk, order, shell
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.launch_spec import LaunchSpec

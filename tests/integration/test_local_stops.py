@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import Desk, desk, gone, order, shell, until
+from support.process_engine import Desk, desk, gone, order, shell, until
 from weft.engines.process.events import RunStarted
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.shim.process_id import Identity, identify, is_alive

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engines import Desk, desk, gone, shell
-from live import is_alive, site, until
-from live_cluster import Cluster, cluster
+from support.live_cluster import Cluster, cluster
+from support.local_scheduler import is_alive, site, until
+from support.process_engine import Desk, desk, gone, shell
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.node_stop import HOLD_S, WINDOW_S

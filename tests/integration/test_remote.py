@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gate import Gate, free_port, gate
+from support.secured_cluster import Gate, free_port, gate
 from weft.client import Client
 from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Unreachable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from live import Site, is_alive, site, until
+from support.local_scheduler import Site, is_alive, site, until
 from weft.client import Client
 from weft.journal import open_journal, store_at
 from weft.model import Wake

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.client import Client
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from live import Site, is_alive, site, until
+from support.local_scheduler import Site, is_alive, site, until
 
 KILLS = 20
 JOBS = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.client import Client
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Exited, Start

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from live import Site, is_alive, site, until
+from support.local_scheduler import Site, is_alive, site, until
 from weft.errors import Refused, WeftError
 from weft.jobspec.fields import spec_of
 from weft.wire.messages import SubmitRequest, Variable

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.client import Client
 
 STRANGER = {"pid": 1, "name": "notebook", "used_mb": 2000}

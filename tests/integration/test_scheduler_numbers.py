@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.errors import InputError
 from weft.wire.views.operations import DRAIN
 

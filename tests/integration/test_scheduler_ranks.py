@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.client import Client
 from weft.errors import InputError
 from weft.wire.messages import JobSpec, SubmitRequest, Variable

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from live import Site, site, until
+from support.local_scheduler import Site, site, until
 from weft.client import Client
 from weft.endpoints.paths import Paths
 from weft.engines.process.retention import RUNS_KEPT

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from live import until
-from live_cluster import SOURCE, Cluster, cluster
+from support.live_cluster import SOURCE, Cluster, cluster
+from support.local_scheduler import until
 
 SWALLOWING = """
 import os, signal, sys

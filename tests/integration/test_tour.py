@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from live import until
+from support.local_scheduler import until
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from engines import until
-from heads import Head, head
+from support.fake_scheduler import Head, head
+from support.process_engine import until
 from weft.wire.messages import RunNews
 
 FOR_EVER = "echo up; while :; do sleep 0.1; done"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gate import Gate, gate
-from live import PATIENCE_S, until
+from support.local_scheduler import PATIENCE_S, until
+from support.secured_cluster import Gate, gate
 
 
 @pytest.fixture(scope="module")

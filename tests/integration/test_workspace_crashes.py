@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from live import is_alive, until
-from workspaces import Desk, Folder, desk, needs_tmux
+from support.local_scheduler import is_alive, until
+from support.workspaces import Desk, Folder, desk, needs_tmux
 
 pytestmark = needs_tmux
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from live import is_alive, until
+from support.local_scheduler import is_alive, until
 from weft.workspace.launch import RUNNER
 from weft.workspace.task.start_turns import turn
 

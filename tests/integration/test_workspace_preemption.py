@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from live import until
-from workspaces import Desk, desk, needs_tmux
+from support.local_scheduler import until
+from support.workspaces import Desk, desk, needs_tmux
 
 pytestmark = needs_tmux
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from live import is_alive, until
+from support.local_scheduler import is_alive, until
+from support.workspaces import Desk, Folder, desk, needs_tmux
 from weft.journal.sqlite.compaction import compact
-from workspaces import Desk, Folder, desk, needs_tmux
 
 pytestmark = needs_tmux
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents import Room, hello, news, spec
-from anything import messages, texts
-from checks import check, snapshot
+from support.agent_messages import Room, hello, news, spec
+from support.random_messages import messages, texts
+from support.state_checks import check, snapshot
 from weft.agent.state_machine import Agent
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity

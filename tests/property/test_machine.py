@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from builders import Rig, node
-from checks import check, check_tally, snapshot
+from support.builders import Rig, node
+from support.state_checks import check, check_tally, snapshot
 from weft.core.ports import Policy, Replanner
 from weft.core.scheduler import Scheduler
 from weft.core.state.apply.snapshots import snapshot as compact

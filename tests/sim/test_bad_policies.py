@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from builders import Rig, grid, traced
+from support.builders import Rig, grid, traced
 from weft.core.ports import Ask, JobView, Policy, Replanner, View
 from weft.errors import PlanError
 from weft.model import Job, Seconds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Recording, grid, profile, record, traced
+from support.builders import Recording, grid, profile, record, traced
 from weft.model import KeyChanged, Start, Stop
 
 TWO, THREE, FOUR = 1.33 / 1.015, 1.5 / 1.015, 1.37 / 1.015

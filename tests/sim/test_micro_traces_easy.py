@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import Rig, grid, node, record, starts, traced
+from support.builders import Rig, grid, node, record, starts, traced
 from weft.model import Job
 from weft.sim.traces.trace import TraceJob
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import Rig, grid, record, starts, traced
+from support.builders import Rig, grid, record, starts, traced
 from weft.model import Job, Start
 from weft.policy_state.attained_service import gittins_index
 from weft.sim.traces.trace import TraceJob

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from checks import double_booked
+from support.state_checks import double_booked
 from weft.model import ANYWHERE, WHOLE, Gpu, Job, Node, PerRank, Profile, Share, Where
 from weft.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Recording, grid, node, profile, record, traced
+from support.builders import Recording, grid, node, profile, record, traced
 from weft.model import Node, Start, Started, Stop
 
 STARTS = profile(0.25, 0.5, 0.25, start=5)

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from builders import grid, node, profile, record, traced
-from checks import check
+from support.builders import grid, node, profile, record, traced
+from support.state_checks import check
 from weft.core.metrics.figures import figures, gather
 from weft.core.scheduler import Scheduler
 from weft.errors import InputError

@@ -12,10 +12,10 @@ from typing import Any
 
 import grpc
 
-from live_cluster import Cluster
 from storm import probe
 from storm.book import Book
 from storm.verdict import Work
+from support.live_cluster import Cluster
 from weft.model import JobId
 from weft.wire.messages import JobSpec, QueryRequest, SubmitRequest
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checks import check, double_booked
-from live_cluster import Cluster
 from storm.book import Book
+from support.live_cluster import Cluster
+from support.state_checks import check, double_booked
 from weft.core.scheduler import Scheduler
 from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted

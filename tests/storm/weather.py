@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from live import until
-from live_cluster import Cluster
 from storm.book import Book
 from storm.proxy import Proxy
+from support.live_cluster import Cluster
+from support.local_scheduler import until
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, save_credentials
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import Rig
+from support.builders import Rig
 from weft.agent.orders import run_order
 from weft.cli.submit import task_flags
 from weft.engines.process.gpu.discovery import Declared, discover

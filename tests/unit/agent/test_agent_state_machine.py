@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from agents import spec
+from support.agent_messages import spec
 from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Stop, Told, Vitals
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity

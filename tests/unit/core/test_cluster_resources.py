@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders import Rig, grid, node, part, starts
-from checks import check
+from support.builders import Rig, grid, node, part, starts
+from support.state_checks import check
 from weft.core.ports import Ask, Replanner, View
 from weft.core.resources.shapes import plain_shape, shape_of
 from weft.model import Gpu, Job, Node, PerRank, Share, Slots, Where

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from builders import Rig, grid
+from support.builders import Rig, grid
 from weft.core.explain import explain
 from weft.core.state.apply.snapshots import snapshot
 from weft.model import Alarm, Edited, Exited, Job, Limited, Outcome, Purged, Wake

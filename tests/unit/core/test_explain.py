@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from builders import Rig, grid, node
+from support.builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
 from weft.core.ports import Ask, Replanner, View
 from weft.core.queue.order import Protection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Rig, grid, node, part
+from support.builders import Rig, grid, node, part
 from weft.core.explain import explain
 from weft.core.queue.order import Protection
 from weft.model import (

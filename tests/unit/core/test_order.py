@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import Rig, grid, node, starts
+from support.builders import Rig, grid, node, starts
 from weft.core.ports import Policy
 from weft.core.state.job import JobState
 from weft.model import Event, Exited, Job, PerRank, Profile, Started, Submitted

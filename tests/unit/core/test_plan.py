@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from builders import Rig, acts, grid, node, profile, starts, stops
-from checks import check
+from support.builders import Rig, acts, grid, node, profile, starts, stops
+from support.state_checks import check
 from weft.model import Job, Node, PerRank, Slots, Start, Where
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import Rig, node, part
+from support.builders import Rig, node, part
 from weft.core.planning.feasibility import Feasible
 from weft.model import Job, Where
 from weft.plugins.registry import placement

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Rig, grid, node
-from checks import check, snapshot
+from support.builders import Rig, grid, node
+from support.state_checks import check, snapshot
 from weft.core.state.state import State
 from weft.model import (
     Cancelled,

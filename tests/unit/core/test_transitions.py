@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 
 import weft.core
-from builders import grid
-from checks import check
+from support.builders import grid
+from support.state_checks import check
 from weft.core.state.state import State
 from weft.core.state.transitions import TRANSITIONS, Cause
 from weft.model import (

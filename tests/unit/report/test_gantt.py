@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from builders import node
+from support.builders import node
 from weft.model import WHOLE, Exited, Fact, NodeJoined, NodeLost, Share, Start
 from weft.report.gantt import FEW_GPUS, FEW_RUNS, STRETCHES, Bar, chart
 from weft.report.gantt_picture import gantt_png

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from builders import Rig
+from support.builders import Rig
 from weft.errors import InputError, NotPermitted
 from weft.model import Event, Gpu, Node, Purged
 from weft.server.api.gpu_numbers import GpuNumbers

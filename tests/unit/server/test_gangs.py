@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents import LEASE_S, MARGIN_S, Room, hello, news, spec
+from support.agent_messages import LEASE_S, MARGIN_S, Room, hello, news, spec
 from weft.model import Cancelled, Exited, Start, Started, Wake
 from weft.server.nodes.outbox import Send
 

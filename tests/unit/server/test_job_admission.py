@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Rig, grid
+from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Task
 from weft.server.api.gpu_numbers import GpuNumbers

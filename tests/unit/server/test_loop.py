@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from builders import node
+from support.builders import node
 from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted

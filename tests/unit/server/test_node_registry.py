@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents import HEARTBEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
-from builders import Rig
+from support.agent_messages import HEARTBEAT_S, LEASE_S, MARGIN_S, Room, hello, news, spec
+from support.builders import Rig
 from weft.model import (
     Blocked,
     Cancelled,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import Rig, grid
+from support.builders import Rig, grid
 from weft.errors import InputError, Refused
 from weft.model import Job
 from weft.server.jobs.quotas import ALL, FILE, Quotas

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from agents import Room, hello, spec
+from support.agent_messages import Room, hello, spec
 from weft.server.nodes.validation import problem
 from weft.wire.messages import (
     AgentMessage,

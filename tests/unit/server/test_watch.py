@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from builders import grid
+from support.builders import grid
 from weft.errors import JournalError
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact

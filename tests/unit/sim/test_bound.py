@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import grid, node, part, profile
+from support.builders import grid, node, part, profile
 from weft.model import Job, Profile
 from weft.sim.bounds import MANY, bounds
 from weft.sim.traces.trace import TraceJob

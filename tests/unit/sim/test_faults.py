@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import grid
+from support.builders import grid
 from weft.errors import InputError
 from weft.model import NodeJoined, NodeLost
 from weft.sim.faults.failures import Crashes, Faults

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from inside import Inside
+from support.train_env import Inside
 
 
 def test_a_checkpoint_is_recorded_and_told(job: Inside) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from inside import Inside
+from support.train_env import Inside
 from weft import train
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from inside import Inside
+from support.train_env import Inside
 from weft.train.sender import MOST_METRICS, Sender
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from inside import Inside
+from support.train_env import Inside
 
 LOOP = """
 import signal, sys, time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import profile
+from support.builders import profile
 from weft.model import Profile
 from weft.weaving.colocated import cycles_beside
 

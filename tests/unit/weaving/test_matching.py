@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import profile
+from support.builders import profile
 from weft.sim.traces.profiles import MODELS
 from weft.sim.traces.profiles import profile as measured
 from weft.weaving import matching

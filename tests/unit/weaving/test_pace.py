@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import profile
+from support.builders import profile
 from weft.model import Profile
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from live import PATIENCE_S, until
+from support.local_scheduler import PATIENCE_S, until
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, is_listening
 from weft.endpoints.paths import server_folder

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from live import Site, is_alive, site, until
+from support.local_scheduler import Site, is_alive, site, until
 
 needs_tmux = pytest.mark.skipif(
     shutil.which("tmux") is None and os.environ.get("CI") != "true",

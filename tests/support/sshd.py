@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gate import free_port
-from live import until
-from loopback import needed
+from support.local_scheduler import until
+from support.loopback_namespace import needed
+from support.secured_cluster import free_port
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import is_listening
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import grpc.aio
 
-from engines import until
-from heads import PORT_OPTIONS
+from support.fake_scheduler import PORT_OPTIONS
+from support.process_engine import until
 from weft.agent.connection import Way
 from weft.agent.node import settled, spec_of
 from weft.agent.state_dir import Folder

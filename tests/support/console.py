@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 EXAMPLE = EXAMPLES / "weft-deadline"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]

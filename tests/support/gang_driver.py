@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from engines import until
+from support.process_engine import until
 from weft.engines.process.engine import LocalEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import LaunchSpec

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from engines import until
+from support.process_engine import until
 from weft.agent.connection import Way
 from weft.agent.node import settled, spec_of
 from weft.agent.state_dir import Folder

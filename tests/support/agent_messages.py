@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from builders import Rig
+from support.builders import Rig
 from weft.model import Event, Fact, Job, Submitted
 from weft.server.nodes.outbox import Close, Reply
 from weft.server.nodes.registry import NodeRegistry

@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from builders import Rig
-from engines import until
-from heads import PORT_OPTIONS, Site
+from support.builders import Rig
+from support.fake_scheduler import PORT_OPTIONS, Site
+from support.process_engine import until
 from weft.agent.worker import Worker
 from weft.model import Cancelled, Event, Exited, Job, JobId, NodeJoined, NodeLost, Submitted, Task, Wake
 from weft.server.api.rpc import handler

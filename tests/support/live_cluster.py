@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gate import free_port
-from live import PATIENCE_S, until
+from support.local_scheduler import PATIENCE_S, until
+from support.secured_cluster import free_port
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials
 from weft.endpoints.credentials import open_channel as channel_to
@@ -33,7 +33,7 @@ from weft.wire.service import call as method
 
 OVER = ("done", "failed", "cancelled")
 PLAIN = ("--policy", "fifo", "--min-run", "0")
-SOURCE = str(Path(__file__).parents[1] / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 
 
 @dataclass
