@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
@@ -26,10 +26,17 @@ def variables(named: Iterable[tuple[str, str]]) -> list[Variable]:
 def get(message: Message, name: str) -> Any:
     """Return a field as the model holds it: tuples, pairs, and None for what was not given."""
     field = message.DESCRIPTOR.fields_by_name[name]
-    value = getattr(message, name)
-    if field.is_repeated:
-        return pairs(value) if field.message_type is Variable.DESCRIPTOR else tuple(value)
-    return None if field.has_presence and not message.HasField(name) else value
+    if field.has_presence and not message.HasField(name):
+        return None
+    convert, value = converter(field), getattr(message, name)
+    return value if convert is None else convert(value)
+
+
+def converter(field: Any) -> Callable[[Any], Any] | None:
+    """Return the function that converts values of a field, given its descriptor; None: they stay as they are."""
+    if not field.is_repeated:
+        return None
+    return pairs if field.message_type is Variable.DESCRIPTOR else tuple
 
 
 def put(message: Message, name: str, value: Any) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Final
 
 from weft.core.admission import check_job
@@ -88,7 +89,7 @@ class JobBuilder:
         values["name"] = values.get("name") or _default_name(spec)
         values["chdir"] = values.get("chdir") or request.chdir
         values["env"] = tuple({**dict(self._env), **dict(values["env"])}.items()) if "env" in values else self._env
-        return self._editor.create(Job(job_id, user=user, task=Task(key=request.key)), values)
+        return self._editor.create(job_id, user, request.key, values)
 
     def edit(self, job: Job, spec: JobSpec, fields: Sequence[Field], resolve: Resolve) -> Job:
         """Return the job with these fields as the spec has them; raise if it may not be so."""
@@ -184,8 +185,8 @@ def _check_size(size: int) -> None:
 
 def _size(job: Job) -> int:
     """In bytes, of which a character has up to four: counted only where that matters."""
-    named = (*job.params, *(job.task.env if job.task is not None else ()))
-    texts = (*job.command, *(text for pair in named for text in pair))
+    env = job.task.env if job.task is not None else ()
+    texts = [*job.command, *chain.from_iterable(job.params), *chain.from_iterable(env)]
     characters = sum(map(len, texts))
     return characters if 4 * characters <= MAX_JOB_BYTES else sum(len(text.encode()) for text in texts)
 

@@ -8,64 +8,83 @@ from typing import Any, Final
 
 from weft.errors import InputError
 from weft.inputs.quantities import check_name
-from weft.jobspec.fields import BY_KEY, FIELDS, Field
-from weft.model import WHOLE, Job, NodeId, PerRank, Share, Slots, Task, Where
+from weft.jobspec.fields import FIELDS, Field
+from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
 from weft.server.jobs.admission import AdmissionRules
-from weft.wire.convert import get
+from weft.wire.convert import converter, get
 from weft.wire.messages import JobSpec
 
 DEFAULT_MEMORY_MB: Final = 4096
-BY_MESSAGE: Final = {field.message: field for field in FIELDS}
 PLACES: Final = frozenset({"gpu_ids", "gpu_choice", "gpu_model", "node", "labels"})
 """Fields that say where a job may run."""
 DERIVED: Final = PLACES | {"name", "gpus", "memory", "cpus", "max_jobs_per_gpu", "duration", "after"}
 """Fields whose value in a job is not the one that was given, or depends on other fields."""
+DIRECT: Final = {
+    field.key: field.model.rpartition(".")[::2] for field in FIELDS if field.model and field.key not in DERIVED
+}
+"""The other fields: what holds each (a job, or its task), and the attribute."""
+CONVERTERS: Final = {
+    descriptor: (field.key, converter(descriptor))
+    for field in FIELDS
+    for descriptor in [JobSpec.DESCRIPTOR.fields_by_name[field.message]]
+}
+"""For each field of a message: its key, and what turns its value into the model's form. Looked up once, not per job."""
+NEW: Final = Job("", task=Task())
+"""A job with the model's defaults."""
 Values = Mapping[str, Any]
 """Values of fields by key, as `convert.get` returns them."""
+Attributes = dict[str, Any]
 
 
 def values_of(spec: JobSpec, fields: Iterable[Field] | None = None) -> dict[str, Any]:
     """Return the values of these fields; by default, of those that were given."""
-    found = [BY_MESSAGE[each.name] for each, _ in spec.ListFields()] if fields is None else fields
-    return {field.key: get(spec, field.message) for field in found}
+    if fields is not None:
+        return {field.key: get(spec, field.message) for field in fields}
+    values = {}
+    for descriptor, value in spec.ListFields():
+        key, convert = CONVERTERS[descriptor]
+        values[key] = value if convert is None else convert(value)
+    return values
 
 
 class JobEditor:
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules = rules
 
-    def create(self, job: Job, values: Values) -> Job:
+    def create(self, job_id: JobId, user: str, key: str, values: Values) -> Job:
         """Return a new job with these values, and defaults for the others."""
         gpus = values.get("gpus")
         if gpus is None:
             gpus = len(values.get("gpu_ids", ())) or 1
         memory = values.get("memory") or (self._default_memory_mb(),)
-        return self.edit(job, {**values, "gpus": gpus, "memory": memory})
+        job, task = self._attributes(NEW, {**values, "gpus": gpus, "memory": memory})
+        return Job(job_id, user=user, task=Task(key=key, **task), **job)
 
     def edit(self, job: Job, values: Values) -> Job:
         """Return the job with these values; `after` is not put in, as it names other jobs."""
-        task, parts = job.task or Task(), {"": dict[str, Any](), "task": dict[str, Any]()}
+        changed, task = self._attributes(job, values)
+        return replace(job, task=replace(job.task or Task(), **task), **changed)
+
+    def _attributes(self, job: Job, values: Values) -> tuple[Attributes, Attributes]:
+        """Return what these values make of a job: the attributes of the job, and those of its task."""
+        own, task = Attributes(), Attributes()
         for key, value in values.items():
-            if key not in DERIVED and (path := BY_KEY[key].model):
-                holder, _, attribute = path.rpartition(".")
-                parts[holder][attribute] = value
-        new_task = replace(task, **parts["task"]) if parts["task"] or job.task is None else task
-        gpus = values.get("gpus", job.gpus)
-        where = self._where(job.where, values) if not PLACES.isdisjoint(values) else job.where
-        _check_gpus(gpus, where, new_task)
+            if key in DIRECT:
+                holder, attribute = DIRECT[key]
+                (task if holder else own)[attribute] = value
+        own["gpus"] = gpus = values.get("gpus", job.gpus)
+        own["memory_mb"] = _memory_mb(values, job, gpus)
         cpus = values.get("cpus", job.cpus)
-        return replace(
-            job,
-            **parts[""],
-            name=check_name(values["name"]) if "name" in values else job.name,
-            gpus=gpus,
-            memory_mb=_memory_mb(values, job, gpus),
-            cpus=cpus if gpus else max(cpus, 1),  # without GPUs and CPUs, any number of them would run at once
-            share=_share(values["max_jobs_per_gpu"]) if "max_jobs_per_gpu" in values else job.share,
-            where=where,
-            declared_s=_declared_s(values, job, task, new_task),
-            task=new_task,
-        )
+        own["cpus"] = cpus if gpus else max(cpus, 1)  # without GPUs and CPUs, any number of them would run at once
+        own["declared_s"] = _declared_s(values, job)
+        if "name" in values:
+            own["name"] = check_name(values["name"])
+        if "max_jobs_per_gpu" in values:
+            own["share"] = _share(values["max_jobs_per_gpu"])
+        if not PLACES.isdisjoint(values):
+            own["where"] = self._where(job.where, values)
+        _check_gpus(gpus, own.get("where", job.where), values.get("per_gpu", job.task is not None and job.task.per_gpu))
+        return own, task
 
     def _default_memory_mb(self) -> int:
         largest = self._rules.largest_mb()
@@ -98,12 +117,11 @@ def _node_of(where: Where) -> NodeId:
     return next(iter(named or [value for key, value in where.labels if key == "node"]), "")
 
 
-def _check_gpus(gpus: int, where: Where, task: Task) -> None:
-    if task.per_gpu and not gpus:
+def _check_gpus(gpus: int, where: Where, per_gpu: bool) -> None:
+    if per_gpu and not gpus:
         what = "one process for each GPU, but no GPU"
         raise InputError(what, hint="give it gpus, or leave per_gpu out", key="per_gpu")
-    pinned = sum(len(each) for _, each in where.pinned)
-    if pinned and pinned != gpus:
+    if where.pinned and (pinned := sum(len(each) for _, each in where.pinned)) != gpus:
         raise InputError(f"it names {pinned}, and the job needs {gpus}", hint="name as many as it needs", key="gpu_ids")
 
 
@@ -116,9 +134,9 @@ def _share(jobs_per_gpu: int) -> Share:
     return Share(1 / jobs_per_gpu, 1 / jobs_per_gpu) if jobs_per_gpu > 1 else WHOLE
 
 
-def _declared_s(values: Values, job: Job, old: Task, new: Task) -> float | None:
+def _declared_s(values: Values, job: Job) -> float | None:
     """Return how long it takes as its submitter says; the time limit stands for it where that is not said."""
-    if "duration" in values:
-        declared: float = values["duration"]
-        return declared
-    return new.time_limit_s if job.declared_s == old.time_limit_s else job.declared_s
+    old = job.task.time_limit_s if job.task is not None else None
+    implied = job.declared_s if job.declared_s != old else values.get("time", old)
+    declared: float | None = values.get("duration", implied)
+    return declared
