@@ -55,9 +55,9 @@ class Driver:
     """A scheduler, and runs that do as they are told at once."""
 
     def __init__(self, policy_name: str) -> None:
-        policy, usual = registry.policy(policy_name), Settings()
+        policy, usual = registry.load_policy(policy_name), Settings()
         protection = Protection(usual.min_run_s, usual.max_preemptions)
-        self._scheduler = Scheduler(policy, registry.placement(policy.placement), protection=protection)
+        self._scheduler = Scheduler(policy, registry.load_placement(policy.placement), protection=protection)
         self._random = random.Random(5)
 
     def take_up(self, facts: list[Fact]) -> None:

@@ -30,14 +30,14 @@ def figures() -> Iterator[Figure]:
 
 
 def _replay(facts: list[Fact]) -> float:
-    scheduler = Scheduler(registry.policy("srsf"), registry.placement("packed"))
+    scheduler = Scheduler(registry.load_policy("srsf"), registry.load_placement("packed"))
     started = time.process_time()
     scheduler.replay(facts)
     return time.process_time() - started
 
 
 def _read_and_replay(path: Path) -> float:
-    scheduler = Scheduler(registry.policy("srsf"), registry.placement("packed"))
+    scheduler = Scheduler(registry.load_policy("srsf"), registry.load_placement("packed"))
     started = time.process_time()
     with JsonlJournal(path, readonly=True) as journal:
         scheduler.replay(journal.read())

@@ -1,13 +1,13 @@
-"""Everything Weft raises on purpose.
+"""The exceptions that Weft raises.
 
-WeftError                 what every caller may catch
+WeftError                 the base class
 ├── InputError            a file, flag or value is wrong: what, where, what to do (exit code 2)
-│   ├── UnknownName       a policy, placement or option that does not exist; lists the right ones, nearest first
+│   ├── UnknownName       a policy, placement or option that does not exist; lists the known names, nearest first
 │   └── Infeasible        a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
-├── NotPermitted          no or a wrong token, or one that may not do that (exit code 5)
-├── Refused               the scheduler does not do that now, and says why (exit code 6)
+├── NotPermitted          the token is missing, wrong or lacks the permission (exit code 5)
+├── Refused               the scheduler refuses the request for now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
 └── PlanError             a policy or placement broke its contract; names it and says how
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 
 class WeftError(Exception):
-    """Something went wrong that the message explains."""
+    """An error that the message explains."""
 
 
 class InputError(WeftError):
@@ -32,11 +32,11 @@ class InputError(WeftError):
 
     @property
     def text(self) -> str:
-        """The message with the key that it is about, without place and hint."""
+        """The message with its key, without place and hint."""
         return f"{self.key}: {self.what}" if self.key else self.what
 
     def at(self, *, where: str = "", key: str = "", index: int | None = None) -> InputError:
-        """Return the same error with these parts of its place filled in; parts that it has win."""
+        """Return the same error with the missing parts of its place filled in."""
         return InputError(
             self.what, where=self.where or where, hint=self.hint, key=self.key or key,
             index=index if self.index is None else self.index,
@@ -47,7 +47,7 @@ class UnknownName(InputError):
     """A name that does not exist."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "") -> None:
-        """`more`: where all of them can be seen; only the nearest is named then."""
+        """`more`: how to list all names; the message then suggests only the nearest."""
         self.kind, self.name, self.known = kind, name, nearest(name, known)
         hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
@@ -66,11 +66,11 @@ class Unreachable(WeftError):
 
 
 class NotPermitted(WeftError):
-    """Whoever asks may not do that."""
+    """The caller may not do that."""
 
 
 class Refused(WeftError):
-    """The scheduler does not do that now."""
+    """The scheduler refuses the request for now."""
 
 
 class JournalError(WeftError):
@@ -82,7 +82,7 @@ class PlanError(WeftError):
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names, those most like `name` first."""
-    import difflib  # only what fails needs it
+    """Return the known names, most similar to `name` first."""
+    import difflib  # only failures need it
 
     return sorted(known, key=lambda k: (-difflib.SequenceMatcher(None, name.lower(), k.lower()).ratio(), k))

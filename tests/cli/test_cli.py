@@ -47,7 +47,7 @@ def test_help_of_a_command_has_an_example(capsys: Capture, command: str) -> None
 def test_policies_in_the_help_are_there_with_their_options(capsys: Capture, command: str) -> None:
     main([command, "--help"])
     for name in re.findall(r"(?:--policy|operate policy) ([a-z][a-z0-9-]*(?::[a-z]\S*)?)", capsys.readouterr().out):
-        assert registry.policy(name)
+        assert registry.load_policy(name)
 
 
 def test_version(capsys: Capture) -> None:

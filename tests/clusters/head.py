@@ -17,8 +17,8 @@ from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0
-PACKED = registry.placement("packed")
-policy = cache(registry.policy)
+PACKED = registry.load_placement("packed")
+policy = cache(registry.load_policy)
 Make = Callable[[float], tuple[Sequence[Event], Sequence[Reply]]]
 
 

@@ -18,7 +18,7 @@ from weft.plugins import registry
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
 
-PLACEMENTS = sorted(registry.names("weft.placements"))
+PLACEMENTS = sorted(registry.registered_plugins("weft.placements"))
 SPLITS_ANYHOW = {"count"}
 every_placement = pytest.mark.parametrize("name", PLACEMENTS)
 
@@ -53,7 +53,7 @@ mixed = st.lists(st.integers(1, 8), min_size=1, max_size=6)
 
 
 def place(name: str, gpus: int, free: Free) -> tuple[tuple[int, int], ...] | None:
-    return registry.placement(name).place(plain_shape(gpus), free)
+    return registry.load_placement(name).place(plain_shape(gpus), free)
 
 
 @every_placement
@@ -156,7 +156,7 @@ def test_simple_wastes_least() -> None:
     for name, count, memory_gb in (("n0", 4, 16), ("n1", 8, 8), ("n2", 3, 40)):
         resources.join(Node(name, (Gpu("", memory_gb * 1024),) * count))
     shape = shape_of(Job("j", 2, memory_mb=PerRank(8 * 1024)))
-    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((0, 2),)
+    assert registry.load_placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((0, 2),)
 
 
 def test_simple_counts_what_is_free_on_a_node_in_use() -> None:
@@ -166,11 +166,12 @@ def test_simple_counts_what_is_free_on_a_node_in_use() -> None:
     resources.join(Node("n1", (Gpu("", 16 * 1024),) * 4))
     hold(resources, "n0", (1, 2, 3))
     shape = shape_of(Job("j", 1, memory_mb=PerRank(8 * 1024)))
-    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
+    assert registry.load_placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
     hold(resources, "n1", (2, 3))
-    assert registry.placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
+    assert registry.load_placement("simple").place(shape, resources.free_for(shape, after_release=False)) == ((1, 1),)
     assert (
-        registry.placement("simple:idle_only=on").place(shape, resources.free_for(shape, after_release=False)) is None
+        registry.load_placement("simple:idle_only=on").place(shape, resources.free_for(shape, after_release=False))
+        is None
     )
 
 
@@ -180,7 +181,7 @@ def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
     resources.join(Node("n1", (Gpu("", 8_000), Gpu("", 24_000), Gpu("", 24_000))))
     shape = shape_of(Job("j", 2, memory_mb=PerRank(16_000)))
     for name in ("simple", "balanced"):
-        placement = registry.placement(name)
+        placement = registry.load_placement(name)
         parts = placement.place(shape, resources.free_for(shape, after_release=False))
         assert parts == ((1, 2),)
         assert slots_of(resources, shape, parts, placement) == (("n1", (1, 2)),)
@@ -189,7 +190,7 @@ def test_simple_and_balanced_skip_gpus_with_too_little_memory() -> None:
 def test_memory_fit_leaves_the_large_gpus() -> None:
     resources = ClusterResources()
     resources.join(Node("n0", (Gpu("", 80_000), Gpu("", 24_000), Gpu("", 40_000))))
-    shape, placement = shape_of(Job("j", 1, memory_mb=PerRank(30_000))), registry.placement("memory-fit")
+    shape, placement = shape_of(Job("j", 1, memory_mb=PerRank(30_000))), registry.load_placement("memory-fit")
     parts = placement.place(shape, resources.free_for(shape, after_release=False))
     assert parts == ((0, 1),)
     assert slots_of(resources, shape, parts, placement) == (("n0", (2,)),)
@@ -234,4 +235,4 @@ def test_a_function_that_names_nobody(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"liar gave 'nobody' and 1 GPUs for a task of 1 \(.*mine\.py:\d+\)"):
         simulate(Setting((Node("n0", (Gpu(),)),), jobs, "fifo", f"{tmp_path}/mine.py:liar"))
     with pytest.raises(InputError, match="is a function, not a policy"):
-        registry.policy(f"{tmp_path}/mine.py:assign")
+        registry.load_policy(f"{tmp_path}/mine.py:assign")

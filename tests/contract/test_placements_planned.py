@@ -37,7 +37,9 @@ def twice(workers, task):
     return "n0", ["0", "0"][:task.required_gpus]
 """
 CLASSIC_NAME = "classic"
-every_placement = pytest.mark.parametrize("placement", [*sorted(registry.names("weft.placements")), CLASSIC_NAME])
+every_placement = pytest.mark.parametrize(
+    "placement", [*sorted(registry.registered_plugins("weft.placements")), CLASSIC_NAME]
+)
 
 
 @pytest.fixture

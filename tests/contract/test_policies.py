@@ -18,8 +18,8 @@ from weft.sim.simulation import prepare
 from weft.sim.traces.generator import GANG_MIX, generate, small
 
 NODES = grid(4, 8)
-POLICIES = sorted(registry.names("weft.policies"))
-KEYED = [name for name in POLICIES if not isinstance(registry.policy(name), Replanner)]
+POLICIES = sorted(registry.registered_plugins("weft.policies"))
+KEYED = [name for name in POLICIES if not isinstance(registry.load_policy(name), Replanner)]
 CUTS = 6
 FOLLOWING = 60
 Model = Literal["real", "muri"]

@@ -55,9 +55,9 @@ NODES = (
     node("odd", 3, model="A", memory_mb=40, cpus=6),
 )
 PROFILES = (None, Profile("x", 1.0, 0.6, 0.2, 0.2), Profile("y", 1.0, 0.1, 0.8, 0.1))
-POLICIES = sorted(registry.names("weft.policies"))
-KEYED = [name for name in POLICIES if not isinstance(registry.policy(name), Replanner)]
-FORGETFUL = [name for name in KEYED if type(registry.policy(name)).key_from is Policy.key_from]
+POLICIES = sorted(registry.registered_plugins("weft.policies"))
+KEYED = [name for name in POLICIES if not isinstance(registry.load_policy(name), Replanner)]
+FORGETFUL = [name for name in KEYED if type(registry.load_policy(name)).key_from is Policy.key_from]
 """A snapshot does not have what others remember."""
 BUDGET = settings(
     max_examples=60,
@@ -280,7 +280,9 @@ class Doubled(Rig):
     """With a scheduler beside it that sorts everything anew at each step."""
 
     def __init__(self, policy: str) -> None:
-        self.twin = Scheduler(registry.policy(policy), registry.placement("packed"), resort=True, interval_s=0.0)
+        self.twin = Scheduler(
+            registry.load_policy(policy), registry.load_placement("packed"), resort=True, interval_s=0.0
+        )
         super().__init__(policy)
 
     def tell(self, *events: Event) -> list[Decision]:

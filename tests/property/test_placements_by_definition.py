@@ -64,7 +64,7 @@ def cluster_of(draws: random.Random) -> ClusterResources:
 @pytest.mark.parametrize("name", ["simple", "simple:idle_only=on", "balanced"])
 @pytest.mark.parametrize("seed", range(30))
 def test_where_a_job_goes_while_runs_come_and_go(name: str, seed: int) -> None:
-    draws, placement = random.Random(seed), registry.placement(name)
+    draws, placement = random.Random(seed), registry.load_placement(name)
     resources = cluster_of(draws)
     sitters: list[TentativeRun] = []
     for _ in range(60):
@@ -94,7 +94,7 @@ def test_where_a_job_goes_while_runs_come_and_go(name: str, seed: int) -> None:
 
 def test_a_node_that_comes_back_is_known_by_the_memory_it_has_now() -> None:
     """For one GPU: 0.3 x (16 - 0) = 4.8 against 0.3 x 32 = 9.6; once n0 has 64 GB, n1 wastes less."""
-    resources, simple = ClusterResources(), registry.placement("simple")
+    resources, simple = ClusterResources(), registry.load_placement("simple")
     for name, memory_gb in (("n0", 16), ("n1", 32)):
         resources.join(Node(name, (Gpu("", memory_gb * 1024),)))
     assert simple.place(plain_shape(1), resources.idle) == ((0, 1),)

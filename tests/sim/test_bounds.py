@@ -20,7 +20,12 @@ from weft.sim.traces.generator import small
 from weft.sim.traces.profiles import profile
 from weft.sim.traces.trace import TraceJob
 
-POLICIES = (*sorted(registry.names("weft.policies")), "muri-l:blossom=off", "muri-s:packing=2", "muri-l:ordering=worst")
+POLICIES = (
+    *sorted(registry.registered_plugins("weft.policies")),
+    "muri-l:blossom=off",
+    "muri-s:packing=2",
+    "muri-l:ordering=worst",
+)
 MADE_UP = (
     Profile("data", 1.0, 0.8, 0.1, 0.1, 5.0),
     Profile("compute", 1.0, 0.1, 0.8, 0.1, 3.0),
@@ -60,7 +65,7 @@ def beats(setting: Setting, measured: Callable[[float], bool] = lambda _: True) 
     if part.avg_jct_s is None or whole.makespan_s is None:
         return ""
     assert whole.finished == len(setting.jobs)
-    sharing = registry.policy(setting.policy).oversubscription > 1
+    sharing = registry.load_policy(setting.policy).oversubscription > 1
     jct_s = possible.alone_avg_jct_s if sharing else possible.avg_jct_s
     makespan_s = possible.alone_makespan_s if sharing else possible.makespan_s
     found = []

@@ -57,7 +57,7 @@ def trace(draw: random.Random, gpus: int, rich: bool) -> list[TraceJob]:
 
 
 @pytest.mark.parametrize("model", ["real", "muri"])
-@pytest.mark.parametrize("policy", sorted(registry.names("weft.policies")))
+@pytest.mark.parametrize("policy", sorted(registry.registered_plugins("weft.policies")))
 def test_all_that_can_run_runs(policy: str, model: Model) -> None:
     for seed in SEEDS:
         draw = random.Random(seed)

@@ -13,7 +13,7 @@ from support.state_checks import check, double_booked
 from weft.core.scheduler import Scheduler
 from weft.engines.process.shim import run_files
 from weft.model import Exited, Fact, JobId, Start, Submitted
-from weft.plugins.registry import placement, policy
+from weft.plugins.registry import load_placement, load_policy
 from weft.server.nodes.gangs import nodes_of
 
 KILLED = 137
@@ -82,8 +82,8 @@ def _ended_rightly(work: Work, row: Mapping[str, Any], book: Book) -> None:
 
 
 def _replay_says_the_same(facts: Sequence[Fact], rows: Mapping[JobId, Mapping[str, Any]]) -> None:
-    chosen = policy("fifo")
-    scheduler = Scheduler(chosen, placement(chosen.placement))
+    chosen = load_policy("fifo")
+    scheduler = Scheduler(chosen, load_placement(chosen.placement))
     scheduler.replay(facts)
     check(scheduler.state, facts)
     assert not list(double_booked(facts))

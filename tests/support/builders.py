@@ -96,8 +96,8 @@ class Rig:
     def __init__(
         self, policy: str | Policy = "fifo", nodes: Sequence[Node] = (), *, placement: str = "packed", **options: Any
     ) -> None:
-        self.policy = registry.policy(policy) if isinstance(policy, str) else policy
-        self.placement, self.options = registry.placement(placement), {"interval_s": 0.0, **options}
+        self.policy = registry.load_policy(policy) if isinstance(policy, str) else policy
+        self.placement, self.options = registry.load_placement(placement), {"interval_s": 0.0, **options}
         self.scheduler = self.fresh()
         self.facts: list[Fact] = []
         self.now = 0.0

@@ -68,22 +68,22 @@ SPECS: dict[str, Policy] = {
 
 @pytest.mark.parametrize(("spec", "expected"), SPECS.items())
 def test_a_spec_makes_a_policy(spec: str, expected: Policy) -> None:
-    assert registry.policy(spec) == expected
+    assert registry.load_policy(spec) == expected
 
 
 def test_the_names_are_all_there() -> None:
     assert {"fifo", "sjf", "srtf", "srsf", "las", "tiresias", "themis", "antman", "muri-s", "muri-l"} <= set(
-        registry.names("weft.policies")
+        registry.registered_plugins("weft.policies")
     )
-    assert {"yarn", "packed", "spread", "count"} <= set(registry.names("weft.placements"))
-    assert registry.placement("packed") == Packed()
+    assert {"yarn", "packed", "spread", "count"} <= set(registry.registered_plugins("weft.placements"))
+    assert registry.load_placement("packed") == Packed()
 
 
-@pytest.mark.parametrize("name", registry.names("weft.policies"))
+@pytest.mark.parametrize("name", registry.registered_plugins("weft.policies"))
 def test_every_policy_can_be_made_and_brings_a_placement(name: str) -> None:
-    policy = registry.policy(name)
+    policy = registry.load_policy(name)
     assert isinstance(policy, Policy)
-    registry.placement(policy.placement)
+    registry.load_placement(policy.placement)
 
 
 WRONG: dict[str, str] = {
@@ -98,7 +98,7 @@ WRONG: dict[str, str] = {
     "tiresias:thresholds=ten": "tiresias:thresholds must be a number, not 'ten'",
     "tiresias:thresholds=1+": "tiresias:thresholds must be a number, not ''",
     "tiresias:thresholds=nan": "tiresias:thresholds must be finite",
-    "tiresias:": "nothing follows the last colon of policy 'tiresias:'\n  write tiresias, or tiresias:option=value",
+    "tiresias:": "no option after the last colon of policy 'tiresias:'\n  write tiresias, or tiresias:option=value",
     "priority:ageing_s=0": "priority: ageing_s must be above 0, or none, not 0",
     "priority:ageing_s=-5": "priority: ageing_s must be above 0, or none, not -5",
     "fair-share:ahead_s=-1": "fair-share: ahead_s must be 0 or more, not -1",
@@ -115,13 +115,13 @@ WRONG: dict[str, str] = {
 @pytest.mark.parametrize(("spec", "message"), WRONG.items())
 def test_a_wrong_spec_is_explained(spec: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        registry.policy(spec)
+        registry.load_policy(spec)
     assert str(caught.value).startswith(message)
 
 
 def test_a_wrong_placement_lists_placements_only() -> None:
     with pytest.raises(UnknownName) as caught:
-        registry.placement("paked")
+        registry.load_placement("paked")
     assert str(caught.value).startswith("unknown placement 'paked'\n  known: packed, ")
     assert "srtf" not in str(caught.value)
 
@@ -137,10 +137,10 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_a_policy_from_a_file(own: Path) -> None:
-    policy = registry.policy(f"{own}:Longest:factor=2:limit=3")
+    policy = registry.load_policy(f"{own}:Longest:factor=2:limit=3")
     assert type(policy).__name__ == "Longest"
     assert (getattr(policy, "factor"), getattr(policy, "limit")) == (2.0, 3)  # noqa: B009
-    assert getattr(registry.policy(f"{own}:Longest:limit=none"), "limit") is None  # noqa: B009
+    assert getattr(registry.load_policy(f"{own}:Longest:limit=none"), "limit") is None  # noqa: B009
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_policy_from_a_file(own: Path) -> None:
 )
 def test_a_wrong_policy_from_a_file_is_explained(own: Path, rest: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        registry.policy(f"{own}{rest}")
+        registry.load_policy(f"{own}{rest}")
 
 
 HEAD = "from dataclasses import dataclass\nfrom weft.core.ports import Policy\n\n"
@@ -183,7 +183,7 @@ def test_a_file_that_does_not_load_is_explained(tmp_path: Path, text: str, line:
     path = tmp_path / "bad.py"
     path.write_text(text)
     with pytest.raises(InputError, match=r"cannot load .*bad.py") as caught:
-        registry.policy(f"{path}:Thing")
+        registry.load_policy(f"{path}:Thing")
     assert caught.value.where == f"{path}:{line}"
     assert says in caught.value.what
 
@@ -207,13 +207,13 @@ REFUSED: dict[str, tuple[str, str]] = {
 def test_a_class_that_is_no_policy_is_refused(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "thing.py").write_text(HEAD + text)
     with pytest.raises(InputError, match=says):
-        registry.policy(f"{tmp_path / 'thing.py'}:Thing")
+        registry.load_policy(f"{tmp_path / 'thing.py'}:Thing")
 
 
 def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thing").write_bytes(b"\x7fELF")
     with pytest.raises(InputError, match="not a Python file"):
-        registry.policy(f"{tmp_path / 'thing'}:Thing")
+        registry.load_policy(f"{tmp_path / 'thing'}:Thing")
 
 
 # ---- other packages
@@ -234,10 +234,10 @@ def install(where: Path, package: str, entry: str, monkeypatch: pytest.MonkeyPat
 
 def test_an_installed_package_brings_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "site", "longest_first", "longest", monkeypatch)
-    assert "longest" in registry.names("weft.policies")
-    assert type(registry.policy("longest:factor=3")).__name__ == "Longest"
+    assert "longest" in registry.registered_plugins("weft.policies")
+    assert type(registry.load_policy("longest:factor=3")).__name__ == "Longest"
     with pytest.raises(UnknownName, match="known: longest"):
-        registry.policy("longst")
+        registry.load_policy("longst")
 
 
 @pytest.mark.parametrize(("text", "says"), [("\n1 / 0\n", "ZeroDivision"), ("\nexit(4)\n", "sys.exit(4)")])
@@ -246,7 +246,7 @@ def test_an_installed_package_that_does_not_load_is_named(
 ) -> None:
     install(tmp_path / "site", "broken_one", "broken", monkeypatch, text)
     with pytest.raises(InputError) as caught:
-        registry.policy("broken")
+        registry.load_policy("broken")
     assert caught.value.where == f"{tmp_path / 'site' / 'broken_one.py'}:2"
     assert says in caught.value.what
     assert main(["policies"]) == 0, "the others are listed"
@@ -257,5 +257,5 @@ def test_an_installed_package_that_does_not_load_is_named(
 
 def test_a_clash_of_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "site", "longest_again", "fifo", monkeypatch)
-    with pytest.raises(InputError, match=r"two packages bring 'fifo' in weft\.policies"):
-        registry.policy("fifo")
+    with pytest.raises(InputError, match=r"two packages register 'fifo' in weft\.policies"):
+        registry.load_policy("fifo")

@@ -9,7 +9,7 @@ from weft.core.scheduler import Scheduler
 from weft.errors import InputError
 from weft.model import Gpu, Job, Node, NodeJoined, Start, Started, Stop, Submitted
 from weft.placements.packed import Packed
-from weft.plugins.registry import policy
+from weft.plugins.registry import load_policy
 from weft.sim.simulation import Setting, simulate
 from weft.sim.traces.trace import TraceJob
 
@@ -24,10 +24,10 @@ def job(id: str, declared_s: float, deadline_s: float | None = None) -> Job:
     return Job(id, declared_s=declared_s, params=params)
 
 
-def ends(policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
+def ends(load_policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
     """Return when each job ends on one GPU; jobs without a profile start at no cost."""
     trace = [TraceJob(submit_s, each, each.declared_s or 0.0) for submit_s, each in jobs]
-    setting = Setting([ONE_GPU], trace, policy, checkpoint_interval_s=0)
+    setting = Setting([ONE_GPU], trace, load_policy, checkpoint_interval_s=0)
     return {id: found.ended_at for id, found in simulate(setting).state.jobs.items()}
 
 
@@ -55,7 +55,7 @@ def test_slack_is_an_option() -> None:
     assert ends("edf:slack=1", *jobs) == {"slow": 100, "soon": 140}  # due at 100 and 130
     assert ends("edf:slack=3", *jobs) == {"slow": 140, "soon": 130}  # due at 300 and 210
     with pytest.raises(InputError, match="slack must be at least 1"):
-        policy("edf:slack=0.5")
+        load_policy("edf:slack=0.5")
 
 
 def test_rescue_lets_a_hopeless_job_wait() -> None:

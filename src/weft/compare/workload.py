@@ -87,9 +87,9 @@ class LoadedWorkload:
 def check_names(policies: Sequence[str], placement: str | None = None) -> None:
     """Raise if a policy, its options or the placement is wrong: better now than after a long trace has been read."""
     for policy in policies:
-        registry.policy(policy)
+        registry.load_policy(policy)
     if placement is not None:
-        registry.placement(placement)
+        registry.load_placement(placement)
 
 
 def load_workload(
@@ -128,7 +128,7 @@ def shorten(names: Sequence[str]) -> str:
 def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], warn: Warn) -> None:
     """Warn of users to whom a policy gives a weight, and who submit no job."""
     for policy in policies:
-        named = getattr(registry.policy(policy), "users", {})
+        named = getattr(registry.load_policy(policy), "users", {})
         unknown = sorted(set(named) - {each.job.user for each in jobs}) if named else []
         if unknown:
             warn(f"{policy}: no job of the trace belongs to {shorten(unknown)}")
@@ -137,7 +137,7 @@ def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], wa
 def _placements(workload: Workload, policies: Sequence[str]) -> list[Placement]:
     """Return the placements that the policies will use, each once."""
     names = [placement_of(Setting((), (), policy, workload.placement, workload.model)) for policy in policies]
-    return [registry.placement(name) for name in dict.fromkeys(names)]
+    return [registry.load_placement(name) for name in dict.fromkeys(names)]
 
 
 def _infeasible(

@@ -33,12 +33,12 @@ def complete(spec: JobSpec) -> None:
 
 def command_for(params: Mapping[str, str]) -> list[str]:
     """The command; raises where none is registered for `params.model`, and names those that are."""
-    from weft.plugins.registry import names
+    from weft.plugins.registry import registered_plugins
 
     model = params.get("model")
     if not model:
         raise InputError("no command, and no params.model to choose a workload by", hint="add a command")
-    known = names(GROUP)
+    known = registered_plugins(GROUP)
     if model not in known:
         listed = ", ".join(nearest(model, known)) if known else "none at all"
         raise InputError(f"no command, and no workload for the model {model[:80]!r}; registered: {listed}", hint=HINT)
@@ -48,7 +48,7 @@ def command_for(params: Mapping[str, str]) -> list[str]:
         raise
     except Exception as error:
         what = f"the workload {model!r} of {known[model].value} failed: {type(error).__name__}: {error}"
-        raise InputError(what, hint="mend it there, or add a command") from error
+        raise InputError(what, hint="correct the error there, or add a command") from error
     if not (isinstance(found, list | tuple) and found and all(isinstance(word, str) for word in found)):
         raise InputError(
             f"the workload {model!r} of {known[model].value} gave no command", hint="it must return a list of words"

@@ -1,10 +1,10 @@
-"""Jobs, nodes, events and decisions: all of them immutable values.
+"""Jobs, nodes, events and decisions, as immutable values.
 
-`job` holds what a user submits, `node` machines, `events` what happened, `decisions` what the scheduler decided, and
-`facts` all that a journal may hold. Times are seconds; the backend stamps `at`, the core never asks a clock.
+`job` describes what a user submits, `node` a machine, `events` what happened, `decisions` what the scheduler decided,
+and `facts` everything that a journal may hold. Times are in seconds. The backend sets `at`; the core reads no clock.
 
-`from weft.model import NAME` loads the module of that name alone: making the classes of all facts takes longer than a
-small command does.
+`from weft.model import NAME` imports only the modules needed for that name: creating the classes of all facts takes
+longer than a small command.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from weft.model.per_rank import *  # noqa: F403
     from weft.model.share import *  # noqa: F403
     from weft.model.snapshots import *  # noqa: F403
-else:  # hidden from the type checker: it would let every name pass
+else:  # hidden from the type checker, which would accept every name
     from importlib import import_module
 
     MODULES = ("ids", "share", "node", "per_rank", "job", "events", "decisions", "snapshots", "facts")
-    """Those that others import come first."""
+    """In the order of their imports."""
 
     def __getattr__(name: str) -> object:
         for module in MODULES:

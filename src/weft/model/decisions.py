@@ -1,4 +1,4 @@
-"""What the scheduler decided."""
+"""Decisions of the scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Start:
     slots: Slots
     share: Share = WHOLE
     weave: tuple[JobId, ...] = ()
-    """All members, this job among them, where it runs woven."""
+    """All members of its weave, including this job; empty if it runs alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """These GPUs are promised to a waiting job."""
+    """GPUs are reserved for a waiting job."""
 
     at: Seconds
     job: JobId
@@ -41,7 +41,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class KeyChanged:
-    """A running job's key changed (Tiresias: a queue down): the job goes behind its new equals."""
+    """A running job's key changed (Tiresias: demotion to a lower queue). The job goes behind jobs of the same key."""
 
     at: Seconds
     job: JobId
@@ -50,7 +50,7 @@ class KeyChanged:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A replanner that plans at intervals has planned; `pending` are its wishes that wait for GPUs to be vacated."""
+    """A periodic replanner has planned. `pending` holds the groups that wait until their GPUs are vacated."""
 
     at: Seconds
     pending: tuple[tuple[JobId, ...], ...] = ()
@@ -58,7 +58,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The scheduler's one alarm clock is set anew; None: it is switched off."""
+    """The scheduler sets its only alarm; None cancels it."""
 
     at: Seconds
     due: Seconds | None

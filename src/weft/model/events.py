@@ -10,7 +10,7 @@ from weft.model.job import Job
 from weft.model.node import Node
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
-"""Requeued: it ended by itself and asked to be run again."""
+"""`requeued`: the run exited by itself and asked to run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A job that does not run yet is to be this instead."""
+    """A user changed a job that is not running."""
 
     at: Seconds
     job: Job
@@ -59,7 +59,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """Jobs that have ended are removed from the state."""
+    """Ended jobs are removed from the state."""
 
     at: Seconds
     jobs: tuple[JobId, ...]
@@ -67,7 +67,7 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing new is started until `Resumed` for the same reason."""
+    """No run starts until `Resumed` for the same reason."""
 
     at: Seconds
     why: str = "Paused"
@@ -83,7 +83,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A GPU may not be used, or not all of its memory: whoever is on it stays, nobody new comes."""
+    """A GPU, or part of its memory, is unavailable: its runs stay, but no run starts on it."""
 
     at: Seconds
     node: NodeId
@@ -91,7 +91,7 @@ class Blocked:
     why: str
     """The reason's code: ForeignProcess, DirtyGpu, Drained. A GPU may be blocked for several reasons at once."""
     memory_mb: int | None = None
-    """Only so much memory is taken; None: the whole GPU."""
+    """The unavailable memory; None: the whole GPU."""
     detail: str = ""
 
 
@@ -105,7 +105,7 @@ class Unblocked:
 
 @dataclass(frozen=True, slots=True)
 class Cordoned:
-    """Nothing new starts on a node until `Uncordoned` for the same reason. Its runs stay.
+    """No run starts on a node until `Uncordoned` for the same reason. Its runs stay.
 
     A node that is lost and joins again is still cordoned.
     """
@@ -126,7 +126,10 @@ class Uncordoned:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The jobs of a user may hold so many GPUs; None: as everybody. The user '' is everybody: then None is no limit."""
+    """A user's jobs may hold at most this many GPUs; None: the default quota applies.
+
+    The user '' sets the default quota; there None means no limit.
+    """
 
     at: Seconds
     user: str
@@ -135,7 +138,7 @@ class Limited:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run was seen to need this much memory on each of its GPUs, more or less than it was given."""
+    """The memory that a run uses on each of its GPUs, which may differ from what it was given."""
 
     at: Seconds
     job: JobId
@@ -145,7 +148,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The run works now, getting through `rate` seconds of its solo work each second."""
+    """A run works now, and completes `rate` seconds of its solo work per second."""
 
     at: Seconds
     job: JobId
@@ -159,7 +162,7 @@ class Progressed:
     job: JobId
     run: int
     remaining_s: float | None
-    """Solo seconds of work still to do, where known."""
+    """Remaining solo seconds of work; None if unknown."""
     rate: float = 1.0
 
 
@@ -170,17 +173,17 @@ class Exited:
     run: int
     how: Outcome
     remaining_s: float | None = None
-    """Solo seconds still to do from the last checkpoint, where known."""
+    """Remaining solo seconds of work from the last checkpoint; None if unknown."""
     code: int | None = None
     why: str = ""
-    """What the code does not say: timeout, oom, lost, reboot, ..."""
+    """A reason that the exit code does not give: timeout, oom, lost, reboot, ..."""
     delay_s: float = 0.0
-    """Its next run is to wait this long."""
+    """The job's next run starts after this delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminAction:
-    """Who asked the scheduler for what. The effects follow as separate facts."""
+    """An admin or user operation, and who requested it. The effects follow as separate facts."""
 
     at: Seconds
     who: str
@@ -190,7 +193,7 @@ class AdminAction:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """An alarm that the scheduler had set went off."""
+    """The scheduler's alarm went off."""
 
     at: Seconds
 

@@ -1,4 +1,4 @@
-"""Everything that a journal may hold. Adding a fact means writing its class and naming it in its module's union."""
+"""All facts that a journal may hold. To add one, write its class and add it to the union of its module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and units: plain values, so that a command that needs no more of the model pays nothing for it."""
+"""Identifiers and units. They are plain values, so importing them costs a small command nothing."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ Seconds = float
 JobId = str
 NodeId = str
 Slots = tuple[tuple[NodeId, tuple[int, ...]], ...]
-"""Which GPUs of which nodes, in rank order."""
+"""GPUs by node, in rank order."""

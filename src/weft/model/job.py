@@ -1,4 +1,4 @@
-"""What a user submits."""
+"""Jobs: what a user submits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNCOUNTED: Final = PerRank(0)
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How one iteration of a model spends its time, alone on its GPUs."""
+    """The durations of one iteration's stages when the job runs alone on its GPUs."""
 
     model: str
     iteration_s: float
@@ -22,18 +22,18 @@ class Profile:
     gpu_s: float
     network_s: float
     start_s: float = 0.0
-    """What a start or restart costs before the first iteration."""
+    """Overhead of a start or restart before the first iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a job may run: any of these left empty means anywhere."""
+    """Constraints on where a job may run. Empty fields do not constrain it."""
 
     gpu_model: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     pinned: Slots = ()
     choice: Slots = ()
-    """Any of these GPUs, those with the most left first."""
+    """Any of these GPUs; the scheduler prefers GPUs with more free capacity."""
 
 
 ANYWHERE: Final = Where()
@@ -41,27 +41,27 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How a job is run on a real machine. The core never looks at it."""
+    """How a backend runs the job. The core never reads it."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
     time_limit_s: float | None = None
-    """A run is ended after this long."""
+    """A run that takes longer is stopped."""
     grace_s: float | None = None
-    """What it gets between being told to stop and being killed; None: what is usual."""
+    """Time between the request to stop and SIGKILL; None: the default."""
     requeue_exits: tuple[int, ...] = ()
-    """Exit codes with which it asks to be run again."""
+    """Exit codes with which a run requests to run again."""
     array_index: int | None = None
     array_size: int | None = None
     comment: str = ""
     group: str = ""
-    """Jobs of one group are found together."""
+    """A label by which commands select jobs."""
     per_gpu: bool = False
     """One process for each GPU instead of one for each node."""
     snapshot: str = ""
-    """The blob of a tree of files that it is run in."""
+    """The blob with the source files in which the job runs."""
     key: str = ""
-    """Whoever submitted it gave it this key, so that sending it twice submits it once."""
+    """An idempotency key of the submitter: a request that is sent twice submits the job once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,18 @@ class Job:
     where: Where = ANYWHERE
     priority: int = 0
     opportunistic: bool = False
-    """Lives on what guaranteed jobs leave over (AntMan)."""
+    """Uses capacity that guaranteed jobs leave free (AntMan)."""
     retries: int = 0
     declared_s: float | None = None
-    """How long the submitter says it takes alone."""
+    """The submitter's estimate of its duration when it runs alone."""
     iterations: int | None = None
     profile: Profile | None = None
     command: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
     after: tuple[JobId, ...] = ()
-    """Jobs that must be done first; it is cancelled if one of them ends otherwise."""
+    """Jobs that must be done first. If one of them ends in another way, this job is cancelled."""
     batch: str = ""
-    """Jobs of the same batch (the tasks of an array) may be limited in number."""
+    """The array to which the job belongs. `batch_limit` limits how many of its jobs run at once."""
     batch_limit: int = 0
-    """At most so many of its batch hold GPUs or may get them; 0: no limit."""
+    """The number of jobs of its batch that may be active or eligible at once; 0: no limit."""
     task: Task | None = None

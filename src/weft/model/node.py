@@ -1,4 +1,4 @@
-"""A machine and its GPUs."""
+"""Nodes and their GPUs."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class Node:
     switch: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     disk_id: str = ""
-    """The disk that holds the claims of its runs. The core never reads it."""
+    """The id of the disk with the claims of its runs. The core never reads it."""

@@ -13,12 +13,12 @@ class PerRank(tuple[int, ...]):
 
     @classmethod
     def parse(cls, value: int | list[int] | tuple[int, ...]) -> PerRank:
-        """The figures as JSON has them: a number, or a list of one for each rank."""
+        """Parse the JSON form: one number for all ranks, or a list with one for each."""
         return cls(value) if isinstance(value, int) else cls(*value)
 
     @property
     def differs(self) -> bool:
-        """Whether each rank has a figure of its own."""
+        """Whether each rank has a separate figure."""
         return len(self) > 1
 
     @property
@@ -33,15 +33,15 @@ class PerRank(tuple[int, ...]):
         return self[rank] if len(self) > 1 else self[0]
 
     def each(self, ranks: int) -> tuple[int, ...]:
-        """The figures of this many ranks, in rank order."""
+        """Return the figures of this many ranks, in rank order."""
         return tuple(self) if len(self) > 1 else (self[0],) * ranks
 
     def plain(self) -> int | list[int]:
-        """The figures as JSON has them."""
+        """Return the JSON form."""
         return list(self) if len(self) > 1 else self[0]
 
     def __bool__(self) -> bool:
-        """Whether anything is counted: one figure of 0 is not."""
+        """Return False for a single figure of 0, which means not counted."""
         return len(self) > 1 or self[0] != 0
 
     def __getnewargs__(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""A run's part of each of its GPUs."""
+"""The share of a GPU that a run gets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a run holds of the compute of each of its GPUs."""
+    """Fractions of the compute of each of its GPUs: what a run reserves, and what it may use at most."""
 
     request: float = 1.0
     limit: float = 1.0

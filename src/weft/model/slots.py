@@ -1,7 +1,7 @@
-"""GPUs of nodes as text, and messages that name them.
+"""Slots (GPUs of nodes) as text, and messages that contain slots.
 
-The core counts the GPUs of a node from 0, a driver may number them otherwise. So a message carries GPUs as values, and
-the edge that prints it decides on the numbers.
+The core counts the GPUs of a node from 0, but a driver may number them differently. So a message carries slots as
+values, and the code that prints it chooses the numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from weft.model.ids import Slots
 
 Message = tuple[str | Slots, ...]
-"""Text with GPUs in it, in the order in which they are printed."""
+"""Parts of a message in printed order: text and slots."""
 Renumber = Callable[[Slots], Slots]
 _PART: Final = re.compile(r"([^,\[\]\s]+)(?:\[(\d+(?:,\d+)*)\])?(?:,|$)")
 
@@ -24,7 +24,7 @@ def format_slots(slots: Slots, separator: str = ",") -> str:
 
 
 def parse_slots(text: str) -> Slots:
-    """Return what `format_slots` was given; raise ValueError where `text` is something else."""
+    """Return the slots that `format_slots` printed; raise ValueError for any other text."""
     found = []
     at = 0
     while at < len(text):
@@ -37,7 +37,7 @@ def parse_slots(text: str) -> Slots:
 
 
 def format_message(message: Message, renumber: Renumber | None = None) -> str:
-    """Return the text, with GPUs numbered by `renumber`, or as the core counts them."""
+    """Return the text, with GPUs renumbered by `renumber`."""
     return "".join(
         part if isinstance(part, str) else format_slots(renumber(part) if renumber is not None else part, ", ")
         for part in message

@@ -1,4 +1,4 @@
-"""What earlier facts added up to: a journal that begins with a snapshot needs none of them."""
+"""Snapshots of the state: a journal that begins with a snapshot needs no earlier facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.model.share import WHOLE, Share
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """What earlier facts added up to for one job: the job as submitted, and the fields of its state."""
+    """The state of one job: the job as submitted, and the fields of `JobState`."""
 
     at: Seconds
     job: Job
@@ -29,19 +29,19 @@ class JobSnapshot:
     reserved: Slots = ()
     weave: tuple[JobId, ...] = ()
     allocated_mb: PerRank | None = None
-    """What its run holds of each GPU's memory; None: what it asked for."""
+    """Memory that its run holds on each GPU; None: what the job requests."""
     releasing: bool = False
-    """Its run was told to stop and still holds its GPUs."""
+    """Its run is stopping and still holds its GPUs."""
     cancelling: bool = False
     held: bool = False
     lost: bool = False
     exclusive: bool = False
-    """It ran out of GPU memory next to other jobs and shares its GPUs with none from now on."""
+    """It ran out of GPU memory on shared GPUs, and no longer shares GPUs."""
     stop_why: StopReason = "preempted"
     first_start: Seconds | None = None
     started_at: Seconds = -1.0
     rate_since: Seconds = -1.0
-    """When `rate` and `remaining_s` were last set."""
+    """The time at which `rate` and `remaining_s` were last set."""
     key_changed_at: Seconds = -1.0
     ended_at: Seconds | None = None
     attained_s: float = 0.0
@@ -63,19 +63,19 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class StateSnapshot:
-    """What earlier facts added up to apart from the jobs; the last fact of a snapshot."""
+    """The state apart from the jobs; the last fact of a snapshot."""
 
     at: Seconds
     active: tuple[JobId, ...]
-    """In the order in which they started."""
+    """In the order of their starts."""
     waiting: tuple[JobId, ...]
     ended: tuple[JobId, ...]
     tail_counter: int
     front_counter: int
     run_counter: int
-    """Tie-breakers come from these three: the last ones given at the tail, at the front and to runs."""
+    """The last tie-breakers given at the tail, at the front and to runs."""
     paused: tuple[tuple[str, str], ...] = ()
-    """For which reasons, each with its detail."""
+    """Reasons, each with its detail."""
     planned_at: Seconds | None = None
     pending: tuple[tuple[JobId, ...], ...] = ()
     highest_id: int = 0

@@ -1,4 +1,4 @@
-"""The statuses of a job, and the codes of reasons: Slurm's words where the meaning is the same."""
+"""The statuses of a job, and the codes of reasons. The words are Slurm's where the meaning is the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 Status = Literal["blocked", "waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled"]
 PENDING: Final[tuple[Status, ...]] = ("blocked", "waiting", "held")
-"""Not ended, and on no GPU."""
+"""Not ended, and without GPUs."""
 ACTIVE: Final[frozenset[Status]] = frozenset({"starting", "running", "stopping"})
 """Holds its GPUs."""
 ENDED: Final[frozenset[Status]] = frozenset({"done", "failed", "cancelled"})
@@ -15,11 +15,11 @@ UNFINISHED: Final[frozenset[Status]] = ACTIVE.union(PENDING)
 LEAST_FINAL: Final[tuple[Status, ...]] = (
     "running", "starting", "stopping", "waiting", "blocked", "held", "failed", "cancelled", "done",
 )  # fmt: skip
-"""The status of several jobs is the first of these that one of them has."""
+"""The status of a set of jobs is the first of these that one of its jobs has."""
 
 
 class Reason(StrEnum):
-    """Why a job waits, a GPU is blocked, a node is closed or the scheduler is paused."""
+    """Why a job waits, a GPU is blocked, a node is cordoned or the scheduler is paused."""
 
     NONE = "None"
     # ---- a job
@@ -40,7 +40,7 @@ class Reason(StrEnum):
     NODE_SILENT = "ReqNodeNotAvail"
     """The agent of the node sends no heartbeats."""
     GPU_VANISHED = "ReqNodeNotAvail"
-    """The driver does not list the GPU any more."""
+    """The driver no longer lists the GPU."""
     DRAINED = "Drained"
     FOREIGN_PROCESS = "ForeignProcess"
     DIRTY_GPU = "DirtyGpu"

@@ -1,1 +1,1 @@
-"""Policies, placements and other plugins by name, and errors that name the plugin's file and line."""
+"""The registry of policies, placements and other plugins, and errors that name a plugin's file and line."""

@@ -1,4 +1,4 @@
-"""Whose fault it is when planning breaks: the policy's or the placement's, with its file and line."""
+"""Errors of planning that name the policy or placement at fault, with its file and line."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from weft.core.ports import Placement, Policy
 from weft.core.scheduler import Scheduler
 from weft.errors import PlanError, WeftError
 
-_HOUSE: Final = str(Path(__file__).parents[1])
-_OURS: Final = "weft.core.ports"
-"""What a policy inherits from here is not its own."""
+_WEFT: Final = str(Path(__file__).parents[1])
+_PORTS: Final = "weft.core.ports"
+"""Methods that a policy inherits from this module are not its code."""
 
 
 @contextmanager
-def blaming(policy: Policy | None, placement: Placement, scheduler: Scheduler | None = None) -> Iterator[None]:
-    """What they raise, or make the scheduler stumble over, comes out as one PlanError that names them."""
+def attribute_errors(policy: Policy | None, placement: Placement, scheduler: Scheduler | None = None) -> Iterator[None]:
+    """Turn every exception in the block into one PlanError that names the policy and the placement."""
     try:
         yield
     except WeftError:
         raise
     except (Exception, SystemExit) as error:
-        raise PlanError(_what(policy, placement, scheduler, error)) from error
+        raise PlanError(_message(policy, placement, scheduler, error)) from error
 
 
-def _what(
+def _message(
     policy: Policy | None, placement: Placement, scheduler: Scheduler | None, error: Exception | SystemExit
 ) -> str:
     both = " with ".join(type(each).__name__ for each in (policy, placement) if each is not None)
-    said = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {_name(error)}"
-    own = {code.co_filename for each in (policy, placement) for code in _code(each)}
+    failure = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {_describe(error)}"
+    own = {code.co_filename for each in (policy, placement) for code in _own_code(each)}
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename in own]
     if theirs:
-        return f"{both} {said} ({theirs[-1].filename}:{theirs[-1].lineno})"
-    wrong = _wrong_answer(policy, scheduler) if policy is not None and scheduler is not None else ""
+        return f"{both} {failure} ({theirs[-1].filename}:{theirs[-1].lineno})"
+    wrong = _find_wrong_number(policy, scheduler) if policy is not None and scheduler is not None else ""
     if wrong:
         return wrong
-    where = [line for line in (_line(policy, "rank", "key"), _line(placement, "place")) if line]
-    where = [line for line in where if not line.startswith(_HOUSE)] or where
-    return f"{both} gave what cannot be used: {_name(error)} ({' or '.join(where)})"
+    where = [line for line in (_method_line(policy, "rank", "key"), _method_line(placement, "place")) if line]
+    where = [line for line in where if not line.startswith(_WEFT)] or where
+    return f"{both} returned an unusable result: {_describe(error)} ({' or '.join(where)})"
 
 
-def _wrong_answer(policy: Policy, scheduler: Scheduler) -> str:
-    """The first of its numbers that is none."""
+def _find_wrong_number(policy: Policy, scheduler: Scheduler) -> str:
+    """Return a message about the first key, slope or until that is not a number; "" if there is none."""
     state = scheduler.state
     for job in (*state.waiting.values(), *state.active.values()):
         key = policy.key_from(scheduler.memo, job, state.now) if scheduler.order.keyed else 0.0
@@ -56,28 +56,30 @@ def _wrong_answer(policy: Policy, scheduler: Scheduler) -> str:
         answers |= {"a slope": policy.slope(job), "an until": policy.until(job, state.now) or 0.0}
         for noun, answer in answers.items():
             if not isinstance(answer, int | float):
-                what = f"policy {type(policy).__name__} gave job {job.id} {noun} that is not a number: {answer!r}"
-                return f"{what} ({_line(policy, noun.split()[1])})"
+                what = (
+                    f"policy {type(policy).__name__} returned {noun} for job {job.id} that is not a number: {answer!r}"
+                )
+                return f"{what} ({_method_line(policy, noun.split()[1])})"
     return ""
 
 
-def _name(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _line(thing: object, *methods: str) -> str:
-    """File and line of the first of these methods that is its own."""
+def _method_line(thing: object, *methods: str) -> str:
+    """Return the file and line of the first of these methods that the plugin defines."""
     for method in methods:
         for cls in type(thing).__mro__:
             function = vars(cls).get(method)
-            if isinstance(function, FunctionType) and cls.__module__ != _OURS:
+            if isinstance(function, FunctionType) and cls.__module__ != _PORTS:
                 return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
     return ""
 
 
-def _code(thing: object) -> Iterator[CodeType]:
-    """Of its methods, and of functions it was given."""
-    held = [value for cls in type(thing).__mro__ if cls.__module__ != _OURS for value in vars(cls).values()]
+def _own_code(thing: object) -> Iterator[CodeType]:
+    """Yield the code of the plugin's methods, and of functions among its attributes."""
+    held = [value for cls in type(thing).__mro__ if cls.__module__ != _PORTS for value in vars(cls).values()]
     for value in [*held, *getattr(thing, "__dict__", {}).values()]:
         if isinstance(value, FunctionType):
             yield value.__code__

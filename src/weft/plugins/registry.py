@@ -1,8 +1,8 @@
-"""Policies and placements by name.
+"""The registry of policies and placements.
 
-A spec is `NAME[:option=value...]`, or `path/file.py:ClassName[:option=value...]` for one of your own. Names come from
-entry points (groups `weft.policies`, `weft.placements`), so that an installed package can bring more; options are the
-fields of the dataclass. List values are joined with `+`.
+A spec is `NAME[:option=value...]`, or `path/file.py:ClassName[:option=value...]` for a class in a file. Names come from
+entry points (groups `weft.policies`, `weft.placements`), so installed packages can add more. Options are the fields of
+the dataclass. List values are joined with `+`.
 """
 
 from __future__ import annotations
@@ -30,64 +30,64 @@ ALIASES = {
     "multi-resource-gpu-unaware": "muri-l:blossom=off",
     "multi-resource-blossom-same-gpu-unaware-worstordering": "muri-l:ordering=worst",
 }
-"""What the field calls them."""
+"""Names of policies in the literature."""
 
 
-def policy(spec: str) -> Policy:
-    return cast(Policy, _make("policy", "weft.policies", spec))
+def load_policy(spec: str) -> Policy:
+    return cast(Policy, _load("policy", "weft.policies", spec))
 
 
-def placement(spec: str) -> Placement:
-    return cast(Placement, _make("placement", "weft.placements", spec))
+def load_placement(spec: str) -> Placement:
+    return cast(Placement, _load("placement", "weft.placements", spec))
 
 
-def names(group: str) -> dict[str, EntryPoint]:
-    """The registered names of a group; a clash is an error."""
+def registered_plugins(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; raise InputError if two packages register the same name."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         other = found.setdefault(point.name, point)
         if other.value != point.value:
-            raise InputError(f"two packages bring {point.name!r} in {group}: {other.value} and {point.value}",
+            raise InputError(f"two packages register {point.name!r} in {group}: {other.value} and {point.value}",
                              hint="uninstall one, or rename its entry point")  # fmt: skip
     return dict(sorted(found.items()))
 
 
-def canonical(spec: str) -> str:
-    """The spec with a field name replaced by ours."""
+def resolve_alias(spec: str) -> str:
+    """Return the spec with a name from the literature replaced by Weft's."""
     name, _, options = spec.partition(":")
     ours = ALIASES.get(name, name)
     return f"{ours}:{options}" if options else ours
 
 
-def options_of(cls: type) -> list[Field[Any]]:
+def plugin_options(cls: type) -> list[Field[Any]]:
     return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
 
 
-def _make(kind: str, group: str, spec: str) -> object:
+def _load(kind: str, group: str, spec: str) -> object:
     if spec.endswith(":"):
         hint = f"write {spec.rstrip(':')}, or {spec}option=value"
-        raise InputError(f"nothing follows the last colon of {kind} {spec!r}", hint=hint)
-    head, *rest = canonical(spec).split(":")
+        raise InputError(f"no option after the last colon of {kind} {spec!r}", hint=hint)
+    head, *rest = resolve_alias(spec).split(":")
     label = head
     if head.endswith(".py") or "/" in head:
         if not rest:
             raise InputError(f"no class named in {spec!r}", hint=f"write {head}:ClassName[:option=value...]")
-        cls, label, rest = _from_file(kind, Path(head), rest[0]), f"{head}:{rest[0]}", rest[1:]
+        cls, label, rest = _load_file(kind, Path(head), rest[0]), f"{head}:{rest[0]}", rest[1:]
         if isinstance(cls, FunctionType):
-            return _classic(kind, spec, cls, rest)
+            return _load_classic(kind, spec, cls, rest)
     else:
-        known = names(group)
+        known = registered_plugins(group)
         if head not in known:
             aliases = [alias for alias in ALIASES if kind == "policy"]
             raise UnknownName(kind, head, [*known, *aliases])
-        with _explained(f"{kind} {head!r} of {known[head].value}"):
+        with _explain_errors(f"{kind} {head!r} of {known[head].value}"):
             cls = known[head].load()
     _check_class(kind, spec, cls)
-    options = [_option(spec, text) for text in rest]
+    options = [_split_option(spec, text) for text in rest]
     twice = [name for at, (name, _) in enumerate(options) if name in dict(options[:at])]
     if twice:
         raise InputError(f"option {twice[0]!r} of {spec!r} is given twice", hint="give each option once")
-    return _build(cls, label, dict(options))
+    return _instantiate(cls, label, dict(options))
 
 
 def _check_class(kind: str, spec: str, cls: type) -> None:
@@ -101,49 +101,51 @@ def _check_class(kind: str, spec: str, cls: type) -> None:
 
 
 @contextmanager
-def _explained(what: str, file: str = "") -> Iterator[None]:
-    """What code of others raises while it is loaded, with the line of it."""
+def _explain_errors(what: str, file: str = "") -> Iterator[None]:
+    """Turn every exception that a plugin's code raises into an InputError with its file and line."""
     try:
         yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        said = (
+        failure = (
             f"it calls sys.exit({error.code!r})"
             if isinstance(error, SystemExit)
             else f"{type(error).__name__}: {error}"
         )
-        frames = [frame for frame in extract_tb(error.__traceback__) if _is_theirs(frame.filename, file)]
+        frames = [frame for frame in extract_tb(error.__traceback__) if _is_plugin_code(frame.filename, file)]
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else file
         if isinstance(error, SyntaxError) and error.filename:
-            where, said = f"{error.filename}:{error.lineno}", f"SyntaxError: {error.msg}"
-        raise InputError(f"cannot load {what}: {said}", where=where, hint="mend it there") from error
+            where, failure = f"{error.filename}:{error.lineno}", f"SyntaxError: {error.msg}"
+        raise InputError(f"cannot load {what}: {failure}", where=where, hint="correct the error there") from error
 
 
-def _is_theirs(frame: str, file: str) -> bool:
+def _is_plugin_code(frame: str, file: str) -> bool:
     return frame == file if file else not frame.startswith(("<", str(Path(__file__).parents[1])))
 
 
-def _classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:
-    """A function is a placement of the classic form."""
+def _load_classic(kind: str, spec: str, function: FunctionType, options: list[str]) -> object:
+    """Return a placement of the classic form from a function."""
     if kind != "placement" or options:
-        hint = "a function assign(workers, task) serves as a placement, without options"
+        hint = "a function assign(workers, task) is a placement, and takes no options"
         raise InputError(f"{spec!r} is a function, not a {kind}", hint=hint)
     from weft.placements.classic import Classic
 
     return Classic(function)
 
 
-def _from_file(kind: str, path: Path, name: str) -> type | FunctionType:
+def _load_file(kind: str, path: Path, name: str) -> type | FunctionType:
     if not path.is_file():
-        raise InputError(f"no such file: {path}", hint=f"a {kind} of your own is given as path/file.py:ClassName")
+        raise InputError(f"no such file: {path}", hint=f"give a {kind} in a file as path/file.py:ClassName")
     module_name = f"weft_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise InputError("not a Python file", where=str(path), hint=f"a {kind} is given as path/file.py:ClassName")
+        raise InputError(
+            "not a Python file", where=str(path), hint=f"give a {kind} in a file as path/file.py:ClassName"
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    with _explained(str(path), str(spec.origin)):
+    with _explain_errors(str(path), str(spec.origin)):
         spec.loader.exec_module(module)
     kinds = (type, FunctionType)
     known = [n for n, value in vars(module).items() if isinstance(value, kinds) and value.__module__ == module_name]
@@ -152,26 +154,26 @@ def _from_file(kind: str, path: Path, name: str) -> type | FunctionType:
     return cast(type | FunctionType, getattr(module, name))
 
 
-def _option(spec: str, text: str) -> tuple[str, str]:
+def _split_option(spec: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"option {text!r} of {spec!r} has no value", hint="options are written name=value")
+        raise InputError(f"option {text!r} of {spec!r} has no value", hint="write options as name=value")
     return name, value
 
 
-def _build(cls: type, name: str, given: dict[str, str]) -> object:
-    known = {field.name: field for field in options_of(cls)}
-    with _explained(f"the options of {name}", sys.modules[cls.__module__].__file__ or ""):
+def _instantiate(cls: type, name: str, given: dict[str, str]) -> object:
+    known = {field.name: field for field in plugin_options(cls)}
+    with _explain_errors(f"the options of {name}", sys.modules[cls.__module__].__file__ or ""):
         hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, text in given.items():
         if option not in known:
             raise UnknownName(f"option of {name}", option, known or ["(it has none)"])
         values[option] = _parse(f"{name}:{option}", text, hints[option])
-    missing = [option for option, field in known.items() if option not in values and _is_needed(field)]
+    missing = [option for option, field in known.items() if option not in values and _is_required(field)]
     if missing:
         raise InputError(f"{name} needs option {missing[0]!r}", hint=f"write {name}:{missing[0]}=VALUE")
-    with _explained(name):
+    with _explain_errors(name):
         try:
             made = cls(**values)
         except (TypeError, ValueError) as error:
@@ -180,12 +182,12 @@ def _build(cls: type, name: str, given: dict[str, str]) -> object:
     return cast(object, made)
 
 
-def _is_needed(field: Field[Any]) -> bool:
+def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
 def _parse(what: str, text: str, wanted: Any) -> Any:
-    """The text as a value of the field's type."""
+    """Parse the text as a value of the field's type."""
     origin, args = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
         if type(None) in args and text in ("none", "off"):
@@ -201,19 +203,19 @@ def _parse(what: str, text: str, wanted: Any) -> Any:
             return ()
         return tuple(_parse(what, part, args[0]) for part in text.split("+"))
     if wanted is bool:
-        return _one_of(what, text, {"on": True, "off": False, "true": True, "false": False})
+        return _parse_switch(what, text, {"on": True, "off": False, "true": True, "false": False})
     if wanted in (int, float):
-        return _number(what, text, wanted)
+        return _parse_number(what, text, wanted)
     return text
 
 
-def _one_of(what: str, text: str, allowed: dict[str, bool]) -> bool:
+def _parse_switch(what: str, text: str, allowed: dict[str, bool]) -> bool:
     if text.lower() not in allowed:
-        raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(_without_doubles(allowed))}")
+        raise InputError(f"{what} cannot be {text!r}", hint=f"one of {', '.join(_first_two(allowed))}")
     return allowed[text.lower()]
 
 
-def _number(what: str, text: str, wanted: type) -> Any:
+def _parse_number(what: str, text: str, wanted: type) -> Any:
     try:
         value = wanted(text)
     except ValueError:
@@ -224,5 +226,5 @@ def _number(what: str, text: str, wanted: type) -> Any:
     return value
 
 
-def _without_doubles(allowed: Iterable[str]) -> list[str]:
+def _first_two(allowed: Iterable[str]) -> list[str]:
     return list(allowed)[:2]

@@ -80,8 +80,8 @@ class Controller:
         return scheduler
 
     def _with(self, policy_name: str) -> Scheduler:
-        policy = registry.policy(policy_name)
-        placement = registry.placement(self.settings.placement or policy.placement)
+        policy = registry.load_policy(policy_name)
+        placement = registry.load_placement(self.settings.placement or policy.placement)
         protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
         interval_s = self.settings.interval_s or None
         scheduler = Scheduler(policy, placement, protection=protection, interval_s=interval_s)

@@ -15,7 +15,7 @@ from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
 from weft.model import Node, Seconds
 from weft.plugins import registry
-from weft.plugins.errors import blaming
+from weft.plugins.errors import attribute_errors
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S, RealCosts
 from weft.sim.costs.speed import Speed
@@ -65,7 +65,7 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     """Runs the trace to its end, or through an instant, with every fact applied and journalled in memory."""
     scheduler, engine = prepare(setting)
     journal = MemoryJournal()
-    with _little_garbage(), blaming(scheduler.policy, scheduler.placement, scheduler):
+    with _little_garbage(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
             if events[-1].at > until:
@@ -85,8 +85,8 @@ def prepare(
 ) -> tuple[Scheduler, Engine]:
     """The scheduler of a setting, and the engine that drives it; faults and crashes other than those it says."""
     policy, muri = _policy(setting), setting.model == "muri"
-    placement = registry.placement(placement_of(setting))
-    with blaming(policy, placement):
+    placement = registry.load_placement(placement_of(setting))
+    with attribute_errors(policy, placement):
         scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
     return scheduler, _engine(setting, policy, faults or _faults(setting), crashes)
 
@@ -118,11 +118,11 @@ def placement_of(setting: Setting) -> str:
 
 
 def _policy(setting: Setting) -> Policy:
-    return registry.policy(setting.policy) if isinstance(setting.policy, str) else setting.policy
+    return registry.load_policy(setting.policy) if isinstance(setting.policy, str) else setting.policy
 
 
 def _quirks(setting: Setting) -> Quirks:
-    name = registry.canonical(setting.policy).partition(":")[0] if isinstance(setting.policy, str) else ""
+    name = registry.resolve_alias(setting.policy).partition(":")[0] if isinstance(setting.policy, str) else ""
     return QUIRKS.get(name, Quirks())
 
 

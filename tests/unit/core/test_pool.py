@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.builders import Rig, node, part
 from weft.core.planning.feasibility import Feasible
 from weft.model import Job, Where
-from weft.plugins.registry import placement
+from weft.plugins.registry import load_placement
 
 POOL = Where(choice=(("n0", (1, 2)),))
 
@@ -29,6 +29,6 @@ def test_whole_gpus_of_a_pool_and_others_beside_it() -> None:
 
 
 def test_what_a_pool_can_never_hold() -> None:
-    feasible = Feasible([node(gpus=4)], [placement("packed")])
+    feasible = Feasible([node(gpus=4)], [load_placement("packed")])
     assert feasible.why_not(Job("a", gpus=2, where=POOL)) == ()
     assert feasible.why_not(Job("a", gpus=3, where=POOL))

@@ -20,7 +20,7 @@ def test_an_alarm_that_rings_too_soon_is_set_again() -> None:
     async def scenario() -> None:
         began = time.monotonic()
         clock = Clock(wall=lambda: 1000.0, steady=lambda: (time.monotonic() - began) / 4)
-        scheduler = Scheduler(registry.policy("fifo"), registry.placement("packed"))
+        scheduler = Scheduler(registry.load_policy("fifo"), registry.load_placement("packed"))
         started: list[Start] = []
         loop = Loop(scheduler, MemoryJournal(), clock, lambda decision: started.append(decision))  # type: ignore[arg-type]
         loop.open()
@@ -58,7 +58,7 @@ class SlowDisk(MemoryJournal):
 def test_facts_are_on_disk_before_anything_acts_on_them() -> None:
     async def submit() -> list[tuple[int, int]]:
         journal, seen = SlowDisk(), list[tuple[int, int]]()
-        scheduler = Scheduler(registry.policy("fifo"), registry.placement("packed"))
+        scheduler = Scheduler(registry.load_policy("fifo"), registry.load_placement("packed"))
 
         loop = Loop(scheduler, journal, Clock(), lambda _: seen.append((journal.synced, len(journal))))
         loop.open()

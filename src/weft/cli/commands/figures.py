@@ -83,7 +83,7 @@ def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[s
 
     nodes = read_cluster(args.cluster)
     placements = [
-        registry.placement(name) for name in dict.fromkeys(each.placement for each in (Quirks(), *QUIRKS.values()))
+        registry.load_placement(name) for name in dict.fromkeys(each.placement for each in (Quirks(), *QUIRKS.values()))
     ]
     wanted: dict[tuple[str, str], Trial] = {}
     sizes: list[int] = []

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.plugins import registry
 
     found = {
-        kind: [_describe(name, point) for name, point in registry.names(f"weft.{kind}").items()]
+        kind: [_describe(name, point) for name, point in registry.registered_plugins(f"weft.{kind}").items()]
         for kind in ("policies", "placements")
     }
     for entry in found["policies"]:
@@ -51,7 +51,7 @@ def _describe(name: str, point: EntryPoint) -> dict[str, Any]:
     try:
         cls = point.load()
         hints = get_type_hints(cls)
-        options = [_option(field, hints[field.name]) for field in registry.options_of(cls)]
+        options = [_option(field, hints[field.name]) for field in registry.plugin_options(cls)]
         about = (cls.__doc__ or "").strip().partition("\n")[0]
     except (Exception, SystemExit) as error:
         options, about = [], f"cannot be loaded from {point.value}: {type(error).__name__}: {error}"

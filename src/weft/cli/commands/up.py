@@ -120,8 +120,8 @@ def _check(settings: Settings) -> None:
     """Before anything is changed: a scheduler that cannot start helps nobody."""
     from weft.plugins import registry
 
-    policy = registry.policy(settings.policy)
-    registry.placement(settings.placement or policy.placement)
+    policy = registry.load_policy(settings.policy)
+    registry.load_placement(settings.placement or policy.placement)
     count = len(settings.gpus.split(",")) if settings.gpus else 0
     for key in ("models", "memories"):
         values = getattr(settings, key)

@@ -177,7 +177,7 @@ def shares(policy: str) -> bool:
     """Whether it puts jobs on one GPU without weaving them: the bound for those who weave is not for it."""
     from weft.plugins import registry
 
-    return registry.policy(policy).oversubscription > 1
+    return registry.load_policy(policy).oversubscription > 1
 
 
 def _short(column: str, cell: Cell) -> Cell:

@@ -175,14 +175,14 @@ class AgentAdmission:
 
 def check_settings(settings: Settings) -> None:
     """Policies that weave need jobs that were made for it."""
-    policy = plugins.policy(settings.policy)
+    policy = plugins.load_policy(settings.policy)
     if policy.weaves:
-        others = [name for name in plugins.names("weft.policies") if not plugins.policy(name).weaves]
+        others = [name for name in plugins.registered_plugins("weft.policies") if not plugins.load_policy(name).weaves]
         raise InputError(
             f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
             hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
         )
-    plugins.placement(settings.placement or policy.placement)
+    plugins.load_placement(settings.placement or policy.placement)
 
 
 def agent_backend(host: Host) -> BackendPorts:

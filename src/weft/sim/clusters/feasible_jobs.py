@@ -9,7 +9,7 @@ from weft.core.ports import Placement
 from weft.errors import PlanError
 from weft.model import Node
 from weft.model.slots import format_message
-from weft.plugins.errors import blaming
+from weft.plugins.errors import attribute_errors
 from weft.sim.traces.trace import TraceJob
 
 Split = tuple[list[TraceJob], list[tuple[TraceJob, str]]]
@@ -25,7 +25,7 @@ def split_feasible(
     feasible, infeasible = _split(jobs, Feasible(nodes))
     for placement in placements:
         try:
-            with blaming(None, placement):
+            with attribute_errors(None, placement):
                 feasible, refused = _split(feasible, Feasible(nodes, (placement,)))
         except PlanError:
             if not forgiving:
