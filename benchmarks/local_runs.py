@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import LaunchSpec
 
@@ -21,7 +21,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Collector:
-    engine: LocalEngine
+    engine: ProcessEngine
     left: int
     done: asyncio.Event
     exits: list[RunExited] = field(default_factory=list)
@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
 
 
 async def _measure(folder: Path, where: str, has_goal: bool) -> list[Figure]:
-    engine = LocalEngine("here", folder / "jobs", folder / "runtime", lambda report: tally.hear(report))
+    engine = ProcessEngine("here", folder / "jobs", folder / "runtime", lambda report: tally.hear(report))
     tally = Collector(engine, RUNS, asyncio.Event())
     await engine.open()
     engine_s, wall = time.process_time(), time.monotonic()

@@ -296,17 +296,17 @@ def test_folders_are_forgotten_but_not_those_of_runs_that_are_there(tmp_path: Pa
 
 def test_a_port_that_is_taken_keeps_the_gang_from_starting(tmp_path: Path) -> None:
     async def scene() -> None:
-        from weft.engines.process.rendezvous import meeting_port
+        from weft.engines.process.rendezvous import rendezvous_port
 
         gang = [GangMember(node=name, address="127.0.0.1", gpus=1) for name in ("n1", "n2")]
-        with socket.create_server(("127.0.0.1", meeting_port("1", 1))):
+        with socket.create_server(("127.0.0.1", rendezvous_port("1", 1))):
             async with head(tmp_path) as site, site.working(site.worker()):
                 await site.head.welcomed()
                 site.head.start("echo", "never", gang=gang, gpus=[0])
                 assert (await site.head.ended()).end.why == "port-taken"
                 site.head.start("sh", "-c", "echo $RANK $MASTER_PORT", gang=gang, gpus=[0], run=2)
                 assert (await site.head.ended(run=2)).end.code == 0
-                assert log(site, number=2) == f"0 {meeting_port('1', 2)}\n"
+                assert log(site, number=2) == f"0 {rendezvous_port('1', 2)}\n"
 
     run(scene())
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.output.logs import RUNS_KEPT
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.process_engine import desk, shell
 from weft.engines.process.gpu.discovery import discover
-from weft.engines.process.gpu.monitor import GpuWatch, Misplaced, RunOnGpus
+from weft.engines.process.gpu.monitor import GpuMonitor, Misplaced, RunOnGpus
 from weft.engines.process.gpu.nvml import NoDriver, open_nvml
 from weft.model import Blocked, Measured
 
@@ -28,7 +28,7 @@ def test_the_processes_of_a_run_are_told_from_others(tmp_path: Path) -> None:
         nvml = open_nvml({"WEFT_NVML_FAKE": str(file)})
         assert not isinstance(nvml, NoDriver)
         machine = discover("here", nvml)
-        watch = GpuWatch("here", machine.devices)
+        watch = GpuMonitor("here", machine.devices)
         async with desk(tmp_path) as found:
             found.engine.start(shell("(setsid sh -c 'echo $$; exec sleep 60' &) ; sleep 60", gpus=(0,)))
             begun = await found.started()

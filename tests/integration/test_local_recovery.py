@@ -12,21 +12,21 @@ import time
 from pathlib import Path
 
 from support.process_engine import Desk, desk, gone, kill, shell, until
-from weft.engines.process import recovery
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited
+from weft.engines.process.recovery import run_record
 from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive
 from weft.engines.process.shim.process_tree import below, processes
 
 DRIVER = """
 import asyncio, sys, json
 from pathlib import Path
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.launch_spec import LaunchSpec
 
 async def main():
     folder = Path(sys.argv[1])
-    engine = LocalEngine("here", folder / "jobs", folder / "runtime", lambda report: print(report, flush=True))
+    engine = ProcessEngine("here", folder / "jobs", folder / "runtime", lambda report: print(report, flush=True))
     await engine.open()
     for job, script in json.loads(sys.argv[2]).items():
         engine.start(LaunchSpec(job, 1, ("/bin/sh", "-c", script), env=(("PATH", "/usr/bin:/bin"),)))
@@ -125,7 +125,7 @@ def test_a_shim_killed_while_nobody_looked(tmp_path: Path) -> None:
         await until(file.exists)
         first.kill()
         first.wait()
-        evidence = recovery.look(str(file.parent), 0.0)
+        evidence = run_record.look(str(file.parent), 0.0)
         assert evidence.started is not None
         kill(evidence.started.shim)
         found = await adopting(tmp_path, "job")
@@ -185,8 +185,8 @@ def test_what_was_given_up_never_starts(tmp_path: Path) -> None:
     async def scene() -> None:
         async with desk(tmp_path) as found:
             folder = found.path(".")
-            assert recovery.fence(str(folder))
-            assert not recovery.fence(str(folder))
+            assert run_record.fence(str(folder))
+            assert not run_record.fence(str(folder))
             found.engine.start(shell("touch ran"))
             await asyncio.sleep(0.3)
             assert not (folder / "ran").exists()
@@ -205,9 +205,9 @@ def test_the_claim_names_the_shim(tmp_path: Path) -> None:
             found.engine.start(shell("sleep 60"))
             begun = await found.started()
             found.path("started.json").rename(found.path("claim.json"))
-            evidence = recovery.look(str(found.path(".")), 0.0)
+            evidence = run_record.look(str(found.path(".")), 0.0)
             assert evidence.shim == begun.shim
-            assert recovery.fate(evidence, boot_id(), is_alive) == "alive"
+            assert run_record.fate(evidence, boot_id(), is_alive) == "alive"
             kill(begun.shim)
             assert (await found.exited()).why == "lost"
             await gone(begun.leader)

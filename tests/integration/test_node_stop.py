@@ -18,7 +18,7 @@ from support.local_scheduler import is_alive, site, until
 from support.process_engine import Desk, desk, gone, shell
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited
-from weft.engines.process.node_stop import HOLD_S, WINDOW_S
+from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
 from weft.engines.process.shim.process_id import send
 from weft.engines.process.shim.process_tree import below, processes
 from weft.model import Exited

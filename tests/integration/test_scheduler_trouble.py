@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from weft.engines.process.retention import RUNS_KEPT
 
 from support.local_scheduler import Site, site, until
 from weft.client import Client
 from weft.endpoints.paths import Paths
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotFound, Refused, WeftError
 from weft.jobspec.fields import spec_of
 from weft.journal.sqlite.compaction import compact

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from support.process_engine import until
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.rendezvous import Gang, GangMember, launcher, meeting_port
+from weft.engines.process.rendezvous import Gang, GangMember, launcher, rendezvous_port
 
 
 async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:
@@ -29,11 +29,11 @@ async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) ->
             if isinstance(report, RunExited):
                 ended[rank] = report.code if report.signal is None else 128 + report.signal
 
-        engine = LocalEngine(members[rank].node, folder / str(rank) / "jobs", folder / str(rank) / "runtime", heard)
+        engine = ProcessEngine(members[rank].node, folder / str(rank) / "jobs", folder / str(rank) / "runtime", heard)
         await engine.open()
         engines.append(engine)
         env = (*os.environ.items(), ("GLOO_SOCKET_IFNAME", "lo"), ("OMP_NUM_THREADS", "1"))
-        gang = Gang(members, rank, meeting_port("1", 1))
+        gang = Gang(members, rank, rendezvous_port("1", 1))
         engine.start(LaunchSpec("1", 1, argv, env=env, gpus=tuple(range(gpus)), gang=gang, per_gpu=per_gpu))
     await until(lambda: len(ended) == len(parts), patience_s=240.0)
     for engine in engines:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity, is_alive, send
@@ -38,8 +38,8 @@ class Desk:
         self.reports: list[Report] = []
         self.engine = self.another()
 
-    def another(self) -> LocalEngine:
-        self.engine = LocalEngine("here", self.jobs, self.folder / "runtime", self.reports.append)
+    def another(self) -> ProcessEngine:
+        self.engine = ProcessEngine("here", self.jobs, self.folder / "runtime", self.reports.append)
         return self.engine
 
     def path(self, name: str, job: str = "1", run: int = 1) -> Path:

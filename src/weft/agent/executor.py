@@ -118,7 +118,7 @@ class Executor:
             known = run_files.read_object(path) or {"time": 0.0}
             if float(json.loads(order.checkpoint)["time"]) > float(known["time"]):
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                run_files.write_whole(path, order.checkpoint.encode())
+                run_files.write_atomic(path, order.checkpoint.encode())
 
     def _refuse(self, order: StartRun, why: str, detail: str) -> None:
         """It never starts: neither this order nor a late one of the same run."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.agent.state_dir import Folder
 from weft.agent.state_machine import is_run
-from weft.engines.process.logs import log_path, read_part
+from weft.engines.process.output.logs import log_path, read_part
 from weft.wire.messages import AgentMessage, LogPart, LogTail, ReadLog
 from weft.wire.runs import RunKey
 

@@ -10,7 +10,7 @@ from typing import Final
 from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
-from weft.engines.process.rendezvous import Gang, meeting_port
+from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, captured
 from weft.wire.convert import get, pairs
@@ -54,7 +54,7 @@ def gang_of(order: StartRun, members: Sequence[GangMember]) -> Gang | None:
         return None
     if order.rank >= len(members):
         raise InputError(f"rank {order.rank} of a gang of {len(members)} nodes")
-    port = meeting_port(order.job, order.run, members[0].port)
+    port = rendezvous_port(order.job, order.run, members[0].port)
     return Gang(tuple(rendezvous.GangMember(each.node, each.address, each.gpus) for each in members), order.rank, port)
 
 

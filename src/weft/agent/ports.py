@@ -10,7 +10,7 @@ from weft.model import JobId
 
 
 class Engine(Protocol):
-    """Runs things, and reports what becomes of them: `weft.engines.process.engine.LocalEngine`."""
+    """Runs things, and reports what becomes of them: `weft.engines.process.engine.ProcessEngine`."""
 
     async def open(self) -> None: ...
 

@@ -15,15 +15,14 @@ from typing import Any, Final, Protocol
 
 from weft.agent.ports import Engine
 from weft.engines.background import TaskSet
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
-from weft.engines.process.gpu.devices import load_devices, save_devices
-from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.discovery import Machine, load_devices, save_devices
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding, GpuPoller, Holding
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.progress_socket import ProgressSocket
+from weft.engines.process.output.progress_socket import ProgressSocket
 from weft.model import Gpu, JobId
 
 RunKey = tuple[JobId, int]
@@ -76,10 +75,10 @@ class NodeRuntime:
     ) -> None:
         setup = setup or NodeSetup()
         self.machine, self._listener, self._clock = machine, listener, setup.clock
-        make = setup.engine or (lambda report: LocalEngine(machine.node.id, paths.jobs, paths.runtime, report))
+        make = setup.engine or (lambda report: ProcessEngine(machine.node.id, paths.jobs, paths.runtime, report))
         self.engine = make(self.report)
         self._poller: GpuPoller | None = None
-        if isinstance(self.engine, LocalEngine):
+        if isinstance(self.engine, ProcessEngine):
             self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
         self._holdings: dict[RunKey, Holding] = {}

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from weft.endpoints.paths import Paths, user_paths
-from weft.engines.process import recovery
-from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.launch_spec import is_valid_job_id
+from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
+from weft.engines.process.recovery import run_record
 from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
 from weft.engines.process.shim import run_files
 from weft.errors import InputError, Refused
@@ -91,7 +92,7 @@ class Folder:
         token = _read(path)
         if not token:
             token = secrets.token_hex(8)
-            run_files.write_whole(str(path), token.encode())
+            run_files.write_atomic(str(path), token.encode())
         return f"{token}@{_machine()}"
 
     def cluster(self) -> str:
@@ -106,7 +107,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 self._aside(cluster).rename(self.jobs)
             self.jobs.mkdir(mode=0o700, exist_ok=True)
-        run_files.write_whole(str(self.state / "cluster"), cluster.encode())
+        run_files.write_atomic(str(self.state / "cluster"), cluster.encode())
 
     def _aside(self, cluster: str) -> Path:
         return self.state / f"jobs-of-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
@@ -118,7 +119,7 @@ class Folder:
         return [
             (job, int(run))
             for job in _names(self.jobs)
-            if is_plain(job)
+            if is_valid_job_id(job)
             for run in _names(self.jobs / job)
             if run.isdecimal() and int(run) > 0 and self._is_unsettled(self.jobs / job / run)
         ]
@@ -144,7 +145,7 @@ class Folder:
 
     def fence(self, job: JobId, run: int) -> bool:
         """Nobody starts this run any more; False: somebody has."""
-        return recovery.fence(self.run(job, run))
+        return run_record.fence(self.run(job, run))
 
     def tell(self, job: JobId, run: int) -> None:
         """Its end need not be said again. If that cannot be written it is said once more, which does no harm."""
@@ -153,11 +154,11 @@ class Folder:
 
     def kept(self) -> list[JobId]:
         """Jobs of which something is here."""
-        return [job for job in _names(self.jobs) if is_plain(job)]
+        return [job for job in _names(self.jobs) if is_valid_job_id(job)]
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         for job in jobs:
-            if is_plain(job):
+            if is_valid_job_id(job):
                 shutil.rmtree(self.jobs / job, ignore_errors=True)
 
 

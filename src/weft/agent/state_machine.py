@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from weft.engines.process.events import Report, RunExited
-from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.launch_spec import is_valid_job_id
 from weft.model import JobId
 from weft.wire.convert import run_end
 from weft.wire.messages import (
@@ -335,4 +335,4 @@ class Agent:
 
 def is_run(job: JobId, run: int) -> bool:
     """Whether that can be the name of a run's folder."""
-    return run > 0 and is_plain(job)
+    return run > 0 and is_valid_job_id(job)

@@ -24,7 +24,7 @@ from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
 from weft.version import VERSION
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from weft.engines.background import TaskSet
-from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
+from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.journal import store_at
 from weft.model import Event, Paused, Purged, Resumed
 from weft.server.loop import DISK_FLOOR, FILE_LIMIT

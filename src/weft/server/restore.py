@@ -18,7 +18,7 @@ from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.events import RunExited, read_exited
 from weft.engines.process.exit_rules import exited
-from weft.engines.process.gpu.devices import load_devices
+from weft.engines.process.gpu.discovery import load_devices
 from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
 from weft.journal import Store, store_at

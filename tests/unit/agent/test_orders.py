@@ -9,7 +9,7 @@ from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import Declared, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
-from weft.engines.process.rendezvous import Gang, meeting_port
+from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.errors import InputError
 from weft.wire.messages import GangMember, StartRun, Variable
 
@@ -43,7 +43,7 @@ def test_a_gang_meets_at_the_first_of_its_nodes() -> None:
     gang = [GangMember(node=name, address=f"10.0.0.{at}", port=7000, gpus=2) for at, name in enumerate("ab")]
     order = StartRun(job="7", run=1, command=["true"], gang=gang, rank=1)
     members = (rendezvous.GangMember("a", "10.0.0.0", 2), rendezvous.GangMember("b", "10.0.0.1", 2))
-    assert made(order).gang == Gang(members, 1, meeting_port("7", 1, 7000))
+    assert made(order).gang == Gang(members, 1, rendezvous_port("7", 1, 7000))
     assert made(StartRun(job="7", run=1, command=["true"], gang=gang[:1])).gang is None
 
 

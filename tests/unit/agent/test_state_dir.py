@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from weft.agent.state_dir import Folder
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.output.logs import RUNS_KEPT
 from weft.engines.process.shim import run_files
 
 LAST = RUNS_KEPT + 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import MOST_QUICK, MOST_TRIES, exited
+from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, exited
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_table(
 
 def test_trying_later_has_an_end() -> None:
     report = RunExited(0.0, "a", 1, code=75)
-    assert exited(report, tries=MOST_TRIES - 1).how == "requeued"
-    last = exited(report, tries=MOST_TRIES)
+    assert exited(report, tries=MAX_TRY_LATER - 1).how == "requeued"
+    last = exited(report, tries=MAX_TRY_LATER)
     assert (last.how, last.why) == ("failed", "try-later")
-    assert exited(report, tries=MOST_TRIES, requeue_exits=(75,)).how == "requeued"
+    assert exited(report, tries=MAX_TRY_LATER, requeue_exits=(75,)).how == "requeued"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_next_try_waits_longer_each_time(code: int, ran_s: float, delays: li
 @pytest.mark.parametrize("code", [42, 75, 85])
 def test_being_run_again_at_once_has_an_end(code: int) -> None:
     report = RunExited(0.0, "a", 1, code=code, ran_s=0.1)
-    assert exited(report, tries=MOST_QUICK - 1, requeue_exits=(42, 75)).how == "requeued"
-    last = exited(report, tries=MOST_QUICK, requeue_exits=(42, 75))
+    assert exited(report, tries=MAX_QUICK_REQUEUES - 1, requeue_exits=(42, 75)).how == "requeued"
+    last = exited(report, tries=MAX_QUICK_REQUEUES, requeue_exits=(42, 75))
     assert (last.how, last.why, last.delay_s) == ("failed", "requeue-loop", 0.0)
-    assert exited(RunExited(0.0, "a", 1, code=85, ran_s=60.0), tries=MOST_QUICK).how == "requeued"
+    assert exited(RunExited(0.0, "a", 1, code=85, ran_s=60.0), tries=MAX_QUICK_REQUEUES).how == "requeued"

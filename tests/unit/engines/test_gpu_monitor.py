@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.engines.process.gpu.monitor import Foreign, GpuWatch, Misplaced, Note, RunOnGpus, WatchOptions
+from weft.engines.process.gpu.monitor import Foreign, GpuMonitor, Misplaced, MonitorOptions, Note, RunOnGpus
 from weft.engines.process.gpu.nvml import Device, GpuProcess, Reading
 from weft.model import Blocked, Measured, Unblocked
 
@@ -15,7 +15,7 @@ class Scene:
     """A watch over two GPUs, which the driver calls 4 and 5; both idle unless a look says otherwise."""
 
     def __init__(self, foreign: Foreign = "avoid", known: tuple[tuple[int, str], ...] = ()) -> None:
-        self.watch = GpuWatch("n", DEVICES, WatchOptions(foreign, free_after_s=30.0, warm_up_s=60.0), known)
+        self.watch = GpuMonitor("n", DEVICES, MonitorOptions(foreign, free_after_s=30.0, warm_up_s=60.0), known)
 
     def look(
         self, at: float, first: Reading | None = IDLE, second: Reading | None = IDLE, **runs: RunOnGpus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.engines.process.logs import MISSING, read_part
+from weft.engines.process.output.logs import MISSING, read_part
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from weft.engines.process.progress_bars import Bar, last_bar
+from weft.engines.process.output.progress_bars import Bar, last_bar
 
 RICH = "━" * 20 + "╸" + "━" * 10
 

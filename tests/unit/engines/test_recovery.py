@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.recovery import Evidence, Fate, fate, fence, look
+from weft.engines.process.recovery.run_record import Evidence, Fate, fate, fence, look
 from weft.engines.process.shim.process_id import Identity
 
 SHIM = Identity("boot", 5, 100)

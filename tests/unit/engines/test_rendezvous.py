@@ -17,8 +17,8 @@ from weft.engines.process.rendezvous import (
     command,
     hostfile,
     launcher,
-    meeting_port,
     meets,
+    rendezvous_port,
     variables,
 )
 
@@ -125,10 +125,10 @@ def test_an_address_with_colons_stands_in_brackets() -> None:
 
 
 def test_where_they_meet_is_reckoned_the_same_everywhere() -> None:
-    assert meeting_port("7", 1) == meeting_port("7", 1) in PORTS
-    assert len({meeting_port("7", run) for run in range(1, 20)}) > 10
-    assert all(6000 <= meeting_port(str(job), 1, 6000) < 6100 for job in range(50))
-    assert all(65500 <= meeting_port(str(job), 1, 65500) < 65536 for job in range(50))
+    assert rendezvous_port("7", 1) == rendezvous_port("7", 1) in PORTS
+    assert len({rendezvous_port("7", run) for run in range(1, 20)}) > 10
+    assert all(6000 <= rendezvous_port(str(job), 1, 6000) < 6100 for job in range(50))
+    assert all(65500 <= rendezvous_port(str(job), 1, 65500) < 65536 for job in range(50))
 
 
 def test_who_needs_to_meet() -> None:
@@ -141,7 +141,7 @@ def test_who_needs_to_meet() -> None:
 
 
 def test_a_port_is_free_until_somebody_listens() -> None:
-    port = free_ports.find_free()
+    port = free_ports.find_free_port()
     assert free_ports.is_free("127.0.0.1", port)
     with socket.create_server(("127.0.0.1", port)):
         assert not free_ports.is_free("127.0.0.1", port)

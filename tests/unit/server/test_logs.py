@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft.core.state.job import JobState
-from weft.engines.process.logs import CHUNK, LogPart, log_path, read_part
+from weft.engines.process.output.logs import CHUNK, LogPart, log_path, read_part
 from weft.model import Job
 from weft.server.api.logs import Asked, _one_run
 

@@ -18,19 +18,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.engines.background import TaskSet
-from weft.engines.process import free_ports, node_stop, recovery
+from weft.engines.process import free_ports
 from weft.engines.process.environment import environment, gang_of
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
-from weft.engines.process.launch_spec import LaunchSpec, is_plain
-from weft.engines.process.orphans import kill_survivors
-from weft.engines.process.process_watcher import ProcessWatcher
+from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
+from weft.engines.process.recovery import node_stop, run_record
+from weft.engines.process.recovery.orphans import kill_orphans
+from weft.engines.process.recovery.process_watcher import ProcessWatcher
 from weft.engines.process.rendezvous import command, hostfile
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send
 from weft.engines.process.shim.process_tree import trees
 from weft.engines.process.shim.shim import LOUD, POKE
-from weft.engines.process.shim.stop_escalation import act_for
-from weft.engines.process.starter_client import StarterLink, forget_spooled
+from weft.engines.process.shim.stop_escalation import first_step
+from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
 from weft.model import JobId, NodeId
 
@@ -60,14 +61,14 @@ class _Run:
         return f"{self.job}/{self.run}"
 
 
-class LocalEngine:
+class ProcessEngine:
     def __init__(self, node: NodeId, jobs_dir: Path, runtime_dir: Path, report: Callable[[Report], None]) -> None:
         self.node = node
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
         self._report = report
         self._runs: dict[str, _Run] = {}
         self._bell: Any = None
-        self._link: StarterLink | None = None
+        self._link: StarterClient | None = None
         self._vigil = ProcessWatcher(self._shim_gone)
         self._tasks = TaskSet()
         self._look: asyncio.TimerHandle | None = None
@@ -94,11 +95,11 @@ class LocalEngine:
         for folder in (self._jobs_dir, self._runtime_dir):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        forget_spooled(self._runtime_dir)
+        remove_spooled(self._runtime_dir)
         self._bell = notify.hang(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._bell.fileno(), self._on_bell)
-        self._link = StarterLink(self._runtime_dir, self._starter_gone)
+        self._link = StarterClient(self._runtime_dir, self._starter_gone)
         self._look = loop.call_later(LOOK_S, self._look_around)
 
     def leave(self) -> None:
@@ -154,11 +155,11 @@ class LocalEngine:
         call: int = POKE
         try:
             run_files.make_dirs(folder)
-            run_files.write_whole(f"{folder}/{run_files.STOP}", run_files.to_json({"why": why, "grace_s": grace_s}))
+            run_files.write_atomic(f"{folder}/{run_files.STOP}", run_files.to_json({"why": why, "grace_s": grace_s}))
         except OSError:
             if known.shim is None:
                 raise
-            call = LOUD["kill" if grace_s == 0 else act_for(why)]
+            call = LOUD["kill" if grace_s == 0 else first_step(why)]
         known.stopping = True
         if known.shim is not None:
             with contextlib.suppress(OSError):  # no descriptor for it: the shim looks by itself, a little later
@@ -172,7 +173,7 @@ class LocalEngine:
 
     async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
         """Find out what became of runs that an earlier engine started, and keep those that live."""
-        found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_plain(job) and run > 0]
+        found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_valid_job_id(job) and run > 0]
         self._runs.update((run.name, run) for run in found)
         await asyncio.gather(*(self._settle(run) for run in found))
 
@@ -234,7 +235,7 @@ class LocalEngine:
         while self._link is None:
             await asyncio.sleep(LOOK_S)
             with contextlib.suppress(OSError):
-                self._link = StarterLink(self._runtime_dir, self._starter_gone)
+                self._link = StarterClient(self._runtime_dir, self._starter_gone)
 
     def _shim_gone(self, name: str) -> None:
         run = self._runs.get(name)
@@ -262,11 +263,11 @@ class LocalEngine:
         if evidence.exited is not None or evidence.claimed or time.monotonic() - run.since > UNCLAIMED_S:
             self._tasks.spawn(self._settle(run))
 
-    def _examine(self, run: _Run) -> recovery.Evidence:
-        return recovery.look(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
+    def _examine(self, run: _Run) -> run_record.Evidence:
+        return run_record.look(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
 
     async def _settle(self, run: _Run) -> None:
-        """Decide by the files what a run is, and act on it: the table of `weft.engines.process.recovery`."""
+        """Decide by the files what a run is, and act on it: the table of `weft.engines.process.recovery.run_record`."""
         if run.burying:
             return
         run.burying = True
@@ -275,7 +276,7 @@ class LocalEngine:
         try:
             while run.name in self._runs:
                 evidence = self._examine(run)
-                fate = recovery.fate(evidence, boot_id(), is_alive)
+                fate = run_record.fate(evidence, boot_id(), is_alive)
                 if fate == "unclear" and time.monotonic() > until:
                     fate = "lost"
                 if fate == "lost":
@@ -289,7 +290,7 @@ class LocalEngine:
         finally:
             run.burying = False
 
-    async def _conclude(self, run: _Run, fate: recovery.Fate, evidence: recovery.Evidence) -> None:
+    async def _conclude(self, run: _Run, fate: run_record.Fate, evidence: run_record.Evidence) -> None:
         run.token = run.token or evidence.token
         if fate == "finished" and evidence.ended is not None:
             self._finish(run, evidence.ended)
@@ -304,7 +305,7 @@ class LocalEngine:
         else:
             await self._bury(run, evidence)
 
-    def _take_over(self, run: _Run, evidence: recovery.Evidence) -> None:
+    def _take_over(self, run: _Run, evidence: run_record.Evidence) -> None:
         run.shim = evidence.shim
         node_stop.shorten(run_files.run_dir(self._jobs_dir, run.job, run.run))
         if run.shim is not None:
@@ -312,13 +313,13 @@ class LocalEngine:
         if evidence.started is not None:
             self._begun(run, evidence.started)
 
-    async def _bury(self, run: _Run, evidence: recovery.Evidence) -> None:
+    async def _bury(self, run: _Run, evidence: run_record.Evidence) -> None:
         """The shim is dead and left no record: nothing of the run may stay on its GPUs."""
         leader = evidence.started.leader if evidence.started else run.leader
         folder = f"WEFT_CKPT_DIR={self._jobs_dir}/{run.job}/{run_files.CHECKPOINTS}"
         sure = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
         marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", sure)
-        survivors = await asyncio.to_thread(kill_survivors, marks, leader)
+        survivors = await asyncio.to_thread(kill_orphans, marks, leader)
         if evidence.record is None and not survivors:  # claimed, but not even that was written: it never got further
             self._never_started(run, "whoever was to start it got no further than its name")
             return
@@ -332,7 +333,7 @@ class LocalEngine:
         self._finish(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
 
     def _encode(self, order: LaunchSpec, token: str) -> bytes:
-        gang = order.gang or gang_of(order, self.node, free_ports.find_free() if order.per_gpu else 0)
+        gang = order.gang or gang_of(order, self.node, free_ports.find_free_port() if order.per_gpu else 0)
         env = environment(order, self.node, self._jobs_dir, token, time.time(), gang)
         return run_files.to_json(
             {
@@ -358,6 +359,6 @@ class LocalEngine:
 
 def _fenced(folder: str) -> bool:
     try:
-        return recovery.fence(folder)
+        return run_record.fence(folder)
     except OSError:  # a full disk: it is tried again
         return False

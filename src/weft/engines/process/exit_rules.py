@@ -12,13 +12,13 @@ CHECKPOINTED: Final = 85
 """ERESTART: "I saved my work, run me again"."""
 TRY_LATER: Final = 75
 """EX_TEMPFAIL: what it needs is not there just now."""
-MOST_TRIES: Final = 10
+MAX_TRY_LATER: Final = 10
 """So often, one time after the other, a job may ask to be tried later."""
 QUICK_S: Final = 1.0
-MOST_QUICK: Final = 100
+MAX_QUICK_REQUEUES: Final = 100
 """A job that asks again and again to be run anew, and ends within a second each time, is not."""
 FIRST_DELAY_S: Final = 1.0
-LONGEST_DELAY_S: Final = 300.0
+MAX_DELAY_S: Final = 300.0
 
 STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
 GONE: Final = frozenset(
@@ -33,9 +33,9 @@ def exited(report: RunExited, *, requeue_exits: Collection[int] = (), tries: int
     why = "" if how == "done" else report.why
     delay_s = 0.0
     if how == "requeued" and (report.code == TRY_LATER or report.ran_s < QUICK_S):
-        delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), LONGEST_DELAY_S)
+        delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), MAX_DELAY_S)
         loop = "try-later" if report.code == TRY_LATER and TRY_LATER not in requeue_exits else "requeue-loop"
-        if tries >= (MOST_TRIES if loop == "try-later" else MOST_QUICK):
+        if tries >= (MAX_TRY_LATER if loop == "try-later" else MAX_QUICK_REQUEUES):
             how, why, delay_s = "failed", loop, 0.0
     return Exited(report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s)
 

@@ -19,7 +19,7 @@ def is_free(address: str, port: int) -> bool:
     return True
 
 
-def find_free() -> int:
+def find_free_port() -> int:
     """One that nobody on this machine listens at."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -57,7 +57,7 @@ class LaunchSpec:
 
     def check(self) -> None:
         """Refuse what could not be handed to a process, or would leave the directory of the run."""
-        if not is_plain(self.job):
+        if not is_valid_job_id(self.job):
             raise InputError(f"a job's id may hold letters, digits and . _ - only, not {self.job!r}")
         if self.run < 1:
             raise InputError(f"runs are numbered from 1, not {self.run}")
@@ -80,6 +80,6 @@ class LaunchSpec:
                 raise InputError(f"a {what} of {seconds} s makes no sense")
 
 
-def is_plain(job: JobId) -> bool:
+def is_valid_job_id(job: JobId) -> bool:
     """Whether an id can be the name of a directory as it is."""
     return _PLAIN.fullmatch(job) is not None

@@ -30,7 +30,7 @@ def write(path: str, until: float) -> None:
     """Runs may go on until then."""
     content = run_files.to_json({"boot": boot_id(), "until": round(until, 3)})
     try:
-        run_files.write_whole(path, content)
+        run_files.write_atomic(path, content)
     except OSError:
         _write_over(path, content)
 

@@ -63,7 +63,7 @@ class Gang:
         return sum(max(member.gpus, 1) for member in self.members[: self.rank])
 
 
-def meeting_port(job: JobId, run: int, first_port: int = 0) -> int:
+def rendezvous_port(job: JobId, run: int, first_port: int = 0) -> int:
     """The same on all nodes without a word between them; another for the next run. `first_port`: of the head node."""
     ports = range(first_port, min(first_port + PORTS_OF_A_NODE, 65536)) if first_port else PORTS
     return ports[zlib.crc32(f"{job}/{run}".encode()) % len(ports)]

@@ -27,14 +27,14 @@ _PYTHON: Final = ("-I", "-S", "-X", "utf8", "-c", _CODE)
 SPOOLED: Final = "order-"
 
 
-def forget_spooled(spool_dir: str) -> None:
+def remove_spooled(spool_dir: str) -> None:
     """Remove orders that nobody took before an earlier engine ended: their runs are given up."""
     for name in os.listdir(spool_dir):
         if name.startswith(SPOOLED):
             os.unlink(f"{spool_dir}/{name}")
 
 
-class StarterLink:
+class StarterClient:
     """One starter process and the socket at which its shims wait; `gone` is called when the starter has died."""
 
     def __init__(self, spool_dir: str, gone: Callable[[], None]) -> None:

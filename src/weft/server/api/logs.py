@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from weft.core.state.job import JobState
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotFound
 from weft.model import JobId
 from weft.server.api.job_refs import one

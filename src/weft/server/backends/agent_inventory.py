@@ -34,7 +34,7 @@ class AgentInventory:
         self.numbers.know(member.id, numbers)
         if self._numbered.get(member.id) != numbers:
             self._numbered[member.id] = numbers
-            run_files.write_whole(str(self._path), json.dumps(self._numbered).encode())
+            run_files.write_atomic(str(self._path), json.dumps(self._numbered).encode())
         log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(numbers), member.version)
 
     def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:

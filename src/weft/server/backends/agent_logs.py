@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from weft.core.state.job import JobState
-from weft.engines.process.launch_spec import is_plain
-from weft.engines.process.logs import MISSING, LogPart
-from weft.engines.process.retention import RUNS_KEPT
+from weft.engines.process.launch_spec import is_valid_job_id
+from weft.engines.process.output.logs import MISSING, RUNS_KEPT, LogPart
 from weft.errors import InputError
 from weft.model import JobId, NodeId, Start
 from weft.server.backends.base import Host
@@ -83,7 +82,12 @@ class AgentLogs:
     async def keep(self, conn: int, tail: m.LogTail) -> None:
         """Keep the last part of a log that an agent sends, for when its node cannot be reached."""
         member, jobs = self._registry().member(conn), self._host.state().jobs
-        if member is None or not is_plain(tail.job) or tail.job not in jobs or not 0 < tail.run <= jobs[tail.job].run:
+        if (
+            member is None
+            or not is_valid_job_id(tail.job)
+            or tail.job not in jobs
+            or not 0 < tail.run <= jobs[tail.job].run
+        ):
             return
         try:
             await asyncio.to_thread(self._tails.keep, member.id, tail.job, tail.run, tail.offset, tail.text)
@@ -95,6 +99,6 @@ class AgentLogs:
         if len(kept.jobs) > KEPT_AT_A_TIME:
             raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
         known = self._host.state().jobs
-        gone = [job for job in kept.jobs if job not in known and is_plain(job)]
+        gone = [job for job in kept.jobs if job not in known and is_valid_job_id(job)]
         if gone and self._registry().member(conn) is not None:
             self._streams.send(conn, m.SchedulerMessage(forget=m.Forget(jobs=gone)))

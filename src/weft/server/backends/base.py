@@ -15,6 +15,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.logs import MISSING, LogPart
+from weft.engines.process.output.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import AdmissionRules, ClusterRules

@@ -18,7 +18,7 @@ from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding, Holding
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.logs import MISSING, LogPart, log_path, read_part
+from weft.engines.process.output.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
     Event,
     JobId,

@@ -42,7 +42,7 @@ class Checkpoints:
         found = {key: body.get(key) for key in ("path", "step", "time")}
         path = self._path(job)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        run_files.write_whole(str(path), run_files.to_json(found))
+        run_files.write_atomic(str(path), run_files.to_json(found))
 
     def _known_at(self, job: JobId) -> float:
         try:

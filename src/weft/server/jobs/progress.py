@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.state.job import JobState
-from weft.engines.process.progress_bars import last_bar
+from weft.engines.process.output.progress_bars import last_bar
 from weft.model import JobId, Progressed
 from weft.server.jobs.progress_report import Report
 from weft.wire.views.jobs import ProgressView

@@ -12,7 +12,7 @@ from typing import Final
 
 from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import FIRST_DELAY_S, LONGEST_DELAY_S, exited, outcome
+from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exited, outcome
 from weft.engines.process.rendezvous import launcher
 from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
@@ -87,7 +87,7 @@ class Gang:
         fact = exited(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
         delay_s = fact.delay_s
         if fact.how == "lost" and fact.why in NOT_BEGUN and job.status != "stopping":
-            delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), LONGEST_DELAY_S)
+            delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), MAX_DELAY_S)
         return replace(fact, at=now, delay_s=delay_s)
 
 

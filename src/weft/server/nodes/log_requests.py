@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from weft.engines.process.logs import LogPart
+from weft.engines.process.output.logs import LogPart
 from weft.model import JobId
 from weft.wire import messages as m
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from weft.engines.process.logs import MISSING, LogPart, last_lines
+from weft.engines.process.output.logs import MISSING, LogPart, last_lines
 from weft.engines.process.shim import run_files
 from weft.model import JobId, NodeId
 
@@ -24,7 +24,7 @@ class LogTails:
         folder = run_files.run_dir(self._jobs, job, run)
         run_files.make_dirs(folder)
         start = max(len(text) - MOST_BYTES, 0)
-        run_files.write_whole(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
+        run_files.write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
 
     def nodes(self, job: JobId, run: int) -> list[NodeId]:
         """Of which anything is kept."""

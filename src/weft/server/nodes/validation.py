@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from weft.engines.process.launch_spec import is_plain
+from weft.engines.process.launch_spec import is_valid_job_id
 from weft.wire.messages import AgentMessage, GpuBlock, GpuNews, GpuReading, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
 
 MOST_GPUS: Final = 1024
@@ -101,7 +101,7 @@ def _runs(runs: Iterable[RunNews]) -> str:
 
 
 def _run(run: RunNews) -> str:
-    if not is_plain(run.job) or not 0 < run.run < MOST_RUN:
+    if not is_valid_job_id(run.job) or not 0 < run.run < MOST_RUN:
         return f"run {run.run} of job {run.job[:80]!r}: no scheduler gives such numbers"
     return _end(run.end) if run.HasField("end") else ""
 
@@ -118,7 +118,7 @@ def _end(end: RunEnd) -> str:
 
 def _gpus(said: GpuNews) -> str:
     for need in said.measured:
-        if not is_plain(need.job) or not 0 < need.run < MOST_RUN or need.memory_mb > MOST_MB:
+        if not is_valid_job_id(need.job) or not 0 < need.run < MOST_RUN or need.memory_mb > MOST_MB:
             return f"run {need.run} of job {need.job[:80]!r} is said to need {need.memory_mb} MB"
     return _blocks(said.blocks, MOST_GPUS)
 

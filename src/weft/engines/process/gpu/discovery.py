@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
 
 from weft.engines.process.gpu.nvml import Device, NoDriver, Nvml
 from weft.errors import InputError
 from weft.model import Gpu, Node, NodeId
+
+DEVICES_FILE: Final = "devices.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +96,18 @@ def cpu_count() -> int:
 
 def ram_mb() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+
+
+def load_devices(state: Path) -> tuple[Device, ...]:
+    """Empty where nobody knows."""
+    try:
+        return tuple(Device(**device) for device in json.loads((state / DEVICES_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return ()
+
+
+def save_devices(state: Path, devices: tuple[Device, ...]) -> None:
+    beside = state / f"{DEVICES_FILE}.tmp"
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump([asdict(device) for device in devices], file)
+    beside.replace(state / DEVICES_FILE)

@@ -37,7 +37,7 @@ UNSEEN_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class WatchOptions:
+class MonitorOptions:
     foreign: Foreign = "avoid"
     not_work: frozenset[str] = NOT_WORK
     free_after_s: float = 30.0
@@ -77,18 +77,18 @@ class _Block:
     detail: str
 
 
-class GpuWatch:
+class GpuMonitor:
     """`known`: which GPUs are blocked already, and why, by what an earlier watch said."""
 
     def __init__(
         self,
         node: NodeId,
         devices: tuple[Device, ...],
-        options: WatchOptions | None = None,
+        options: MonitorOptions | None = None,
         known: Iterable[tuple[int, str]] = (),
     ) -> None:
         self._node, self._devices = node, devices
-        self._options = options or WatchOptions()
+        self._options = options or MonitorOptions()
         self._blocks = {(gpu, why): _Block(None, "") for gpu, why in known if why in REASONS}
         self._seen_at: dict[int, Seconds] = {}
         self._owners: dict[int, RunKey] = {}

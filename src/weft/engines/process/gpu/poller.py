@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.engines.background import TaskSet
-from weft.engines.process.engine import LocalEngine
+from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.gpu.monitor import Foreign, GpuWatch, Misplaced, RunKey, RunOnGpus, WatchOptions
+from weft.engines.process.gpu.monitor import Foreign, GpuMonitor, Misplaced, MonitorOptions, RunKey, RunOnGpus
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, Reading
 from weft.engines.process.shim.process_tree import trees
 from weft.model import Blocked, Measured, Seconds, Unblocked
@@ -36,10 +36,10 @@ class Holding:
 class GpuPoller:
     """Where there is no driver it has nothing to look at."""
 
-    def __init__(self, machine: Machine, nvml: Nvml | NoDriver, engine: LocalEngine, *, foreign: Foreign) -> None:
+    def __init__(self, machine: Machine, nvml: Nvml | NoDriver, engine: ProcessEngine, *, foreign: Foreign) -> None:
         self._machine, self._nvml, self._engine, self._foreign = machine, nvml, engine, foreign
         self._readings: Mapping[int, Reading] = {}
-        self._watch: GpuWatch | None = None
+        self._watch: GpuMonitor | None = None
         self._tasks = TaskSet()
         self.holdings: Callable[[], Mapping[RunKey, Holding]] = dict
         """Who is meant to be where; asked at every look."""
@@ -53,8 +53,8 @@ class GpuPoller:
     def start_over(self, known: Iterable[tuple[int, str]]) -> None:
         """Believes that these GPUs are known to be blocked, each for a reason."""
         if not isinstance(self._nvml, NoDriver):
-            options = WatchOptions(foreign=self._foreign)
-            self._watch = GpuWatch(self._machine.node.id, self._machine.devices, options, known)
+            options = MonitorOptions(foreign=self._foreign)
+            self._watch = GpuMonitor(self._machine.node.id, self._machine.devices, options, known)
 
     async def close(self) -> None:
         await self._tasks.close()

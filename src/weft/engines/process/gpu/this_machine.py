@@ -12,7 +12,7 @@ from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.errors import InputError
 from weft.inputs.quantities import parse_megabytes, parse_whole
 
-MOST_INDEX: Final = 4095
+MAX_GPU_INDEX: Final = 4095
 
 
 NO_GPUS: Final = "none"
@@ -40,7 +40,7 @@ def declared(gpus: str, models: str, memories: str) -> Declared | None:
     if gpus == NO_GPUS:
         return Declared(())
     return Declared(
-        tuple(parse_whole(text, 0, MOST_INDEX) for text in gpus.split(",")),
+        tuple(parse_whole(text, 0, MAX_GPU_INDEX) for text in gpus.split(",")),
         tuple(text.strip() for text in models.split(",")) if models else (),
         tuple(parse_megabytes(text) for text in memories.split(",")) if memories else (),
     )

@@ -41,15 +41,15 @@ def trees(roots: Mapping[K, int]) -> dict[K, frozenset[int]]:
     return {key: frozenset(stat.pid for stat in below([pid], everybody)) for key, pid in roots.items()}
 
 
-def signal_below(root: int, *signals: int) -> int:
+def signal_descendants(root: int, *signals: int) -> int:
     """Signal every living descendant of a pid; how many there were."""
     victims = below([root], processes())
     for stat in victims:
-        signal_one(stat, *signals)
+        signal_process(stat, *signals)
     return len(victims)
 
 
-def signal_one(stat: ProcStat, *signals: int) -> None:
+def signal_process(stat: ProcStat, *signals: int) -> None:
     # one that became somebody else's (set-uid) is not ours to signal
     with contextlib.suppress(PermissionError):
         send(Identity(boot_id(), stat.pid, stat.start), *signals)

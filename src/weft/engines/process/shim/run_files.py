@@ -16,7 +16,7 @@ A shim's becomes `started.json` and then `exit.json`: one record, whose room on 
 STARTED: Final = "started.json"
 STOP: Final = "stop.json"
 NODE_STOP: Final = "node-stop.json"
-"""The node was told to stop while the run was on it: see `weft.engines.process.node_stop`."""
+"""The node was told to stop while the run was on it: see `weft.engines.process.recovery.node_stop`."""
 EXIT: Final = "exit.json"
 LOG: Final = "output.log"
 OLD_LOG: Final = "output.log.1"
@@ -52,7 +52,7 @@ def to_json(value: Any) -> bytes:
     return _encode(value).encode("ascii")
 
 
-def write_whole(path: str, content: bytes) -> None:
+def write_atomic(path: str, content: bytes) -> None:
     """Write beside, then rename: the file is there whole or not at all."""
     beside = f"{path}.tmp"
     write_new(beside, content)

@@ -16,7 +16,7 @@ from weft.engines.process import lease
 from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
 from weft.engines.process.shim.log_rotation import rotate_when_over
 from weft.engines.process.shim.process_id import identify
-from weft.engines.process.shim.stop_escalation import NO_FILE, Act, Ending, act_for
+from weft.engines.process.shim.stop_escalation import NO_FILE, Act, StopEscalation, first_step
 
 POKE: Final = signal.SIGUSR1
 """Sent to a shim: there is a new stop request."""
@@ -138,7 +138,7 @@ class Shim:
     def _wait(self) -> None:
         """Until the leader has ended."""
         order = self.order
-        ending = Ending(self.started, order["time_limit_s"], order["grace_s"])
+        ending = StopEscalation(self.started, order["time_limit_s"], order["grace_s"])
         while self._sleep(0.0):
             pass  # what is left of the run before
         cap, check_at = order["log_cap_bytes"], self.started + lease.LOOK_S
@@ -156,7 +156,7 @@ class Shim:
                 self._listen(ending, got)
         self.why = ending.why
 
-    def _look(self, ending: Ending, cap: int) -> None:
+    def _look(self, ending: StopEscalation, cap: int) -> None:
         """What is looked at every second."""
         if cap:
             rotate_when_over(cap)
@@ -171,7 +171,7 @@ class Shim:
             self.lease_until = lease.read(path)
         return bool(path) and lease.now() >= self.lease_until
 
-    def _listen(self, ending: Ending, got: int) -> None:
+    def _listen(self, ending: StopEscalation, got: int) -> None:
         act = _HEARD.get(got)
         stop = self._stop_request() if act is None else (NO_FILE[act], self._grace(act))
         # a leader that has ended by itself was not stopped
@@ -184,7 +184,7 @@ class Shim:
             return None
         why = str(stop.get("why", "cancelled"))
         grace = stop.get("grace_s")
-        return why, float(grace) if isinstance(grace, int | float) else self._grace(act_for(why))
+        return why, float(grace) if isinstance(grace, int | float) else self._grace(first_step(why))
 
     def _grace(self, act: Act) -> float:
         return 0.0 if act == "kill" else float(self.order["preempt_grace_s" if act == "warn" else "grace_s"])
@@ -199,9 +199,9 @@ class Shim:
             os.kill(self.leader, signal.SIGTERM)
             os.kill(self.leader, signal.SIGCONT)
         elif act == "term":
-            process_tree.signal_below(os.getpid(), signal.SIGTERM, signal.SIGCONT)
+            process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
         else:
-            process_tree.signal_below(os.getpid(), signal.SIGKILL)
+            process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
 
     def _reap(self) -> bool:
         """Collect who has died, orphans included; whether the leader has."""
@@ -232,10 +232,10 @@ class Shim:
         told = False
         while self._has_children():
             if not told:
-                self.leftovers = process_tree.signal_below(os.getpid(), signal.SIGTERM, signal.SIGCONT)
+                self.leftovers = process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
                 told = True
             elif time.monotonic() >= kill_at:
-                process_tree.signal_below(os.getpid(), signal.SIGKILL)
+                process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
                 pause_s = min(2 * pause_s, RETRY_S)  # somebody may be beyond killing, in a driver: stay, but quietly
             self._sleep(pause_s)
 

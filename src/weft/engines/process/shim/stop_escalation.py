@@ -14,11 +14,11 @@ NO_FILE: Final[dict[Act, str]] = {"warn": "preempted", "term": "cancelled", "kil
 KILL_AGAIN_S: Final = 0.5
 
 
-def act_for(why: str) -> Act:
+def first_step(why: str) -> Act:
     return "warn" if why in WARNED else "term"
 
 
-class Ending:
+class StopEscalation:
     """What to do with a run that works, as time passes and stop requests come. Times are of one steady clock."""
 
     def __init__(self, now: float, time_limit_s: float | None, grace_s: float) -> None:
@@ -30,7 +30,7 @@ class Ending:
 
     def ask(self, now: float, why: str, grace_s: float) -> Act | None:
         """A stop request. A later one can only make it end sooner, or tell the whole tree too."""
-        act = act_for(why)
+        act = first_step(why)
         if not self.why:
             self.why = why
         if grace_s <= 0:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from weft.engines.process.shim import run_files
 from weft.model import JobId
 
+RUNS_KEPT: Final = 10
+"""Older runs are removed: a job that is preempted or requeued all day would otherwise fill the disk."""
 CHUNK: Final = 1 << 16
 """No part is longer."""
 
@@ -68,3 +73,11 @@ def tail_start(file: BinaryIO, end: int, lines: int) -> int:
                 if found == lines:
                     return at + newline + 1
     return 0
+
+
+def remove_old_runs(job_dir: str, run: int, stays: Callable[[str], bool] = lambda _: False) -> None:
+    """The folders of runs long before this one, but for those of which `stays` says so."""
+    with suppress(OSError):
+        for name in os.listdir(job_dir):
+            if name.isdecimal() and int(name) <= run - RUNS_KEPT and not stays(f"{job_dir}/{name}"):
+                shutil.rmtree(f"{job_dir}/{name}", ignore_errors=True)

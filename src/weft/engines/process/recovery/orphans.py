@@ -8,12 +8,12 @@ import time
 from typing import Final
 
 from weft.engines.process.shim.process_id import Identity, ProcStat, boot_id
-from weft.engines.process.shim.process_tree import below, processes, signal_one
+from weft.engines.process.shim.process_tree import below, processes, signal_process
 
 PATIENCE_S: Final = 10.0
 
 
-def kill_survivors(marks: tuple[str, ...], leader: Identity | None, patience_s: float = PATIENCE_S) -> int:
+def kill_orphans(marks: tuple[str, ...], leader: Identity | None, patience_s: float = PATIENCE_S) -> int:
     """Kill every process whose environment holds all `marks` (`NAME=value`), and all below it; how many there were.
 
     Gives up on those that do not die: a process in a driver cannot be helped from here.
@@ -25,7 +25,7 @@ def kill_survivors(marks: tuple[str, ...], leader: Identity | None, patience_s: 
         if not found or time.monotonic() > until:
             return len(killed)
         for stat in found:
-            signal_one(stat, signal.SIGKILL)
+            signal_process(stat, signal.SIGKILL)
             killed.add((stat.pid, stat.start))
         time.sleep(0.02)
 

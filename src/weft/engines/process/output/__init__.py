@@ -1,0 +1,1 @@
+"""What runs produce: their logs and the progress that they report."""
