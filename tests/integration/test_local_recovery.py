@@ -16,7 +16,7 @@ from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.recovery import run_record
 from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive
-from weft.engines.process.shim.process_tree import below, processes
+from weft.engines.process.shim.process_tree import descendants, list_processes
 
 DRIVER = """
 import asyncio, sys, json
@@ -60,7 +60,7 @@ def test_a_killed_engine_is_followed_by_one_that_finds_everything(tmp_path: Path
         first = engine_elsewhere(tmp_path, long="echo $$; sleep 1.5; exit 7", short="exit 3", slow="sleep 0.6; exit 5")
         long = tmp_path / "jobs" / "long" / "1"
         await until(lambda: (long / "started.json").exists() and (tmp_path / "jobs/short/1/exit.json").exists())
-        elders = [Identity(boot_id(), stat.pid, stat.start) for stat in below([first.pid], processes())]
+        elders = [Identity(boot_id(), stat.pid, stat.start) for stat in descendants([first.pid], list_processes())]
         first.kill()
         first.wait()
         leader = json.loads((long / "started.json").read_bytes().rstrip(b"\0"))["leader"]
@@ -164,7 +164,8 @@ def test_killed_idle_shims_are_replaced(tmp_path: Path) -> None:
                     await found.run(shell("true", job=job))
                 assert found.engine.starter is not None
                 idle = [
-                    Identity(boot_id(), stat.pid, stat.start) for stat in below([found.engine.starter], processes())
+                    Identity(boot_id(), stat.pid, stat.start)
+                    for stat in descendants([found.engine.starter], list_processes())
                 ]
                 for who in idle:
                     kill(who)

@@ -84,7 +84,7 @@ def test_signals_and_session_are_the_commands_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "code", "why", "said"),
     [
-        (order("no-such-program"), 127, "not-found", "no program 'no-such-program'"),
+        (order("no-such-program"), 127, "not-found", "program 'no-such-program' not found"),
         (order("/no/such/program"), 127, "not-found", "/no/such/program"),
         (order("/etc/passwd"), 126, "not-executable", "/etc/passwd"),
         (order("/etc"), 126, "not-executable", "/etc"),

@@ -19,8 +19,8 @@ from support.process_engine import Desk, desk, gone, shell
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exited
 from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
-from weft.engines.process.shim.process_id import send
-from weft.engines.process.shim.process_tree import below, processes
+from weft.engines.process.shim.process_id import send_signal
+from weft.engines.process.shim.process_tree import descendants, list_processes
 from weft.model import Exited
 
 JOBS = 6
@@ -28,7 +28,7 @@ JOBS = 6
 
 def tree(*roots: int) -> list[int]:
     """The processes below these, each before its parent: a job's exit is known before the node is told."""
-    return [stat.pid for stat in reversed(below(roots, processes()))]
+    return [stat.pid for stat in reversed(descendants(roots, list_processes()))]
 
 
 def terminate(pids: list[int]) -> None:
@@ -58,7 +58,7 @@ async def killed(found: Desk, script: str = "sleep 60") -> RunStarted:
     found.engine.start(shell(f"echo up; {script}"))
     started = await found.started()
     await found.says("up")
-    assert send(started.leader, signal.SIGTERM)
+    assert send_signal(started.leader, signal.SIGTERM)
     return started
 
 
@@ -100,7 +100,7 @@ def test_an_engine_that_was_told_first_leaves_the_exit_too(tmp_path: Path) -> No
         started = await found.started()
         found.engine.leave()
         await found.engine.close()
-        assert send(started.leader, signal.SIGTERM)
+        assert send_signal(started.leader, signal.SIGTERM)
         await gone(started.leader)
         await found.another().open()
         await found.engine.adopt([("1", 1)])
@@ -118,7 +118,7 @@ def test_a_run_that_outlives_the_engine_is_its_own_again(tmp_path: Path) -> None
         await found.another().open()
         await found.engine.adopt([("1", 1)])
         await asyncio.sleep(HOLD_S + 0.1)
-        assert send(started.leader, signal.SIGTERM)
+        assert send_signal(started.leader, signal.SIGTERM)
         assert exited(await found.exited()).how == "failed"
 
     play(tmp_path, scene)
@@ -133,7 +133,7 @@ def test_an_exit_long_after_the_engine_left_is_the_job_s_own(tmp_path: Path) -> 
         assert 0 < mark["until"] - time.time() <= WINDOW_S
         found.path("node-stop.json").write_text(json.dumps({"until": time.time() - 1}))
         await found.engine.close()
-        assert send(started.leader, signal.SIGTERM)
+        assert send_signal(started.leader, signal.SIGTERM)
         await gone(started.leader)
         await found.another().open()
         await found.engine.adopt([("1", 1)])

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from weft.engines.process.retention import RUNS_KEPT
 
 from support.local_scheduler import Site, site, until
 from weft.client import Client

@@ -14,7 +14,7 @@ from typing import TypeVar
 from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.shim.process_id import Identity, is_alive, send
+from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
 
 R = TypeVar("R", RunStarted, RunExited)
 PATIENCE_S = 20.0
@@ -95,4 +95,4 @@ async def gone(who: Identity) -> None:
 
 
 def kill(who: Identity) -> None:
-    assert send(who, signal.SIGKILL)
+    assert send_signal(who, signal.SIGKILL)

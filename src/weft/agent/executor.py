@@ -72,7 +72,7 @@ class Executor:
         try:
             while True:
                 try:
-                    run_files.make_dirs(folder)
+                    run_files.make_run_dir(folder)
                     tree = await unpack(order.snapshot, self._fetch(order.snapshot), folder)
                     break
                 except grpc.aio.AioRpcError as error:

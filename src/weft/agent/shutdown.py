@@ -8,8 +8,8 @@ from typing import Final
 
 from weft.agent.state_dir import Folder
 from weft.engines.process.shim import run_files
-from weft.engines.process.shim.process_id import Identity, is_alive, send
-from weft.engines.process.shim.shim import LOUD
+from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
+from weft.engines.process.shim.shim import STOP_SIGNALS
 
 LOOK_S: Final = 0.05
 
@@ -20,7 +20,7 @@ def kill_runs(folder: Folder, patience_s: float) -> int:
     keepers = [who for run in runs if (who := _shim(folder.run(*run))) is not None and is_alive(who)]
     for who in keepers:
         with suppress(OSError):
-            send(who, LOUD["kill"])
+            send_signal(who, STOP_SIGNALS["kill"])
     until = time.monotonic() + patience_s
     while keepers and folder.living(runs) and time.monotonic() < until:
         time.sleep(LOOK_S)

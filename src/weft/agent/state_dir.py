@@ -19,7 +19,6 @@ from weft.endpoints.paths import Paths, user_paths
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
-from weft.engines.process.retention import RUNS_KEPT, remove_old_runs
 from weft.engines.process.shim import run_files
 from weft.errors import InputError, Refused
 from weft.model import JobId, NodeId

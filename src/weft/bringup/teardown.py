@@ -12,7 +12,7 @@ from weft.bringup.background import end_process
 from weft.bringup.record import Record
 from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import server_folder
-from weft.engines.process.shim.process_id import is_alive, send
+from weft.engines.process.shim.process_id import is_alive, send_signal
 from weft.errors import WeftError
 from weft.model.slots import parse_slots
 
@@ -65,7 +65,7 @@ def end_processes(record: Record) -> None:
     from weft.agent.state_dir import folder_of
 
     for each in record.workers:
-        send(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
+        send_signal(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
     for each in record.workers:
         end_process(each.who, END_S)
     for each in record.workers:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.engines.process.shim.oom import TAIL_BYTES, ran_out, tail
+from weft.engines.process.shim.oom import TAIL_BYTES, is_gpu_oom, read_tail
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from weft.engines.process.shim.oom import TAIL_BYTES, ran_out, tail
     ],
 )
 def test_recognised(text: bytes) -> None:
-    assert ran_out(b"epoch 1\n" + text + b"\nbye\n")
+    assert is_gpu_oom(b"epoch 1\n" + text + b"\nbye\n")
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_recognised(text: bytes) -> None:
     ],
 )
 def test_not_taken_for_it(text: bytes) -> None:
-    assert not ran_out(text)
+    assert not is_gpu_oom(text)
 
 
 def test_only_the_end_counts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"CUDA out of memory\n" + b"x" * TAIL_BYTES)
-    assert not ran_out(tail(str(log)))
-    assert tail(str(tmp_path / "none")) == b""
+    assert not is_gpu_oom(read_tail(str(log)))
+    assert read_tail(str(tmp_path / "none")) == b""

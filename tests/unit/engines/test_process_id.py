@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive, open_pidfd, send
-from weft.engines.process.shim.process_tree import below, processes
+from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive, open_pidfd, send_signal
+from weft.engines.process.shim.process_tree import descendants, list_processes
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def test_signals_reach_exactly_the_process_that_is_meant(sleeper: subprocess.Pop
     for stranger in (who._replace(start=who.start + 1), who._replace(boot="another")):
         assert not is_alive(stranger)
         assert open_pidfd(stranger) is None
-        assert not send(stranger, signal.SIGKILL)
+        assert not send_signal(stranger, signal.SIGKILL)
     assert sleeper.poll() is None
-    assert send(who, signal.SIGTERM)
+    assert send_signal(who, signal.SIGTERM)
     assert sleeper.wait() == -signal.SIGTERM
-    assert not send(who, signal.SIGTERM)
+    assert not send_signal(who, signal.SIGTERM)
 
 
 def test_a_zombie_is_dead_but_still_has_its_pid(sleeper: subprocess.Popen[bytes]) -> None:
@@ -54,6 +54,6 @@ def test_a_name_with_brackets_is_read_over() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         try:
-            assert [stat.pid for stat in below([os.getpid()], processes()) if stat.pid == process.pid]
+            assert [stat.pid for stat in descendants([os.getpid()], list_processes()) if stat.pid == process.pid]
         finally:
             process.kill()

@@ -27,9 +27,9 @@ from weft.engines.process.recovery.orphans import kill_orphans
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
 from weft.engines.process.rendezvous import command, hostfile
 from weft.engines.process.shim import notify, run_files
-from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send
-from weft.engines.process.shim.process_tree import trees
-from weft.engines.process.shim.shim import LOUD, POKE
+from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
+from weft.engines.process.shim.process_tree import descendant_pids
+from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
@@ -82,7 +82,7 @@ class ProcessEngine:
 
     def processes(self) -> dict[tuple[JobId, int], frozenset[int]]:
         """The pids of every run that has started: looked up in /proc, so not for free."""
-        return trees({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
+        return descendant_pids({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
 
     @property
     def starter(self) -> int | None:
@@ -96,7 +96,7 @@ class ProcessEngine:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         remove_spooled(self._runtime_dir)
-        self._bell = notify.hang(self._runtime_dir)
+        self._bell = notify.listen(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._bell.fileno(), self._on_bell)
         self._link = StarterClient(self._runtime_dir, self._starter_gone)
@@ -152,18 +152,18 @@ class ProcessEngine:
             self._release(known)
             return True
         folder = run_files.run_dir(self._jobs_dir, job, run)
-        call: int = POKE
+        call: int = CHECK_STOP_FILE
         try:
-            run_files.make_dirs(folder)
+            run_files.make_run_dir(folder)
             run_files.write_atomic(f"{folder}/{run_files.STOP}", run_files.to_json({"why": why, "grace_s": grace_s}))
         except OSError:
             if known.shim is None:
                 raise
-            call = LOUD["kill" if grace_s == 0 else first_step(why)]
+            call = STOP_SIGNALS["kill" if grace_s == 0 else first_step(why)]
         known.stopping = True
         if known.shim is not None:
             with contextlib.suppress(OSError):  # no descriptor for it: the shim looks by itself, a little later
-                send(known.shim, call)
+                send_signal(known.shim, call)
         return True
 
     def kill_all(self) -> None:
@@ -180,7 +180,7 @@ class ProcessEngine:
     # ---- what it hears
 
     def _on_bell(self) -> None:
-        for message in notify.heard(self._bell):
+        for message in notify.receive(self._bell):
             try:
                 body = json.loads(message)
                 run = self._runs.get(f"{body['job']}/{body['run']}")
@@ -200,7 +200,7 @@ class ProcessEngine:
         run.leader, run.shim = started.leader, started.shim
         self._report(started)
         if run.stopping:
-            send(started.shim, POKE)
+            send_signal(started.shim, CHECK_STOP_FILE)
 
     def _finish(self, run: _Run, exited: RunExited) -> None:
         known = self._runs.get(run.name)
@@ -267,7 +267,7 @@ class ProcessEngine:
         return run_record.look(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
 
     async def _settle(self, run: _Run) -> None:
-        """Decide by the files what a run is, and act on it: the table of `weft.engines.process.recovery.run_record`."""
+        """Read the files of a run and act on its fate: see the table of `run_record`."""
         if run.burying:
             return
         run.burying = True

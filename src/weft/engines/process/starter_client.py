@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.engines.process.shim import run_files
-from weft.engines.process.shim.starter import LARGEST
+from weft.engines.process.shim.starter import MAX_INLINE_BYTES
 
 _SOURCE: Final = str(Path(__file__).resolve().parents[3])
 _CODE: Final = (
@@ -60,7 +60,7 @@ class StarterClient:
         return self._process.pid
 
     def send(self, order: bytes) -> None:
-        if len(order) > LARGEST:
+        if len(order) > MAX_INLINE_BYTES:
             path = f"{self._spool_dir}/{SPOOLED}{secrets.token_hex(8)}"
             run_files.write_new(path, order)
             order = run_files.to_json({"file": path})

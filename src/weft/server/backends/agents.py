@@ -37,7 +37,7 @@ from weft.wire import messages as m
 
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0
-MARGIN_S: Final = 2 * (lease.GRACE_S + lease.LOOK_S) + 10.0
+MARGIN_S: Final = 2 * (lease.GRACE_S + lease.POLL_S) + 10.0
 """What shims take, after the lease has ended, to see it and to kill; twice, for machines that are busy."""
 log = logging.getLogger(__name__)
 

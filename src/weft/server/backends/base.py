@@ -14,7 +14,6 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
-from weft.engines.process.logs import MISSING, LogPart
 from weft.engines.process.output.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.api.gpu_numbers import GpuNumbers

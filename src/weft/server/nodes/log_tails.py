@@ -22,7 +22,7 @@ class LogTails:
 
     def keep(self, node: NodeId, job: JobId, run: int, offset: int, text: bytes) -> None:
         folder = run_files.run_dir(self._jobs, job, run)
-        run_files.make_dirs(folder)
+        run_files.make_run_dir(folder)
         start = max(len(text) - MOST_BYTES, 0)
         run_files.write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
 

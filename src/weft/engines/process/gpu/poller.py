@@ -13,7 +13,7 @@ from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign, GpuMonitor, Misplaced, MonitorOptions, RunKey, RunOnGpus
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, Reading
-from weft.engines.process.shim.process_tree import trees
+from weft.engines.process.shim.process_tree import descendant_pids
 from weft.model import Blocked, Measured, Seconds, Unblocked
 
 LOOK_S: Final = 2.0
@@ -87,7 +87,7 @@ class GpuPoller:
         assert not isinstance(self._nvml, NoDriver)
         self._readings = await asyncio.to_thread(self._nvml.read)
         shims = {key: shim.pid for key, shim in self._engine.runs.items() if shim is not None}
-        pids = await asyncio.to_thread(trees, shims)
+        pids = await asyncio.to_thread(descendant_pids, shims)
         left = self.holdings().get(ended) if ended is not None else None
         if self._watch is not None and left is not None:
             self._watch.left(left.gpus)

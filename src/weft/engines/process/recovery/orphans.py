@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from weft.engines.process.shim.process_id import Identity, ProcStat, boot_id
-from weft.engines.process.shim.process_tree import below, processes, signal_process
+from weft.engines.process.shim.process_tree import descendants, list_processes, signal_process
 
 PATIENCE_S: Final = 10.0
 
@@ -31,10 +31,10 @@ def kill_orphans(marks: tuple[str, ...], leader: Identity | None, patience_s: fl
 
 
 def _survivors(marks: tuple[str, ...], leader: Identity | None) -> list[ProcStat]:
-    everybody = processes()
+    everybody = list_processes()
     wanted = [mark.encode(errors="surrogateescape") for mark in marks]
     ours = [stat for stat in everybody if not stat.dead and (_is(stat, leader) or _holds(stat.pid, wanted))]
-    return ours + below((stat.pid for stat in ours), everybody)
+    return ours + descendants((stat.pid for stat in ours), everybody)
 
 
 def _is(stat: ProcStat, who: Identity | None) -> bool:

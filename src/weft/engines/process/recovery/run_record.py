@@ -90,7 +90,7 @@ def fate(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) ->
 
 def fence(folder: str) -> bool:
     """Make sure that no shim starts this run any more; False: one has claimed it."""
-    run_files.make_dirs(folder)
+    run_files.make_run_dir(folder)
     try:
         handle = os.open(f"{folder}/{run_files.CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

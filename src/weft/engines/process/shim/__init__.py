@@ -1,1 +1,1 @@
-"""The shim: one small process per run that outlives the scheduler, and the warm starter that forks it."""
+"""The shim: one small process per run that survives the scheduler, and the warm starter that forks it."""

@@ -1,4 +1,4 @@
-"""Starts the command of a run: argv only, no shell, nothing inherited but what it is given."""
+"""Start the command of a run: argv without a shell, with nothing inherited except what it is given."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _CANNOT_CATCH: Final = {signal.SIGKILL, signal.SIGSTOP}
 _ALL_SIGNALS: Final = [number for number in signal.valid_signals() if number not in _CANNOT_CATCH]
 
 
-class Refused(Exception):
-    """The command cannot be started: as which exit code that counts, and why."""
+class LaunchError(Exception):
+    """The command cannot be started. Carries the exit code to record, a reason and an explanation."""
 
     def __init__(self, code: int, why: str, detail: str) -> None:
         super().__init__(detail)
@@ -24,30 +24,35 @@ class Refused(Exception):
 
 
 def launch(argv: list[str], env: Mapping[str, str], chdir: str, log: int, umask: int) -> int:
-    """Start it in a session of its own, both streams into `log`; its pid. The caller moves to `chdir` with it."""
+    """Start the command in a new session with both streams in `log`, and return its pid.
+
+    Also changes the caller's working directory to `chdir`.
+    """
     try:
         os.chdir(chdir)
     except OSError as error:
-        raise Refused(NOT_EXECUTABLE, "bad-directory", f"cannot work in {chdir!r}: {error.strerror}") from None
-    program = find(argv[0], env.get("PATH", DEFAULT_PATH))
+        raise LaunchError(
+            NOT_EXECUTABLE, "bad-directory", f"cannot use {chdir!r} as working directory: {error.strerror}"
+        ) from None
+    program = find_program(argv[0], env.get("PATH", DEFAULT_PATH))
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, log, 1),
         (os.POSIX_SPAWN_DUP2, log, 2),
     ]
-    before = os.umask(umask)
+    previous_umask = os.umask(umask)
     try:
         return os.posix_spawn(
             program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_ALL_SIGNALS
         )
     except OSError as error:
-        raise _refusal(program, error) from None
+        raise _launch_error(program, error) from None
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
 
 
-def find(program: str, path: str) -> str:
-    """Where a program is, as its own PATH says; the first that may be executed."""
+def find_program(program: str, path: str) -> str:
+    """Return the path of the first executable with this name in `path`."""
     if "/" in program:
         return program
     candidates = [f"{folder or '.'}/{program}" for folder in path.split(":")]
@@ -56,17 +61,17 @@ def find(program: str, path: str) -> str:
             return candidate
     denied = next((candidate for candidate in candidates if os.path.isfile(candidate)), "")
     if denied:
-        raise Refused(NOT_EXECUTABLE, "not-executable", f"{denied!r} may not be executed: check its permissions")
-    raise Refused(NOT_FOUND, "not-found", f"no program {program!r} in PATH={path!r}")
+        raise LaunchError(NOT_EXECUTABLE, "not-executable", f"{denied!r} is not executable: check its permissions")
+    raise LaunchError(NOT_FOUND, "not-found", f"program {program!r} not found in PATH={path!r}")
 
 
-def _refusal(program: str, error: OSError) -> Refused:
+def _launch_error(program: str, error: OSError) -> LaunchError:
     if error.errno == errno.ENOENT and os.path.exists(program):
-        detail = f"{program!r} is there, but the interpreter it names in its first line, or its loader, is not"
-        return Refused(NOT_FOUND, "not-found", detail)
+        detail = f"{program!r} exists, but the interpreter named in its first line, or its loader, does not"
+        return LaunchError(NOT_FOUND, "not-found", detail)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return Refused(NOT_FOUND, "not-found", f"no program {program!r}")
+        return LaunchError(NOT_FOUND, "not-found", f"program {program!r} not found")
     if error.errno == errno.ENOEXEC:
-        detail = f"{program!r} is no program: a script needs a first line such as '#!/bin/sh'"
-        return Refused(NOT_EXECUTABLE, "not-executable", detail)
-    return Refused(NOT_EXECUTABLE, "not-executable", f"cannot execute {program!r}: {error.strerror}")
+        detail = f"{program!r} is not a program: a script needs a first line such as '#!/bin/sh'"
+        return LaunchError(NOT_EXECUTABLE, "not-executable", detail)
+    return LaunchError(NOT_EXECUTABLE, "not-executable", f"cannot execute {program!r}: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Keeps a log without end from filling the disk: what is over the cap moves to `output.log.1`."""
+"""Log rotation: a log over its cap moves to `output.log.1`, so that it cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 from weft.engines.process.shim.run_files import LOG, OLD_LOG
 
-CHUNK: Final = 1 << 26
+COPY_CHUNK_BYTES: Final = 1 << 26
 
 
-def rotate_when_over(cap_bytes: int) -> bool:
+def rotate_if_over(cap_bytes: int) -> bool:
     """Copy and truncate the log in the current directory, if it is over its cap.
 
     The command keeps writing to the same file, which it opened for appending. What it writes between the copy and
@@ -32,14 +32,14 @@ def rotate_when_over(cap_bytes: int) -> bool:
     return True
 
 
-def _copy(source: int, at_most: int) -> None:
-    """The last `at_most` bytes. A disk that is full cuts the copy short: making room matters more."""
+def _copy(source: int, max_bytes: int) -> None:
+    """Copy the last `max_bytes` bytes. On a full disk the copy is cut short: freeing space matters more."""
     target = os.open(OLD_LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         end = os.fstat(source).st_size
-        offset = max(0, end - at_most)
+        offset = max(0, end - max_bytes)
         while offset < end:
-            sent = os.sendfile(target, source, offset, min(CHUNK, end - offset))
+            sent = os.sendfile(target, source, offset, min(COPY_CHUNK_BYTES, end - offset))
             if not sent:
                 break
             offset += sent

@@ -1,4 +1,5 @@
-"""How a shim tells a scheduler that is there: one datagram. Without one it is silent; the files say the same."""
+"""Notifications from a shim to the engine: one datagram each. Without an engine they are dropped; the run's files hold
+the same."""
 
 from __future__ import annotations
 
@@ -7,50 +8,53 @@ import socket
 import struct
 from typing import Final
 
-from weft.engines.process.shim.run_files import BELL
+from weft.engines.process.shim.run_files import NOTIFY_SOCKET
 
-PATIENCE_S: Final = 1
-LARGEST: Final = 65536
+SEND_TIMEOUT_S: Final = 1
+MAX_MESSAGE_BYTES: Final = 65536
 
 
-def ring(runtime_dir: str, message: bytes) -> bool:
-    """From a shim. Waits a moment while the scheduler is behind with reading; moves to `runtime_dir`."""
+def send(runtime_dir: str, message: bytes) -> bool:
+    """Send a message from a shim; return False if no engine listens.
+
+    Waits briefly while the engine is behind with reading. Changes the working directory to `runtime_dir`.
+    """
     try:
-        # a relative name: the address of a unix socket holds 108 bytes, a path may be longer
+        # a relative name, because a unix socket address is limited to 108 bytes and the path may be longer
         os.chdir(runtime_dir)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
-            bell.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", PATIENCE_S, 0))
-            bell.sendto(message, BELL)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT_S, 0))
+            sock.sendto(message, NOTIFY_SOCKET)
     except OSError:
         return False
     return True
 
 
-def hang(runtime_dir: str) -> socket.socket:
-    """The scheduler's end, ready to be read without blocking."""
-    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    folder = os.open(runtime_dir, os.O_PATH | os.O_DIRECTORY)
+def listen(runtime_dir: str) -> socket.socket:
+    """Return the engine's non-blocking socket."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    directory = os.open(runtime_dir, os.O_PATH | os.O_DIRECTORY)
     try:
-        address = f"/proc/self/fd/{folder}/{BELL}"
+        address = f"/proc/self/fd/{directory}/{NOTIFY_SOCKET}"
         if os.path.lexists(address):
             os.unlink(address)
-        bell.bind(address)
+        sock.bind(address)
         os.chmod(address, 0o600)
     except OSError:
-        bell.close()
+        sock.close()
         raise
     finally:
-        os.close(folder)
-    bell.setblocking(False)
-    return bell
+        os.close(directory)
+    sock.setblocking(False)
+    return sock
 
 
-def heard(bell: socket.socket, at_most: int = 64) -> list[bytes]:
-    """What has been rung since; leaves the rest for the next turn."""
+def receive(sock: socket.socket, limit: int = 64) -> list[bytes]:
+    """Return up to `limit` pending messages."""
     messages: list[bytes] = []
-    while len(messages) < at_most:
+    while len(messages) < limit:
         try:
-            messages.append(bell.recv(LARGEST))
+            messages.append(sock.recv(MAX_MESSAGE_BYTES))
         except BlockingIOError:
             break
     return messages

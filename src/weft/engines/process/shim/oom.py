@@ -1,4 +1,4 @@
-"""Tells from the end of a log whether a job ran out of GPU memory."""
+"""Recognise GPU out-of-memory errors in the last part of a log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 TAIL_BYTES: Final = 65536
 
-_SURE: Final = (
+_ALWAYS_OOM: Final = (
     b"torch.OutOfMemoryError",
     b"torch.cuda.OutOfMemoryError",
     b"CUDA out of memory",
@@ -15,22 +15,22 @@ _SURE: Final = (
     b"CUDA_ERROR_OUT_OF_MEMORY",
     b"cudaErrorMemoryAllocation",
 )
-_EXHAUSTED: Final = (b"RESOURCE_EXHAUSTED", b"ResourceExhaustedError")
-_OF_GPU: Final = (b"GPU", b"gpu", b"CUDA", b"cuda", b"while trying to allocate")
-"""`RESOURCE_EXHAUSTED` alone is also what a remote call says; in XLA's line one of these follows."""
+_EXHAUSTED_ERRORS: Final = (b"RESOURCE_EXHAUSTED", b"ResourceExhaustedError")
+_GPU_CONTEXT: Final = (b"GPU", b"gpu", b"CUDA", b"cuda", b"while trying to allocate")
+"""gRPC also reports `RESOURCE_EXHAUSTED`; an out-of-memory line of XLA has one of these as well."""
 
 
-def ran_out(text: bytes) -> bool:
-    if any(sign in text for sign in _SURE):
+def is_gpu_oom(text: bytes) -> bool:
+    if any(pattern in text for pattern in _ALWAYS_OOM):
         return True
-    if not any(sign in text for sign in _EXHAUSTED):
+    if not any(pattern in text for pattern in _EXHAUSTED_ERRORS):
         return False
-    lines = (line for line in text.split(b"\n") if any(sign in line for sign in _EXHAUSTED))
-    return any(sign in line for line in lines for sign in _OF_GPU)
+    lines = (line for line in text.split(b"\n") if any(pattern in line for pattern in _EXHAUSTED_ERRORS))
+    return any(pattern in line for line in lines for pattern in _GPU_CONTEXT)
 
 
-def tail(path: str) -> bytes:
-    """The end of a file; nothing where it cannot be read."""
+def read_tail(path: str) -> bytes:
+    """Return the last `TAIL_BYTES` of a file, or nothing if it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which process is meant: a pid alone is given to somebody else once its process has gone."""
+"""Process identity that survives pid reuse: boot, pid and start time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def boot_id() -> str:
 
 
 def read_stat(pid: int) -> ProcStat | None:
-    """What the kernel says of a process; None: there is none."""
+    """Return the kernel's record of a process, or None if there is no such process."""
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
@@ -41,7 +41,7 @@ def read_stat(pid: int) -> ProcStat | None:
         return None
     finally:
         os.close(handle)
-    # the name stands in brackets and may itself hold brackets and spaces
+    # the name is in parentheses and may itself contain parentheses and spaces
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -49,34 +49,34 @@ def read_stat(pid: int) -> ProcStat | None:
 
 
 def identify(pid: int) -> Identity | None:
-    """Who has this pid now; a zombie still has it."""
+    """Return the identity of the process with this pid, zombies included, or None."""
     stat = read_stat(pid)
     return Identity(boot_id(), pid, stat.start) if stat else None
 
 
-def is_alive(who: Identity) -> bool:
-    stat = read_stat(who.pid) if who.boot == boot_id() else None
-    return stat is not None and stat.start == who.start and not stat.dead
+def is_alive(process: Identity) -> bool:
+    stat = read_stat(process.pid) if process.boot == boot_id() else None
+    return stat is not None and stat.start == process.start and not stat.dead
 
 
-def open_pidfd(who: Identity) -> int | None:
-    """A pidfd of exactly this process; None: it has gone. Raises OSError where descriptors have run out."""
-    if who.boot != boot_id():
+def open_pidfd(process: Identity) -> int | None:
+    """Open a pidfd of exactly this process; return None if it has exited. Raise OSError if descriptors run out."""
+    if process.boot != boot_id():
         return None
     try:
-        handle = os.pidfd_open(who.pid)
+        handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    # checked after opening: the pidfd stays with whoever had the pid at that moment
-    if not is_alive(who):
+    # checked after opening, because the pidfd refers to the process that had the pid at that moment
+    if not is_alive(process):
         os.close(handle)
         return None
     return handle
 
 
-def send(who: Identity, *signals: int) -> bool:
-    """Signal exactly this process; False: it has gone, and nobody was signalled."""
-    handle = open_pidfd(who)
+def send_signal(process: Identity, *signals: int) -> bool:
+    """Signal exactly this process; return False, with no signal sent, if it has exited."""
+    handle = open_pidfd(process)
     if handle is None:
         return False
     try:

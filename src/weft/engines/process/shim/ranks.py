@@ -1,7 +1,7 @@
-"""One process for each GPU of a node: `ranks.py FIRST_RANK COUNT COMMAND...`. Run as a script, by a bare Python.
+"""Start one process per GPU of a node: `ranks.py FIRST_RANK COUNT COMMAND...`. Runs as a script, in a bare Python.
 
-All see all GPUs of the run here, and know by LOCAL_RANK which is theirs, as under torchrun. If one fails, the others
-are told to end, and killed if they do not. It exits with the code of the first that failed.
+Every process sees all GPUs of the run on this node and picks its own by LOCAL_RANK, as under torchrun. If one fails,
+the others get SIGTERM and then SIGKILL. The script exits with the code of the first process that failed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import time
 from typing import Final
 
 TEARDOWN_S: Final = 10.0
-"""What the others get to end by themselves once one has failed."""
-PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Time between SIGTERM and SIGKILL for the other processes once one has failed."""
+FORWARDED_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 
@@ -25,46 +25,46 @@ class Ranks:
         self.first, self.count, self.argv = first, count, argv
         self.living: set[int] = set()
         self.code = 0
-        self.told = False
+        self.stopping = False
         self.kill_at: float | None = None
 
     def run(self) -> int:
         program = shutil.which(self.argv[0])
         if program is None:
             if os.path.isfile(self.argv[0]):
-                _say(f"{self.argv[0]!r} may not be executed: check its permissions")
+                _log(f"{self.argv[0]!r} is not executable: check its permissions")
                 return NOT_EXECUTABLE
-            _say(f"no program {self.argv[0]!r} in PATH={os.environ.get('PATH', '')!r}")
+            _log(f"program {self.argv[0]!r} not found in PATH={os.environ.get('PATH', '')!r}")
             return NOT_FOUND
-        # collected one by one with what else comes in: no handler ever runs beside the rest
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *PASSED_ON})
-        for local in range(self.count):
+        # blocked signals are collected one by one in _wait, so no handler interrupts the rest
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *FORWARDED_SIGNALS})
+        for local_rank in range(self.count):
             try:
-                self.living.add(self._start(program, local))
+                self.living.add(self._start(program, local_rank))
             except OSError as error:
-                _say(f"cannot execute {program!r}: {error.strerror}")
-                self._failed(NOT_EXECUTABLE)
+                _log(f"cannot execute {program!r}: {error.strerror}")
+                self._on_failure(NOT_EXECUTABLE)
                 break
         while self.living:
             self._wait()
         return self.code
 
-    def _start(self, program: str, local: int) -> int:
-        env = {**os.environ, "RANK": str(self.first + local), "LOCAL_RANK": str(local)}
-        ids = env.get("WEFT_GPU_IDS", "").split(",")
-        env["WEFT_GPU_ID"] = ids[local] if local < len(ids) else ""
+    def _start(self, program: str, local_rank: int) -> int:
+        env = {**os.environ, "RANK": str(self.first + local_rank), "LOCAL_RANK": str(local_rank)}
+        gpu_ids = env.get("WEFT_GPU_IDS", "").split(",")
+        env["WEFT_GPU_ID"] = gpu_ids[local_rank] if local_rank < len(gpu_ids) else ""
         return os.posix_spawn(program, self.argv, env, setsigmask=())
 
     def _wait(self) -> None:
         left_s = 1.0 if self.kill_at is None else max(0.0, min(1.0, self.kill_at - time.monotonic()))
-        got = signal.sigtimedwait({signal.SIGCHLD, *PASSED_ON}, left_s)
+        got = signal.sigtimedwait({signal.SIGCHLD, *FORWARDED_SIGNALS}, left_s)
         if got is not None and got.si_signo != signal.SIGCHLD:
-            # from here on each ends in its own time; whoever told us sees to it that all do
-            self.told = self.told or got.si_signo in (signal.SIGTERM, signal.SIGINT)
-            self._tell(got.si_signo)
+            # a requested stop has no deadline here: the sender escalates if processes remain
+            self.stopping = self.stopping or got.si_signo in (signal.SIGTERM, signal.SIGINT)
+            self._signal_all(got.si_signo)
         self._collect()
         if self.kill_at is not None and time.monotonic() >= self.kill_at:
-            self._tell(signal.SIGKILL)
+            self._signal_all(signal.SIGKILL)
             self.kill_at += 1.0
 
     def _collect(self) -> None:
@@ -74,20 +74,20 @@ class Ranks:
                 self.living.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
                 if code:
-                    self._failed(code if code > 0 else 128 - code)
+                    self._on_failure(code if code > 0 else 128 - code)
 
-    def _failed(self, code: int) -> None:
+    def _on_failure(self, code: int) -> None:
         self.code = self.code or code
-        if self.kill_at is None and not self.told:
+        if self.kill_at is None and not self.stopping:
             self.kill_at = time.monotonic() + TEARDOWN_S
-            self._tell(signal.SIGTERM)
+            self._signal_all(signal.SIGTERM)
 
-    def _tell(self, number: int) -> None:
+    def _signal_all(self, number: int) -> None:
         for pid in self.living:
             os.kill(pid, number)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"weft: {text}\n")
 
 

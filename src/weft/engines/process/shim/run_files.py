@@ -1,4 +1,4 @@
-"""The files of a run: their names, and how they are written so that nobody ever reads half of one."""
+"""The files of a run: their names, and writes that never expose half a file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 
 SPEC: Final = "spec.json"
 CLAIM: Final = "claim.json"
-"""Whoever creates it decides: a shim that the run starts, an engine that it never will.
+"""Decides whether the run starts: a shim creates it to start the run, an engine creates it to prevent that.
 
-A shim's becomes `started.json` and then `exit.json`: one record, whose room on the disk is reserved at the start.
+A shim renames its claim to `started.json` and then to `exit.json`: one record, with disk space reserved at the start.
 """
 STARTED: Final = "started.json"
 STOP: Final = "stop.json"
 NODE_STOP: Final = "node-stop.json"
-"""The node was told to stop while the run was on it: see `weft.engines.process.recovery.node_stop`."""
+"""Marks that the node began to stop during the run: see `weft.engines.process.recovery.node_stop`."""
 EXIT: Final = "exit.json"
 LOG: Final = "output.log"
 OLD_LOG: Final = "output.log.1"
@@ -25,15 +25,15 @@ DONE: Final = "done"
 PARAMS: Final = "params.json"
 HOSTFILE: Final = "hostfile"
 CHECKPOINTS: Final = "checkpoints"
-BELL: Final = "bell.sock"
+NOTIFY_SOCKET: Final = "bell.sock"
 
 
 def run_dir(jobs_dir: str, job: str, run: int) -> str:
     return f"{jobs_dir}/{job}/{run}"
 
 
-def make_dirs(path: str) -> None:
-    """The directory of a run, and that of its job: for their owner alone."""
+def make_run_dir(path: str) -> None:
+    """Create the directories of a run and of its job, readable by their owner only."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -53,14 +53,14 @@ def to_json(value: Any) -> bytes:
 
 
 def write_atomic(path: str, content: bytes) -> None:
-    """Write beside, then rename: the file is there whole or not at all."""
-    beside = f"{path}.tmp"
-    write_new(beside, content)
-    os.rename(beside, path)
+    """Write a temporary file and rename it, so that readers see the old or the new content."""
+    temporary = f"{path}.tmp"
+    write_new(temporary, content)
+    os.rename(temporary, path)
 
 
 def write_new(path: str, content: bytes) -> None:
-    """For files that nobody looks for before something else is there."""
+    """Write in place: for files that are read only after a later file exists."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         write_all(handle, content)
@@ -75,7 +75,7 @@ def write_all(handle: int, content: bytes) -> None:
 
 
 def read_object(path: str) -> dict[str, Any] | None:
-    """The JSON object in a file; None: no file, or something else in it. Reserved room behind it does not count."""
+    """Return the JSON object in a file, without reserved space after it; None if missing or invalid."""
     try:
         with open(path, "rb") as file:
             value = json.loads(file.read().rstrip(b"\0"))

@@ -1,6 +1,6 @@
-"""One run, from its claim to its exit record. Forked by the starter, the process needs nobody after that.
+"""The shim: supervises one run from its claim to its exit record, independently of the engine.
 
-Everything is synchronous: signals are blocked and waited for, so there are no handlers and no threads.
+Everything is synchronous: signals are blocked and waited for, without handlers or threads.
 """
 
 from __future__ import annotations
@@ -14,32 +14,36 @@ from typing import Any, Final
 
 from weft.engines.process import lease
 from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
-from weft.engines.process.shim.log_rotation import rotate_when_over
+from weft.engines.process.shim.log_rotation import rotate_if_over
 from weft.engines.process.shim.process_id import identify
-from weft.engines.process.shim.stop_escalation import NO_FILE, Act, StopEscalation, first_step
+from weft.engines.process.shim.stop_escalation import DEFAULT_REASON, StopEscalation, StopStep, first_step
 
-POKE: Final = signal.SIGUSR1
-"""Sent to a shim: there is a new stop request."""
+CHECK_STOP_FILE: Final = signal.SIGUSR1
+"""Signal that tells a shim to read its stop file."""
 LEFTOVER_GRACE_S: Final = 2.0
 RECORD_BYTES: Final = 4096
 RETRY_S: Final = 1.0
-LOUD: Final[dict[Act, int]] = {"warn": signal.SIGRTMIN + 1, "term": signal.SIGRTMIN + 2, "kill": signal.SIGRTMIN + 3}
-"""Sent where the stop request cannot be written down: the disk is full, perhaps of what this very run writes."""
-_HEARD: Final = {number: act for act, number in LOUD.items()}
-_AWAITED: Final = (signal.SIGCHLD, POKE, *LOUD.values())
+STOP_SIGNALS: Final[dict[StopStep, int]] = {
+    "warn": signal.SIGRTMIN + 1,
+    "term": signal.SIGRTMIN + 2,
+    "kill": signal.SIGRTMIN + 3,
+}
+"""Signals that request a stop directly when the stop file cannot be written, for example on a full disk."""
+_STEP_OF_SIGNAL: Final = {number: step for step, number in STOP_SIGNALS.items()}
+_AWAITED: Final = (signal.SIGCHLD, CHECK_STOP_FILE, *STOP_SIGNALS.values())
 
-Order = dict[str, Any]
+Spec = dict[str, Any]
 
 
 class Shim:
-    """Keeps one command: starts it, waits, makes it end when it must, and writes down how it went."""
+    """The supervisor of one command: starts it, waits for it, stops it on request, and records its exit."""
 
-    def __init__(self, order: Order, raw: bytes) -> None:
-        self.order, self.raw, self.me = order, raw, identify(os.getpid())
+    def __init__(self, spec: Spec, raw: bytes) -> None:
+        self.spec, self.raw_spec, self.shim_id = spec, raw, identify(os.getpid())
         self.cpu_before_s = time.process_time()
-        self.folder = order["dir"]
-        self.home = self.record = self.log = self.leader = -1
-        self.name, self.length = run_files.CLAIM, 0
+        self.run_dir = spec["dir"]
+        self.dir_fd = self.record_fd = self.log_fd = self.leader = -1
+        self.record_name, self.record_bytes = run_files.CLAIM, 0
         self.status: int | None = None
         self.cpu_s, self.max_rss_kb, self.leftovers = 0.0, 0, 0
         self.code: int | None = None
@@ -47,7 +51,7 @@ class Shim:
         self.started_at = self.started = self.lease_until = 0.0
 
     def run(self) -> bool:
-        """The whole run; whether this process may serve another."""
+        """Supervise the whole run; return whether this process may serve another."""
         try:
             if not self._claim():
                 return True
@@ -55,128 +59,130 @@ class Shim:
             self._give_up(error)
             return False
         try:
-            self._keep()
+            self._supervise()
         except Exception as error:
-            # whatever went wrong here, the run must not stay without an end
+            # every run needs an exit record, even after an error in the shim
             self.why, self.detail = "shim-error", repr(error)
-            self._end_everybody()
-        kept = self._finish()
-        for handle in (self.record, self.home, self.log):
+            self._end_leftovers()
+        recorded = self._write_exit()
+        for handle in (self.record_fd, self.dir_fd, self.log_fd):
             os.close(handle)
-        return kept
+        return recorded
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         stop = self._stop_request()
         if stop is not None or self._lease_has_ended():
             self.why = stop[0] if stop is not None else lease.ENDED
             return
         try:
             self._start()
-        except launch.Refused as refused:
-            self.code, self.why, self.detail = refused.code, refused.why, refused.detail
-            self._log(refused.detail)
+        except launch.LaunchError as failure:
+            self.code, self.why, self.detail = failure.code, failure.why, failure.detail
+            self._write_log(failure.detail)
             return
         self._wait()
-        self._end_everybody()
-        self._judge()
+        self._end_leftovers()
+        self._classify_exit()
 
     # ---- starting
 
     def _claim(self) -> bool:
-        """Take the run, and the disk blocks of its exit record; False: an engine has given the run up."""
-        run_files.make_dirs(self.folder)
-        self.home = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.fchdir(self.home)
+        """Claim the run and reserve disk space for its exit record; return False if an engine has fenced the run."""
+        run_files.make_run_dir(self.run_dir)
+        self.dir_fd = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.fchdir(self.dir_fd)
         try:
-            self.record = os.open(run_files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self.record_fd = os.open(run_files.CLAIM, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
-            os.close(self.home)
+            os.close(self.dir_fd)
             return False
         try:
-            os.posix_fallocate(self.record, 0, RECORD_BYTES)
-            self._write(run_files.to_json({"is": "claimed", **self._names()}))
-            run_files.write_new(run_files.SPEC, self.raw)
-            if self.order["params"]:
-                run_files.write_new(run_files.PARAMS, run_files.to_json(self.order["params"]))
-            if self.order["hostfile"]:
-                run_files.write_new(run_files.HOSTFILE, self.order["hostfile"].encode())
+            os.posix_fallocate(self.record_fd, 0, RECORD_BYTES)
+            self._write_record(run_files.to_json({"is": "claimed", **self._run_keys()}))
+            run_files.write_new(run_files.SPEC, self.raw_spec)
+            if self.spec["params"]:
+                run_files.write_new(run_files.PARAMS, run_files.to_json(self.spec["params"]))
+            if self.spec["hostfile"]:
+                run_files.write_new(run_files.HOSTFILE, self.spec["hostfile"].encode())
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"../{run_files.CHECKPOINTS}", 0o700)
-            self.log = os.open(run_files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.log_fd = os.open(run_files.LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             os.unlink(run_files.CLAIM)
             raise
         return True
 
     def _give_up(self, error: OSError) -> None:
-        """Nothing could be written, so nothing was started: whoever listens is told, and no record is left."""
+        """Report that nothing could be written, so nothing was started. No record is left."""
         self.why = "disk-full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "no-files"
-        self.detail = f"cannot write in {self.folder!r}: {error.strerror}"
-        self._ring(run_files.to_json(self._exit()))
+        self.detail = f"cannot write in {self.run_dir!r}: {error.strerror}"
+        self._notify(run_files.to_json(self._exit_record()))
 
     def _start(self) -> None:
-        order = self.order
+        spec = self.spec
         self.leader = launch.launch(
-            order["argv"], order["env"], order["chdir"] or self.folder, self.log, order["umask"]
+            spec["argv"], spec["env"], spec["chdir"] or self.run_dir, self.log_fd, spec["umask"]
         )
         self.started_at, self.started = time.time(), time.monotonic()
-        os.fchdir(self.home)
-        started = {"is": "started", **self._names(), "leader": identify(self.leader), "at": self.started_at}
+        os.fchdir(self.dir_fd)
+        started = {"is": "started", **self._run_keys(), "leader": identify(self.leader), "at": self.started_at}
         message = run_files.to_json(started)
-        with contextlib.suppress(OSError):  # the claim names the shim, too: that is enough to find the run by
-            self._write(message)
+        with contextlib.suppress(OSError):  # the claim also names the shim, which is enough to find the run
+            self._write_record(message)
             os.rename(run_files.CLAIM, run_files.STARTED)
-            self.name = run_files.STARTED
-        self._ring(message)
+            self.record_name = run_files.STARTED
+        self._notify(message)
 
-    def _log(self, text: str) -> None:
+    def _write_log(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            run_files.write_all(self.log, f"weft: {text}\n".encode(errors="backslashreplace"))
+            run_files.write_all(self.log_fd, f"weft: {text}\n".encode(errors="backslashreplace"))
 
-    # ---- working
+    # ---- supervising
 
     def _wait(self) -> None:
-        """Until the leader has ended."""
-        order = self.order
-        ending = StopEscalation(self.started, order["time_limit_s"], order["grace_s"])
+        """Wait until the leader has ended, and stop it when due."""
+        spec = self.spec
+        escalation = StopEscalation(self.started, spec["time_limit_s"], spec["grace_s"])
         while self._sleep(0.0):
-            pass  # what is left of the run before
-        cap, check_at = order["log_cap_bytes"], self.started + lease.LOOK_S
-        looks = bool(cap or order["lease"])
-        self._listen(ending, POKE)
+            pass  # discard signals that are left from the previous run
+        cap, check_at = spec["log_cap_bytes"], self.started + lease.POLL_S
+        polls = bool(cap or spec["lease"])
+        self._handle_signal(escalation, CHECK_STOP_FILE)
         while not self._reap():
             now = time.monotonic()
-            self._do(ending.due(now))
-            if looks and now >= check_at:
-                self._look(ending, cap)
-                check_at = now + lease.LOOK_S
-            due = [at for at in (ending.next_at(), check_at if looks else None) if at is not None]
-            got = self._sleep(max(0.0, min(due) - now) if due else None)
-            if got != signal.SIGCHLD:
-                self._listen(ending, got)
-        self.why = ending.why
+            self._apply_step(escalation.due_step(now))
+            if polls and now >= check_at:
+                self._check_every_second(escalation, cap)
+                check_at = now + lease.POLL_S
+            due = [at for at in (escalation.next_due_at(), check_at if polls else None) if at is not None]
+            signal_number = self._sleep(max(0.0, min(due) - now) if due else None)
+            if signal_number != signal.SIGCHLD:
+                self._handle_signal(escalation, signal_number)
+        self.why = escalation.why
 
-    def _look(self, ending: StopEscalation, cap: int) -> None:
-        """What is looked at every second."""
+    def _check_every_second(self, escalation: StopEscalation, cap: int) -> None:
+        """Check the log size, the stop file and the lease."""
         if cap:
-            rotate_when_over(cap)
-        self._listen(ending, POKE)  # a poke may have failed, for want of descriptors
+            rotate_if_over(cap)
+        self._handle_signal(escalation, CHECK_STOP_FILE)  # the signal may have failed for lack of descriptors
         if self._lease_has_ended() and not self._reap():
-            self._do(ending.ask(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn"))))
+            self._apply_step(
+                escalation.request_stop(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn")))
+            )
 
     def _lease_has_ended(self) -> bool:
-        """The file is read only when what it said last has passed: a lease is never made shorter."""
-        path = self.order["lease"]
+        """Return whether the lease is over. Leases never get shorter: read the file only after its last known end."""
+        path = self.spec["lease"]
         if path and lease.now() >= self.lease_until:
             self.lease_until = lease.read(path)
         return bool(path) and lease.now() >= self.lease_until
 
-    def _listen(self, ending: StopEscalation, got: int) -> None:
-        act = _HEARD.get(got)
-        stop = self._stop_request() if act is None else (NO_FILE[act], self._grace(act))
-        # a leader that has ended by itself was not stopped
+    def _handle_signal(self, escalation: StopEscalation, signal_number: int) -> None:
+        step = _STEP_OF_SIGNAL.get(signal_number)
+        stop = self._stop_request() if step is None else (DEFAULT_REASON[step], self._grace(step))
+        # a leader that has already ended was not stopped
         if stop is not None and not self._reap():
-            self._do(ending.ask(time.monotonic(), *stop))
+            self._apply_step(escalation.request_stop(time.monotonic(), *stop))
 
     def _stop_request(self) -> tuple[str, float] | None:
         stop = run_files.read_object(run_files.STOP)
@@ -186,25 +192,25 @@ class Shim:
         grace = stop.get("grace_s")
         return why, float(grace) if isinstance(grace, int | float) else self._grace(first_step(why))
 
-    def _grace(self, act: Act) -> float:
-        return 0.0 if act == "kill" else float(self.order["preempt_grace_s" if act == "warn" else "grace_s"])
+    def _grace(self, step: StopStep) -> float:
+        return 0.0 if step == "kill" else float(self.spec["preempt_grace_s" if step == "warn" else "grace_s"])
 
-    def _do(self, act: Act | None) -> None:
-        if act is None:
+    def _apply_step(self, step: StopStep | None) -> None:
+        if step is None:
             return
-        if act == "warn":
+        if step == "warn":
             with contextlib.suppress(OSError):
                 os.close(os.open(run_files.PREEMPT, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            # an unreaped child keeps its pid, so this cannot reach anybody else
+            # an unreaped child keeps its pid, so this cannot reach another process
             os.kill(self.leader, signal.SIGTERM)
             os.kill(self.leader, signal.SIGCONT)
-        elif act == "term":
+        elif step == "term":
             process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
         else:
             process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
 
     def _reap(self) -> bool:
-        """Collect who has died, orphans included; whether the leader has."""
+        """Reap dead children, orphans included; return whether the leader has ended."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -218,25 +224,27 @@ class Shim:
                 self.status = status
 
     def _sleep(self, timeout_s: float | None) -> int:
-        """Until a signal comes; which one, 0 for none."""
+        """Wait for a signal and return its number, or 0 on timeout."""
         if timeout_s is None:
             return signal.sigwaitinfo(_AWAITED).si_signo
-        got = signal.sigtimedwait(_AWAITED, timeout_s)
-        return got.si_signo if got else 0
+        received = signal.sigtimedwait(_AWAITED, timeout_s)
+        return received.si_signo if received else 0
 
     # ---- ending
 
-    def _end_everybody(self) -> None:
-        """What the leader left behind is told to end, then killed."""
+    def _end_leftovers(self) -> None:
+        """Send SIGTERM to the processes that the leader left behind, then SIGKILL."""
         kill_at, pause_s = time.monotonic() + LEFTOVER_GRACE_S, 0.05
-        told = False
+        signalled = False
         while self._has_children():
-            if not told:
+            if not signalled:
                 self.leftovers = process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
-                told = True
+                signalled = True
             elif time.monotonic() >= kill_at:
                 process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
-                pause_s = min(2 * pause_s, RETRY_S)  # somebody may be beyond killing, in a driver: stay, but quietly
+                pause_s = min(
+                    2 * pause_s, RETRY_S
+                )  # a process stuck in a driver cannot be killed: keep trying, less often
             self._sleep(pause_s)
 
     def _has_children(self) -> bool:
@@ -247,31 +255,31 @@ class Shim:
             return False
         return True
 
-    def _judge(self) -> None:
+    def _classify_exit(self) -> None:
         if self.status is None:
             return
         self.code = os.waitstatus_to_exitcode(self.status)
-        if self.code and not self.why and oom.ran_out(oom.tail(run_files.LOG)):
+        if self.code and not self.why and oom.is_gpu_oom(oom.read_tail(run_files.LOG)):
             self.why = "oom"
 
-    def _names(self) -> dict[str, Any]:
-        return {"job": self.order["job"], "run": self.order["run"], "token": self.order["token"], "shim": self.me}
+    def _run_keys(self) -> dict[str, Any]:
+        return {"job": self.spec["job"], "run": self.spec["run"], "token": self.spec["token"], "shim": self.shim_id}
 
-    def _write(self, content: bytes) -> None:
-        """Put this into the record, over what was there: whoever reads meanwhile finds one or the other."""
-        os.pwrite(self.record, content.ljust(self.length), 0)
-        self.length = max(self.length, len(content))
+    def _write_record(self, content: bytes) -> None:
+        """Overwrite the record in one write, so that readers see the old or the new content."""
+        os.pwrite(self.record_fd, content.ljust(self.record_bytes), 0)
+        self.record_bytes = max(self.record_bytes, len(content))
 
-    def _exit(self) -> dict[str, Any]:
+    def _exit_record(self) -> dict[str, Any]:
         code = self.code
         return {
             "is": "exited",
-            **self._names(),
+            **self._run_keys(),
             "code": code if code is None or code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "why": self.why,
             "detail": self.detail[:500],
-            "done": self.home >= 0 and os.path.exists(run_files.DONE),
+            "done": self.dir_fd >= 0 and os.path.exists(run_files.DONE),
             "started_at": self.started_at,
             "at": time.time(),
             "ran_s": round(time.monotonic() - self.started, 6) if self.started else 0.0,
@@ -281,30 +289,30 @@ class Shim:
             "leftovers": self.leftovers,
         }
 
-    def _finish(self) -> bool:
-        """Write down the exit, in blocks that are already ours; try for as long as it takes.
+    def _write_exit(self) -> bool:
+        """Write the exit into the reserved blocks, and retry until it works.
 
-        False: the directory has gone, and with it all that says that this run is over but our own end.
+        Return False if the directory is gone: then only the end of this process shows that the run is over.
         """
-        os.fchdir(self.home)
-        message = run_files.to_json(self._exit())
+        os.fchdir(self.dir_fd)
+        message = run_files.to_json(self._exit_record())
         while True:
             try:
-                self._write(message)
-                os.ftruncate(self.record, self.length)
-                os.fsync(self.record)
-                os.rename(self.name, run_files.EXIT)
-                kept = True
+                self._write_record(message)
+                os.ftruncate(self.record_fd, self.record_bytes)
+                os.fsync(self.record_fd)
+                os.rename(self.record_name, run_files.EXIT)
+                recorded = True
                 break
             except FileNotFoundError:
-                kept = False
+                recorded = False
                 break
             except OSError:
                 time.sleep(RETRY_S)
-        self._ring(message)
-        return kept
+        self._notify(message)
+        return recorded
 
-    def _ring(self, message: bytes) -> None:
-        notify.ring(self.order["bell_dir"], message)
-        if self.home >= 0:
-            os.fchdir(self.home)
+    def _notify(self, message: bytes) -> None:
+        notify.send(self.spec["bell_dir"], message)
+        if self.dir_fd >= 0:
+            os.fchdir(self.dir_fd)

@@ -1,58 +1,58 @@
-"""How a run is made to end: decided here, without clock or processes, and done by the shim."""
+"""The stop escalation of a run: which signal is due when. Pure; the shim sends the signals."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-Act = Literal["warn", "term", "kill"]
-"""Warn: preempt file, and SIGTERM to the leader alone. Term: SIGTERM to the whole tree. Kill: SIGKILL to it."""
+StopStep = Literal["warn", "term", "kill"]
+"""warn: preempt file, and SIGTERM to the leader only; term: SIGTERM to the whole tree; kill: SIGKILL to it."""
 
-WARNED: Final = frozenset({"preempted", "moved", "lease-ended"})
-"""Reasons for which a run may first save its work; for others the whole tree is told at once."""
-NO_FILE: Final[dict[Act, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
-"""What a stop that could not be written down says of its reason."""
-KILL_AGAIN_S: Final = 0.5
+WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended"})
+"""Reasons that let a run save its work first; for others the whole tree gets SIGTERM at once."""
+DEFAULT_REASON: Final[dict[StopStep, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
+"""The reason to record for a stop that arrives as a signal, without a stop file."""
+KILL_RETRY_S: Final = 0.5
 
 
-def first_step(why: str) -> Act:
-    return "warn" if why in WARNED else "term"
+def first_step(why: str) -> StopStep:
+    return "warn" if why in WARN_FIRST else "term"
 
 
 class StopEscalation:
-    """What to do with a run that works, as time passes and stop requests come. Times are of one steady clock."""
+    """The escalation state of one run. All times come from one monotonic clock."""
 
     def __init__(self, now: float, time_limit_s: float | None, grace_s: float) -> None:
         self.why = ""
         self._grace_s = grace_s
         self._limit = None if time_limit_s is None else now + time_limit_s
         self._kill_at: float | None = None
-        self._told: Act | None = None
+        self._last_step: StopStep | None = None
 
-    def ask(self, now: float, why: str, grace_s: float) -> Act | None:
-        """A stop request. A later one can only make it end sooner, or tell the whole tree too."""
-        act = first_step(why)
+    def request_stop(self, now: float, why: str, grace_s: float) -> StopStep | None:
+        """Return the step for a stop request. A later request can only shorten the grace or widen it to the tree."""
+        step = first_step(why)
         if not self.why:
             self.why = why
         if grace_s <= 0:
             self._kill_at = now
-            return self.due(now)
+            return self.due_step(now)
         self._kill_at = now + grace_s if self._kill_at is None else min(self._kill_at, now + grace_s)
-        if self._told == act or self._told == "term" or self._told == "kill":
+        if self._last_step == step or self._last_step == "term" or self._last_step == "kill":
             return None
-        self._told = act
-        return act
+        self._last_step = step
+        return step
 
-    def due(self, now: float) -> Act | None:
-        """What has become due by now; a kill becomes due again until nobody is left."""
+    def due_step(self, now: float) -> StopStep | None:
+        """Return the step that is due, if any. A kill stays due at intervals until the run has ended."""
         if self._kill_at is not None and now >= self._kill_at:
-            self._told, self._kill_at = "kill", now + KILL_AGAIN_S
+            self._last_step, self._kill_at = "kill", now + KILL_RETRY_S
             return "kill"
         if self._limit is not None and now >= self._limit:
             self._limit = None
-            return self.ask(now, "timeout", self._grace_s)
+            return self.request_stop(now, "timeout", self._grace_s)
         return None
 
-    def next_at(self) -> float | None:
-        """When something becomes due by itself."""
+    def next_due_at(self) -> float | None:
+        """Return when the next step is due."""
         times = [at for at in (self._kill_at, self._limit) if at is not None]
         return min(times, default=None)
