@@ -13,7 +13,7 @@ from clusters.truth import RunKey, Truth
 from clusters.work import Work
 from support.state_checks import check, snapshot
 from weft.core.state.job import JobState
-from weft.engines.process.exit_rules import CHECKPOINTED
+from weft.engines.process.exit_rules import CHECKPOINTED_EXIT
 from weft.model import Cancelled, JobId, Submitted
 from weft.model.status import ENDED
 from weft.server.nodes.gangs import parts_of
@@ -186,7 +186,7 @@ class World:
         assert job.status != "failed" or failed > job.job.retries, f"{job.id} was not given all its retries"
 
     def _failed(self, job: JobId, run: int) -> bool:
-        return any(end.code not in (0, CHECKPOINTED) for end in self.truth.by_themselves((job, run)))
+        return any(end.code not in (0, CHECKPOINTED_EXIT) for end in self.truth.by_themselves((job, run)))
 
 
 def play(seed: int, trace: Callable[[str], None] | None = None) -> World:

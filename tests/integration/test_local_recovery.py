@@ -13,7 +13,7 @@ from pathlib import Path
 
 from support.process_engine import Desk, desk, gone, kill, shell, until
 from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.recovery import run_record
 from weft.engines.process.shim.process_id import Identity, boot_id, identify, is_alive
 from weft.engines.process.shim.process_tree import descendants, list_processes
@@ -71,7 +71,7 @@ def test_a_killed_engine_is_followed_by_one_that_finds_everything(tmp_path: Path
             assert [(await found.exited(job)).code for job in ("short", "slow", "long")] == [3, 5, 7]
             assert found.log("long").split() == [str(leader[1])]
             never = await found.exited("unheard-of")
-            assert (never.why, exited(never).how) == ("never-started", "lost")
+            assert (never.why, exit_event(never).how) == ("never-started", "lost")
             assert len(found.reports) == 5
             for who in elders:
                 await gone(who)
@@ -111,7 +111,7 @@ def test_a_killed_shim_takes_its_run_with_it(tmp_path: Path) -> None:
             kill(begun.shim)
             ended = await found.exited()
             assert time.monotonic() - at < 25
-            assert (ended.why, exited(ended).how) == ("lost", "failed")
+            assert (ended.why, exit_event(ended).how) == ("lost", "failed")
             assert "3 of its own" in ended.detail
             await gone(begun.leader)
 
@@ -130,7 +130,7 @@ def test_a_shim_killed_while_nobody_looked(tmp_path: Path) -> None:
         kill(evidence.started.shim)
         found = await adopting(tmp_path, "job")
         ended = await found.exited("job")
-        assert (ended.why, exited(ended).how) == ("lost", "failed")
+        assert (ended.why, exit_event(ended).how) == ("lost", "failed")
         assert not is_alive(evidence.started.leader)
         await leave(found)
 
@@ -249,7 +249,7 @@ def test_after_a_reboot(tmp_path: Path) -> None:
         forge(tmp_path / "jobs" / "1" / "1", "another-boot", me.pid, me.start)
         found = await adopting(tmp_path, "1")
         ended = found.seen(RunExited)[0]
-        assert (ended.why, exited(ended).how) == ("reboot", "lost")
+        assert (ended.why, exit_event(ended).how) == ("reboot", "lost")
         assert me.boot == boot_id() != "another-boot"
         await leave(found)
 

@@ -12,7 +12,7 @@ import pytest
 
 from support.process_engine import PATH, Desk, desk, order, shell
 from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.errors import InputError
 
@@ -42,7 +42,7 @@ def test_ends_with_its_own_code(
 ) -> None:
     ended, _ = run(tmp_path, shell(script))
     assert (ended.code, ended.signal, ended.why) == (code, signal, "")
-    fact = exited(ended, requeue_exits=(42,))
+    fact = exit_event(ended, requeue_exits=(42,))
     assert (fact.how, fact.code) == (how, shown)
 
 
@@ -100,7 +100,7 @@ def test_a_command_that_cannot_start_says_why(
     assert (ended.code, ended.why, ended.started_at) == (code, why, 0.0)
     assert said in ended.detail
     assert said in found.log()
-    assert exited(ended).how == "failed"
+    assert exit_event(ended).how == "failed"
 
 
 def test_a_script_without_interpreter_is_no_shell_script(tmp_path: Path) -> None:

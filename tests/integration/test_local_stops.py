@@ -11,7 +11,7 @@ import pytest
 
 from support.process_engine import Desk, desk, gone, order, shell, until
 from weft.engines.process.events import RunStarted
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.shim.process_id import Identity, identify, is_alive
 
 Play = Callable[[Desk], Awaitable[None]]
@@ -37,7 +37,7 @@ def test_time_is_up(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
         ended = await found.run(shell("sleep 30", time_limit_s=0.2))
         assert (ended.signal, ended.why) == (15, "timeout")
-        assert exited(ended).how == "failed"
+        assert exit_event(ended).how == "failed"
         assert 0.2 <= ended.ran_s < 5
 
     play(tmp_path, scene)
@@ -46,7 +46,7 @@ def test_time_is_up(tmp_path: Path) -> None:
 def test_time_is_up_and_it_asks_for_more(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
         ended = await found.run(shell("trap 'exit 85' TERM; sleep 30 & wait", time_limit_s=0.2))
-        assert (exited(ended).how, ended.why) == ("requeued", "timeout")
+        assert (exit_event(ended).how, ended.why) == ("requeued", "timeout")
 
     play(tmp_path, scene)
 
@@ -60,7 +60,7 @@ def test_whoever_ignores_the_signal_is_killed_after_the_grace(tmp_path: Path) ->
         assert found.engine.stop("1", 1, "cancelled", 0.3)
         ended = await found.exited()
         assert 0.3 <= time.monotonic() - asked < 25
-        assert (ended.signal, ended.why, exited(ended).how) == (9, "cancelled", "stopped")
+        assert (ended.signal, ended.why, exit_event(ended).how) == (9, "cancelled", "stopped")
         assert not is_alive(child)
 
     play(tmp_path, scene)
@@ -74,7 +74,7 @@ def test_cancelling_tells_the_whole_tree(tmp_path: Path) -> None:
         found.engine.stop("1", 1, "cancelled")
         ended = await found.exited()
         assert {"leader told", "child told"} <= set(found.log().splitlines())
-        assert (ended.code, exited(ended).how) == (9, "stopped")
+        assert (ended.code, exit_event(ended).how) == (9, "stopped")
 
     play(tmp_path, scene)
 
@@ -89,7 +89,7 @@ def test_preempting_tells_the_leader_alone_and_shows_the_file(tmp_path: Path) ->
         found.engine.stop("1", 1, "preempted", 10.0)
         ended = await found.exited()
         assert found.log().splitlines() == ["ready", str(found.path("preempt")), "saved"]
-        assert (ended.code, ended.why, exited(ended).how) == (0, "preempted", "stopped")
+        assert (ended.code, ended.why, exit_event(ended).how) == (0, "preempted", "stopped")
 
     play(tmp_path, scene)
 
@@ -102,7 +102,7 @@ def test_one_that_was_complete_when_preempted_is_done(tmp_path: Path) -> None:
         await found.says("ready")
         found.engine.stop("1", 1, "preempted")
         ended = await found.exited()
-        assert exited(ended).how == "done"
+        assert exit_event(ended).how == "done"
 
     play(tmp_path, scene)
 
@@ -142,7 +142,7 @@ def test_one_stopped_before_it_began_never_begins_or_ends_at_once(tmp_path: Path
             found.engine.stop(job, 1, "cancelled")
         for number in range(20):
             ended = await found.exited(str(number))
-            assert (ended.why, exited(ended).how) == ("cancelled", "stopped")
+            assert (ended.why, exit_event(ended).how) == ("cancelled", "stopped")
 
     play(tmp_path, scene)
 

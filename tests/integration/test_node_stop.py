@@ -17,7 +17,7 @@ from support.live_cluster import Cluster, cluster
 from support.local_scheduler import is_alive, site, until
 from support.process_engine import Desk, desk, gone, shell
 from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
 from weft.engines.process.shim.process_id import send_signal
 from weft.engines.process.shim.process_tree import descendants, list_processes
@@ -70,7 +70,7 @@ def test_a_job_that_is_killed_alone_has_failed_a_moment_later(tmp_path: Path) ->
         assert not found.seen(RunExited)
         ended = await found.exited()
         assert HOLD_S - 0.5 < time.monotonic() - ended_at < HOLD_S + 5
-        assert (ended.signal, ended.why, exited(ended).how) == (15, "", "failed")
+        assert (ended.signal, ended.why, exit_event(ended).how) == (15, "", "failed")
 
     play(tmp_path, scene)
 
@@ -88,7 +88,7 @@ def test_the_next_engine_reports_the_end_of_the_node(tmp_path: Path, script: str
         await found.another().open()
         await found.engine.adopt([("1", 1)])
         ended = await found.exited()
-        fact = exited(ended)
+        fact = exit_event(ended)
         assert (fact.how, fact.why, fact.code) == ("lost", "node-stopped", 143)
 
     play(tmp_path, scene)
@@ -119,7 +119,7 @@ def test_a_run_that_outlives_the_engine_is_its_own_again(tmp_path: Path) -> None
         await found.engine.adopt([("1", 1)])
         await asyncio.sleep(HOLD_S + 0.1)
         assert send_signal(started.leader, signal.SIGTERM)
-        assert exited(await found.exited()).how == "failed"
+        assert exit_event(await found.exited()).how == "failed"
 
     play(tmp_path, scene)
 

@@ -15,12 +15,12 @@ from support.process_engine import until
 from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.rendezvous import Gang, GangMember, launcher, rendezvous_port
+from weft.engines.process.rendezvous import Gang, GangMember, detect_launcher, rendezvous_port
 
 
 async def main(folder: Path, gpus: int, per_gpu: bool, argv: tuple[str, ...]) -> None:
     members = tuple(GangMember(name, "127.0.0.1", gpus) for name in ("a", "b"))
-    parts = members[:1] if launcher(argv) == "mpi" else members
+    parts = members[:1] if detect_launcher(argv) == "mpi" else members
     ended: dict[int, int | None] = {}
     engines = []
     for rank in range(len(parts)):

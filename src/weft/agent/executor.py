@@ -25,7 +25,7 @@ from weft.engines.process.events import RunExited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.poller import Holding
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.rendezvous import meets
+from weft.engines.process.rendezvous import needs_port
 from weft.engines.process.shim import run_files
 from weft.errors import InputError
 from weft.wire.messages import StartRun
@@ -102,7 +102,7 @@ class Executor:
     def _is_port_taken(self, wanted: LaunchSpec) -> bool:
         """Asked where the gang is to meet, just before it does."""
         gang = wanted.gang
-        if gang is None or gang.rank != 0 or not meets(wanted.argv, gang, wanted.per_gpu):
+        if gang is None or gang.rank != 0 or not needs_port(wanted.argv, gang, wanted.per_gpu):
             return False
         try:
             return not free_ports.is_free(gang.head.address, gang.port)

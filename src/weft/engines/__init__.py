@@ -1,1 +1,1 @@
-"""Engines: what executes runs on a node."""
+"""Engines: they execute runs on a node."""

@@ -1,4 +1,4 @@
-"""Background tasks: every component that starts some owns one `TaskSet`, and closes it when it closes itself."""
+"""Background tasks: a component that starts tasks owns one `TaskSet` and closes it when it closes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """Keeps tasks alive until they are done. A task that fails is logged, never lost."""
+    """The running tasks of one component. Failures are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -23,18 +23,18 @@ class TaskSet:
         return len(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run this now, without waiting for it."""
+        """Start a task without waiting for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
     def every(self, seconds: float, work: Work, what: str) -> asyncio.Task[None]:
-        """Repeat `work` this long after it last ended. A failure is logged as `what` and does not end the series."""
+        """Repeat `work`, with a pause of `seconds` after each time. Log failures as `what` and continue."""
         return self.spawn(repeat(seconds, lambda: _attempt(work, what)))
 
     async def close(self) -> None:
-        """Cancel what is left, and wait until it has ended."""
+        """Cancel the remaining tasks and wait until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -47,7 +47,7 @@ class TaskSet:
 
 
 async def repeat(seconds: float, work: Work) -> None:
-    """Repeat `work` this long after it last ended, until it fails."""
+    """Repeat `work`, with a pause of `seconds` before each time, until it fails."""
     while True:
         await asyncio.sleep(seconds)
         waiting = work()
@@ -63,4 +63,4 @@ async def _attempt(work: Work, what: str) -> None:
     except WeftError as error:
         log.warning("%s: %s", what, error)
     except Exception:
-        log.exception("%s failed; it is tried again", what)
+        log.exception("%s failed; retrying", what)

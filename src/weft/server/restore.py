@@ -17,7 +17,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.events import RunExited, read_exited
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import load_devices
 from weft.engines.process.shim import run_files
 from weft.errors import NotFound, Refused
@@ -108,7 +108,7 @@ def _of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Seconds) ->
 
 def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:
     requeue_exits = job.job.task.requeue_exits if job.job.task else ()
-    return replace(exited(report, requeue_exits=requeue_exits, tries=job.delays), at=at, delay_s=0.0)
+    return replace(exit_event(report, requeue_exits=requeue_exits, tries=job.delays), at=at, delay_s=0.0)
 
 
 def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | None:

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from weft.engines.process.environment import environment, param_variable
+from weft.engines.process.environment import param_variable, run_environment
 from weft.engines.process.launch_spec import LaunchSpec
 
 
 def env_of(**more: object) -> dict[str, str]:
-    return environment(LaunchSpec("7", 2, ("true",), **more), "here", "/jobs", "abc", 1000.0)  # type: ignore[arg-type]
+    return run_environment(LaunchSpec("7", 2, ("true",), **more), "here", "/jobs", "abc", 1000.0)  # type: ignore[arg-type]
 
 
 def test_what_every_run_is_told() -> None:

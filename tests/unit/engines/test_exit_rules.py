@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, exited
+from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, exit_event
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, e
 def test_table(
     code: int | None, signal: int | None, why: str, done: bool, how: str, shown: int | None, because: str
 ) -> None:
-    fact = exited(RunExited(5.0, "a", 3, code, signal, why, done=done), requeue_exits=(42,))
+    fact = exit_event(RunExited(5.0, "a", 3, code, signal, why, done=done), requeue_exits=(42,))
     assert (fact.at, fact.job, fact.run) == (5.0, "a", 3)
     assert (fact.how, fact.code, fact.why) == (how, shown, because)
 
 
 def test_trying_later_has_an_end() -> None:
     report = RunExited(0.0, "a", 1, code=75)
-    assert exited(report, tries=MAX_TRY_LATER - 1).how == "requeued"
-    last = exited(report, tries=MAX_TRY_LATER)
+    assert exit_event(report, tries=MAX_TRY_LATER - 1).how == "requeued"
+    last = exit_event(report, tries=MAX_TRY_LATER)
     assert (last.how, last.why) == ("failed", "try-later")
-    assert exited(report, tries=MAX_TRY_LATER, requeue_exits=(75,)).how == "requeued"
+    assert exit_event(report, tries=MAX_TRY_LATER, requeue_exits=(75,)).how == "requeued"
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_trying_later_has_an_end() -> None:
 )  # fmt: skip
 def test_the_next_try_waits_longer_each_time(code: int, ran_s: float, delays: list[float]) -> None:
     report = RunExited(0.0, "a", 1, code=code, ran_s=ran_s)
-    found = [exited(report, requeue_exits=(42,), tries=tries).delay_s for tries in range(len(delays))]
+    found = [exit_event(report, requeue_exits=(42,), tries=tries).delay_s for tries in range(len(delays))]
     assert found == delays
 
 
 @pytest.mark.parametrize("code", [42, 75, 85])
 def test_being_run_again_at_once_has_an_end(code: int) -> None:
     report = RunExited(0.0, "a", 1, code=code, ran_s=0.1)
-    assert exited(report, tries=MAX_QUICK_REQUEUES - 1, requeue_exits=(42, 75)).how == "requeued"
-    last = exited(report, tries=MAX_QUICK_REQUEUES, requeue_exits=(42, 75))
+    assert exit_event(report, tries=MAX_QUICK_REQUEUES - 1, requeue_exits=(42, 75)).how == "requeued"
+    last = exit_event(report, tries=MAX_QUICK_REQUEUES, requeue_exits=(42, 75))
     assert (last.how, last.why, last.delay_s) == ("failed", "requeue-loop", 0.0)
-    assert exited(RunExited(0.0, "a", 1, code=85, ran_s=60.0), tries=MAX_QUICK_REQUEUES).how == "requeued"
+    assert exit_event(RunExited(0.0, "a", 1, code=85, ran_s=60.0), tries=MAX_QUICK_REQUEUES).how == "requeued"

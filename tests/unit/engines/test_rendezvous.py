@@ -9,17 +9,17 @@ import pytest
 
 from weft.engines.process import free_ports
 from weft.engines.process.rendezvous import (
-    PORTS,
-    RANKS,
+    DEFAULT_PORTS,
+    RANKS_SCRIPT,
     Gang,
     GangMember,
     Launcher,
-    command,
-    hostfile,
-    launcher,
-    meets,
+    detect_launcher,
+    gang_variables,
+    hostfile_text,
+    needs_port,
+    node_command,
     rendezvous_port,
-    variables,
 )
 
 TWO = (GangMember("a", "10.0.0.1", 2), GangMember("b", "10.0.0.2", 4))
@@ -28,7 +28,7 @@ ALONE = Gang((GangMember("a", "127.0.0.1", 2),), port=30000)
 
 
 def told(gang: Gang, *argv: str, per_gpu: bool = False, grace_s: float = 60.0) -> dict[str, str]:
-    return variables(argv, gang, per_gpu, grace_s, "7-1", "/jobs/7/1/hostfile")
+    return gang_variables(argv, gang, per_gpu, grace_s, "7-1", "/jobs/7/1/hostfile")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def told(gang: Gang, *argv: str, per_gpu: bool = False, grace_s: float = 60.0) -
     ],
 )
 def test_who_starts_the_processes(argv: str, kind: Launcher) -> None:
-    assert launcher(tuple(argv.split())) == kind
+    assert detect_launcher(tuple(argv.split())) == kind
 
 
 def test_every_run_is_told_its_nodes() -> None:
@@ -70,10 +70,10 @@ def test_plain_ranks_one_for_each_gpu() -> None:
     env = told(SECOND, "python", "train.py", per_gpu=True)
     assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"], env["NODE_RANK"]) == ("2", "6", "4", "1")
     assert "PET_NNODES" not in env
-    assert command(("train", "-x"), SECOND, True, sys.executable) == (
-        sys.executable, "-I", "-S", RANKS, "2", "4", "train", "-x",
+    assert node_command(("train", "-x"), SECOND, True, sys.executable) == (
+        sys.executable, "-I", "-S", RANKS_SCRIPT, "2", "4", "train", "-x",
     )  # fmt: skip
-    assert command(("train",), SECOND, False, sys.executable) == ("train",)
+    assert node_command(("train",), SECOND, False, sys.executable) == ("train",)
     alone = told(ALONE, "train", per_gpu=True)
     assert (alone["WORLD_SIZE"], alone["MASTER_ADDR"], alone["MASTER_PORT"]) == ("2", "127.0.0.1", "30000")
 
@@ -94,7 +94,7 @@ def test_torchrun_on_several_nodes_is_told_through_its_own_variables() -> None:
             "PET_MAX_RESTARTS": "0",
             "PET_SHUTDOWN_TIMEOUT": "55",
         }
-        assert command(("torchrun", "train.py"), SECOND, per_gpu, sys.executable) == ("torchrun", "train.py")
+        assert node_command(("torchrun", "train.py"), SECOND, per_gpu, sys.executable) == ("torchrun", "train.py")
 
 
 def test_torchrun_on_one_node_finds_a_port_by_itself() -> None:
@@ -114,8 +114,10 @@ def test_mpirun_is_given_a_hostfile() -> None:
     env = told(HEAD, "mpirun", "train")
     assert env["WEFT_HOSTFILE"] == env["OMPI_MCA_orte_default_hostfile"] == "/jobs/7/1/hostfile"
     assert not {"RANK", "MASTER_ADDR", "PET_NNODES"} & env.keys()
-    assert hostfile(HEAD) == "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"
-    assert hostfile(Gang((GangMember("a", "localhost", 2), GangMember("b", "localhost", 1)))) == "localhost slots=3\n"
+    assert hostfile_text(HEAD) == "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"
+    assert (
+        hostfile_text(Gang((GangMember("a", "localhost", 2), GangMember("b", "localhost", 1)))) == "localhost slots=3\n"
+    )
     assert "WEFT_HOSTFILE" not in told(Gang((GangMember("a", "127.0.0.1", 0),)), "mpirun")
 
 
@@ -125,19 +127,19 @@ def test_an_address_with_colons_stands_in_brackets() -> None:
 
 
 def test_where_they_meet_is_reckoned_the_same_everywhere() -> None:
-    assert rendezvous_port("7", 1) == rendezvous_port("7", 1) in PORTS
+    assert rendezvous_port("7", 1) == rendezvous_port("7", 1) in DEFAULT_PORTS
     assert len({rendezvous_port("7", run) for run in range(1, 20)}) > 10
     assert all(6000 <= rendezvous_port(str(job), 1, 6000) < 6100 for job in range(50))
     assert all(65500 <= rendezvous_port(str(job), 1, 65500) < 65536 for job in range(50))
 
 
 def test_who_needs_to_meet() -> None:
-    assert meets(("train",), HEAD, False)
-    assert meets(("torchrun",), HEAD, False)
-    assert not meets(("mpirun",), HEAD, True)
-    assert meets(("train",), ALONE, True)
-    assert not meets(("train",), ALONE, False)
-    assert not meets(("torchrun",), ALONE, True)
+    assert needs_port(("train",), HEAD, False)
+    assert needs_port(("torchrun",), HEAD, False)
+    assert not needs_port(("mpirun",), HEAD, True)
+    assert needs_port(("train",), ALONE, True)
+    assert not needs_port(("train",), ALONE, False)
+    assert not needs_port(("torchrun",), ALONE, True)
 
 
 def test_a_port_is_free_until_somebody_listens() -> None:

@@ -1,4 +1,4 @@
-"""Runs on one machine: starts commands, outlives the scheduler with them, and watches the GPUs.
+"""The process engine: starts commands, keeps them running across scheduler restarts, and monitors the GPUs.
 
-Nothing is imported here: the starter must stay small, because every run begins as a copy of it.
+This module imports nothing: the starter must stay small, because every run begins as a fork of it.
 """

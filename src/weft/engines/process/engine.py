@@ -19,13 +19,13 @@ from typing import Any, Final
 
 from weft.engines.background import TaskSet
 from weft.engines.process import free_ports
-from weft.engines.process.environment import environment, gang_of
+from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
 from weft.engines.process.recovery.orphans import kill_orphans
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
-from weft.engines.process.rendezvous import command, hostfile
+from weft.engines.process.rendezvous import hostfile_text, node_command
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
 from weft.engines.process.shim.process_tree import descendant_pids
@@ -333,8 +333,8 @@ class ProcessEngine:
         self._finish(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
 
     def _encode(self, order: LaunchSpec, token: str) -> bytes:
-        gang = order.gang or gang_of(order, self.node, free_ports.find_free_port() if order.per_gpu else 0)
-        env = environment(order, self.node, self._jobs_dir, token, time.time(), gang)
+        gang = order.gang or gang_or_alone(order, self.node, free_ports.find_free_port() if order.per_gpu else 0)
+        env = run_environment(order, self.node, self._jobs_dir, token, time.time(), gang)
         return run_files.to_json(
             {
                 "job": order.job,
@@ -342,9 +342,9 @@ class ProcessEngine:
                 "token": token,
                 "dir": run_files.run_dir(self._jobs_dir, order.job, order.run),
                 "bell_dir": self._runtime_dir,
-                "argv": command(order.argv, gang, order.per_gpu, sys.executable),
+                "argv": node_command(order.argv, gang, order.per_gpu, sys.executable),
                 "env": env,
-                "hostfile": hostfile(gang) if "WEFT_HOSTFILE" in env else "",
+                "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
                 "chdir": order.chdir,
                 "umask": order.umask,
                 "time_limit_s": order.time_limit_s,

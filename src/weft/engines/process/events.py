@@ -1,4 +1,4 @@
-"""What the engine tells its owner about runs. `at` is the wall time at which it happened."""
+"""The engine's reports about runs. `at` is wall time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.model import JobId
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The command works. Told again for every run that is adopted alive."""
+    """The command has started. Also reported for every run that is adopted alive."""
 
     at: float
     job: JobId
@@ -24,7 +24,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunExited:
-    """The run is over, and no process of it is left."""
+    """The run has ended, and none of its processes is left."""
 
     at: float
     job: JobId
@@ -32,19 +32,19 @@ class RunExited:
     code: int | None = None
     signal: int | None = None
     why: str = ""
-    """Empty: it ended by itself. Else why it was made to, or what went wrong: see `weft.engines.process.exit_rules`."""
+    """Empty: the command ended by itself. Otherwise why it was stopped or what failed: see `exit_rules`."""
     detail: str = ""
     done: bool = False
-    """It said itself that its work was complete."""
+    """The job created its done file: its work is complete."""
     started_at: float = 0.0
     """0: the command never started."""
     ran_s: float = 0.0
-    """By a clock that does not jump."""
+    """Duration on a monotonic clock."""
     cpu_s: float = 0.0
     shim_cpu_s: float = 0.0
     max_rss_mb: int = 0
     leftovers: int = 0
-    """Processes that were still there when the command had ended."""
+    """Processes that were left when the command had ended."""
 
 
 Report = RunStarted | RunExited
@@ -58,7 +58,7 @@ def read_identity(value: object) -> Identity | None:
 
 
 def read_started(body: Mapping[str, Any]) -> RunStarted | None:
-    """From `started.json` or the bell; None: it is no such record."""
+    """Read a record from `started.json` or a notification; return None if it is not one."""
     if body.get("is") != "started":
         return None
     leader, shim = read_identity(body.get("leader")), read_identity(body.get("shim"))
@@ -69,7 +69,7 @@ def read_started(body: Mapping[str, Any]) -> RunStarted | None:
 
 
 def read_exited(body: Mapping[str, Any]) -> RunExited | None:
-    """From `exit.json` or the bell; None: it is no such record."""
+    """Read a record from `exit.json` or a notification; return None if it is not one."""
     if body.get("is") != "exited":
         return None
     try:
@@ -77,8 +77,8 @@ def read_exited(body: Mapping[str, Any]) -> RunExited | None:
             at=float(body["at"]),
             job=str(body["job"]),
             run=int(body["run"]),
-            code=_whole(body.get("code")),
-            signal=_whole(body.get("signal")),
+            code=_optional_int(body.get("code")),
+            signal=_optional_int(body.get("signal")),
             why=str(body.get("why", "")),
             detail=str(body.get("detail", "")),
             done=body.get("done") is True,
@@ -93,5 +93,5 @@ def read_exited(body: Mapping[str, Any]) -> RunExited | None:
         return None
 
 
-def _whole(value: object) -> int | None:
+def _optional_int(value: object) -> int | None:
     return None if value is None else int(str(value))

@@ -1,4 +1,4 @@
-"""What an exit means to the scheduler."""
+"""Exit rules: how the exit of a run becomes an outcome and a restart delay."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ from typing import Final
 from weft.engines.process.events import RunExited
 from weft.model import Exited, Outcome
 
-CHECKPOINTED: Final = 85
-"""ERESTART: "I saved my work, run me again"."""
-TRY_LATER: Final = 75
-"""EX_TEMPFAIL: what it needs is not there just now."""
+CHECKPOINTED_EXIT: Final = 85
+"""ERESTART: the job has saved its work and asks to run again."""
+TRY_LATER_EXIT: Final = 75
+"""EX_TEMPFAIL: something that the job needs is temporarily unavailable."""
 MAX_TRY_LATER: Final = 10
-"""So often, one time after the other, a job may ask to be tried later."""
-QUICK_S: Final = 1.0
+"""Consecutive runs that may exit with `TRY_LATER_EXIT` before the job fails."""
+QUICK_RUN_S: Final = 1.0
 MAX_QUICK_REQUEUES: Final = 100
-"""A job that asks again and again to be run anew, and ends within a second each time, is not."""
+"""Consecutive runs shorter than `QUICK_RUN_S` that may ask to run again before the job fails."""
 FIRST_DELAY_S: Final = 1.0
 MAX_DELAY_S: Final = 300.0
 
-STOPPED: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
-GONE: Final = frozenset(
+STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
+NOT_JOBS_FAULT: Final = frozenset(
     {"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped"}
 )
-"""Whatever it was doing, it was not the job's doing that it ended."""
+"""Exit reasons that are not the job's fault."""
 
 
-def exited(report: RunExited, *, requeue_exits: Collection[int] = (), tries: int = 0) -> Exited:
-    """The fact of an exit. `tries`: how many runs before it, one after the other, were followed by a delay."""
+def exit_event(report: RunExited, *, requeue_exits: Collection[int] = (), tries: int = 0) -> Exited:
+    """Return the event for an exit. `tries` is the number of consecutive delayed runs before this one."""
     how = outcome(report, requeue_exits)
     why = "" if how == "done" else report.why
     delay_s = 0.0
-    if how == "requeued" and (report.code == TRY_LATER or report.ran_s < QUICK_S):
+    if how == "requeued" and (report.code == TRY_LATER_EXIT or report.ran_s < QUICK_RUN_S):
         delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), MAX_DELAY_S)
-        loop = "try-later" if report.code == TRY_LATER and TRY_LATER not in requeue_exits else "requeue-loop"
+        loop = "try-later" if report.code == TRY_LATER_EXIT and TRY_LATER_EXIT not in requeue_exits else "requeue-loop"
         if tries >= (MAX_TRY_LATER if loop == "try-later" else MAX_QUICK_REQUEUES):
             how, why, delay_s = "failed", loop, 0.0
     return Exited(report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s)
 
 
 def exit_code(report: RunExited) -> int | None:
-    """As a shell would give it."""
+    """Return the exit code that a shell would report."""
     return 128 + report.signal if report.signal is not None else report.code
 
 
 def outcome(report: RunExited, requeue_exits: Collection[int] = ()) -> Outcome:
     if report.code == 0 and (report.done or not report.why):
         return "done"
-    if report.why in GONE:
+    if report.why in NOT_JOBS_FAULT:
         return "lost"
-    if report.why in STOPPED:
+    if report.why in STOP_REASONS:
         return "stopped"
-    # one whose time is up may still ask for more of it; one out of memory needs more memory, not another try
-    if report.code == CHECKPOINTED and report.why in ("", "oom", "timeout"):
+    # after a timeout a job may ask for another run; after running out of memory it needs more memory, not another run
+    if report.code == CHECKPOINTED_EXIT and report.why in ("", "oom", "timeout"):
         return "requeued"
     if report.code in requeue_exits and report.why in ("", "timeout"):
         return "requeued"
-    if report.code == TRY_LATER and not report.why:
+    if report.code == TRY_LATER_EXIT and not report.why:
         return "requeued"
     return "failed"

@@ -1,4 +1,4 @@
-"""Ports at which the processes of a run meet."""
+"""Free TCP ports for the rendezvous of a run's processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import socket
 
 
 def is_free(address: str, port: int) -> bool:
-    """Whether it could be listened at, just now. An address that is not this machine's is not ours to judge."""
-    for family, kind, _, _, where in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM):
-        with socket.socket(family, kind) as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Return whether the port can be bound now. Addresses of other machines count as free."""
+    for family, kind, _, _, target in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                found.bind(where)
+                sock.bind(target)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     return False
@@ -20,8 +20,8 @@ def is_free(address: str, port: int) -> bool:
 
 
 def find_free_port() -> int:
-    """One that nobody on this machine listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    """Return a port that is unused on this machine."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
         return port

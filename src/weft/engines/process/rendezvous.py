@@ -1,6 +1,6 @@
-"""What the processes of a gang are told, so that they find each other: torchrun, mpirun and everybody else.
+"""Rendezvous of a gang: the variables and the command with which its processes find each other.
 
-Pure: who is in the gang goes in, variables and the command come out.
+Supports torchrun, mpirun and plain commands. Pure.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, Literal
 from weft.model import JobId, NodeId
 
 Launcher = Literal["torchrun", "mpi", "none"]
-PORTS: Final = range(20000, 32000)
-"""Where gangs meet on nodes that leave it open: below the ports that the kernel gives away by itself."""
-PORTS_OF_A_NODE: Final = 100
-"""So many from the port on that a node was given."""
-RANKS: Final = str(Path(__file__).with_name("shim") / "ranks.py")
-_HOSTFILES: Final = ("WEFT_HOSTFILE", "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
-_MPI: Final = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
-_TORCH: Final = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+DEFAULT_PORTS: Final = range(20000, 32000)
+"""Rendezvous ports on nodes without a configured port: below the kernel's ephemeral range."""
+PORTS_PER_NODE: Final = 100
+"""Size of the port range that starts at a node's configured port."""
+RANKS_SCRIPT: Final = str(Path(__file__).with_name("shim") / "ranks.py")
+_HOSTFILE_VARIABLES: Final = ("WEFT_HOSTFILE", "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
+_MPI_PROGRAMS: Final = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+_TORCH_MODULES: Final = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 
 
@@ -31,21 +31,23 @@ class GangMember:
 
     node: NodeId
     address: str
-    """How the others reach it."""
+    """Address at which the other members reach it."""
     gpus: int
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
+    """The nodes of a run, seen from one of them."""
+
     members: tuple[GangMember, ...]
     """In rank order."""
     rank: int = 0
-    """Which of them this node is."""
+    """Position of this node in `members`."""
     port: int = 0
-    """On the first of them: where they meet."""
+    """Rendezvous port on the first member."""
 
     @property
-    def here(self) -> GangMember:
+    def this_member(self) -> GangMember:
         return self.members[self.rank]
 
     @property
@@ -54,63 +56,68 @@ class Gang:
 
     @property
     def processes(self) -> int:
-        """With one for each GPU."""
+        """Number of processes, with one per GPU."""
         return sum(max(member.gpus, 1) for member in self.members)
 
     @property
     def first_rank(self) -> int:
-        """Of the processes here, with one for each GPU."""
+        """Rank of the first process on this node, with one per GPU."""
         return sum(max(member.gpus, 1) for member in self.members[: self.rank])
 
 
 def rendezvous_port(job: JobId, run: int, first_port: int = 0) -> int:
-    """The same on all nodes without a word between them; another for the next run. `first_port`: of the head node."""
-    ports = range(first_port, min(first_port + PORTS_OF_A_NODE, 65536)) if first_port else PORTS
+    """Return the port of a run, which every node computes alike; the next run gets another.
+
+    `first_port` is the configured port of the head node.
+    """
+    ports = range(first_port, min(first_port + PORTS_PER_NODE, 65536)) if first_port else DEFAULT_PORTS
     return ports[zlib.crc32(f"{job}/{run}".encode()) % len(ports)]
 
 
-def launcher(argv: tuple[str, ...]) -> Launcher:
-    """Who starts the processes of a node: a launcher that the command names, or nobody but us."""
+def detect_launcher(argv: tuple[str, ...]) -> Launcher:
+    """Return the launcher that the command names, if any."""
     program = argv[0].rpartition("/")[2] if argv else ""
-    if program == "torchrun" or (_PYTHON.fullmatch(program) and _module(argv[1:]) in _TORCH):
+    if program == "torchrun" or (_PYTHON.fullmatch(program) and _module(argv[1:]) in _TORCH_MODULES):
         return "torchrun"
-    return "mpi" if program in _MPI else "none"
+    return "mpi" if program in _MPI_PROGRAMS else "none"
 
 
 def _module(words: tuple[str, ...]) -> str:
-    """What `python -m` runs; empty: a script or something else."""
-    for place, word in enumerate(words):
+    """Return the module that `python -m` runs, or an empty string."""
+    for position, word in enumerate(words):
         if word == "-m":
-            return words[place + 1] if place + 1 < len(words) else ""
+            return words[position + 1] if position + 1 < len(words) else ""
         if not word.startswith("-"):
             break
     return ""
 
 
-def meets(argv: tuple[str, ...], gang: Gang, per_gpu: bool) -> bool:
-    """Whether its processes need a port to meet at that is agreed beforehand."""
-    kind = launcher(argv)
+def needs_port(argv: tuple[str, ...], gang: Gang, per_gpu: bool) -> bool:
+    """Return whether the processes need a rendezvous port that is agreed beforehand."""
+    kind = detect_launcher(argv)
     return kind != "mpi" and (len(gang.members) > 1 or (per_gpu and kind == "none"))
 
 
-def command(argv: tuple[str, ...], gang: Gang, per_gpu: bool, python: str) -> tuple[str, ...]:
-    """What is started on this node: the command, or with one process for each GPU something that starts it so often."""
-    if not per_gpu or launcher(argv) != "none":
+def node_command(argv: tuple[str, ...], gang: Gang, per_gpu: bool, python: str) -> tuple[str, ...]:
+    """Return the command for this node; with one process per GPU, wrapped in the ranks script."""
+    if not per_gpu or detect_launcher(argv) != "none":
         return argv
-    return (python, "-I", "-S", RANKS, str(gang.first_rank), str(max(gang.here.gpus, 1)), *argv)
+    return (python, "-I", "-S", RANKS_SCRIPT, str(gang.first_rank), str(max(gang.this_member.gpus, 1)), *argv)
 
 
-def hostfile(gang: Gang) -> str:
-    """For mpirun: one process for each GPU, as torchrun has it. It takes no machine twice."""
+def hostfile_text(gang: Gang) -> str:
+    """Return a hostfile for mpirun with one slot per GPU. mpirun rejects duplicate hosts, so add up slots."""
     slots: dict[str, int] = {}
     for member in gang.members:
         slots[member.address] = slots.get(member.address, 0) + max(member.gpus, 1)
     return "".join(f"{address} slots={count}\n" for address, count in slots.items())
 
 
-def variables(argv: tuple[str, ...], gang: Gang, per_gpu: bool, grace_s: float, name: str, path: str) -> dict[str, str]:
-    """`name` tells this run from others; `path` is where its hostfile is."""
-    kind, several = launcher(argv), len(gang.members) > 1
+def gang_variables(
+    argv: tuple[str, ...], gang: Gang, per_gpu: bool, grace_s: float, name: str, path: str
+) -> dict[str, str]:
+    """Return the rendezvous variables of a run. `name` identifies the run; `path` is its hostfile."""
+    kind, several = detect_launcher(argv), len(gang.members) > 1
     env = {
         "WEFT_NODE_RANK": str(gang.rank),
         "WEFT_NUM_NODES": str(len(gang.members)),
@@ -118,28 +125,28 @@ def variables(argv: tuple[str, ...], gang: Gang, per_gpu: bool, grace_s: float, 
     }
     if several:
         env["WEFT_HOSTFILE"] = path
-    if kind == "mpi" and (several or gang.here.gpus):
-        env |= dict.fromkeys(_HOSTFILES, path)
-    # a script may call torchrun itself, which then overrules the plain ranks
+    if kind == "mpi" and (several or gang.this_member.gpus):
+        env |= dict.fromkeys(_HOSTFILE_VARIABLES, path)
+    # a script may call torchrun itself, which then overrides the plain ranks
     if kind == "torchrun" or (kind == "none" and several and not per_gpu):
-        env |= _for_torchrun(gang, grace_s, name)
+        env |= _torchrun_variables(gang, grace_s, name)
     if kind == "none" and (several or per_gpu):
-        env |= _plain_ranks(gang, per_gpu)
+        env |= _rank_variables(gang, per_gpu)
     return env
 
 
-def _for_torchrun(gang: Gang, grace_s: float, name: str) -> dict[str, str]:
-    """What torchrun reads where its own options are not given."""
+def _torchrun_variables(gang: Gang, grace_s: float, name: str) -> dict[str, str]:
+    """Return the variables that torchrun reads for options that are not on its command line."""
     env = {
         "PET_NNODES": str(len(gang.members)),
         "PET_RDZV_ID": name,
-        # the gang is started anew as a whole: see to it ourselves
+        # Weft restarts the gang as a whole
         "PET_MAX_RESTARTS": "0",
-        # a little less than we give it, or it would be killed before it has collected its processes
+        # shorter than the grace, so that torchrun can collect its processes before it is killed
         "PET_SHUTDOWN_TIMEOUT": str(max(int(grace_s - min(5.0, grace_s / 5)), 1)),
     }
-    if gang.here.gpus:
-        env["PET_NPROC_PER_NODE"] = str(gang.here.gpus)
+    if gang.this_member.gpus:
+        env["PET_NPROC_PER_NODE"] = str(gang.this_member.gpus)
     if len(gang.members) == 1:
         return {**env, "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "localhost:0"}
     return {
@@ -147,24 +154,25 @@ def _for_torchrun(gang: Gang, grace_s: float, name: str) -> dict[str, str]:
         "PET_NODE_RANK": str(gang.rank),
         "PET_MASTER_ADDR": gang.head.address,
         "PET_MASTER_PORT": str(gang.port),
-        "PET_LOCAL_ADDR": gang.here.address,
+        "PET_LOCAL_ADDR": gang.this_member.address,
         "PET_RDZV_BACKEND": "static",
-        "PET_RDZV_ENDPOINT": f"{_bracketed(gang.head.address)}:{gang.port}",
+        "PET_RDZV_ENDPOINT": f"{_bracket_ipv6(gang.head.address)}:{gang.port}",
     }
 
 
-def _plain_ranks(gang: Gang, per_gpu: bool) -> dict[str, str]:
-    """With one process for each GPU these are of the first on this node: whoever starts them counts on."""
+def _rank_variables(gang: Gang, per_gpu: bool) -> dict[str, str]:
+    """Return the plain rank variables. With a process per GPU they describe the first process on this node; the
+    ranks script increments them."""
     return {
         "MASTER_ADDR": gang.head.address,
         "MASTER_PORT": str(gang.port),
         "WORLD_SIZE": str(gang.processes if per_gpu else len(gang.members)),
         "RANK": str(gang.first_rank if per_gpu else gang.rank),
         "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": str(max(gang.here.gpus, 1) if per_gpu else 1),
+        "LOCAL_WORLD_SIZE": str(max(gang.this_member.gpus, 1) if per_gpu else 1),
         "NODE_RANK": str(gang.rank),
     }
 
 
-def _bracketed(address: str) -> str:
+def _bracket_ipv6(address: str) -> str:
     return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -1,4 +1,4 @@
-"""The engine's end of the warm starter: starts it, sends orders to its shims, notices when it has gone."""
+"""The engine's client of the warm starter: starts it, sends launch specs to its shims, notices when it exits."""
 
 from __future__ import annotations
 
@@ -22,81 +22,81 @@ _CODE: Final = (
     "main(*map(int, sys.argv[2:]))"
 )
 _PYTHON: Final = ("-I", "-S", "-X", "utf8", "-c", _CODE)
-"""Nothing of the caller's environment, no site packages: a small process forks fast."""
+"""No caller environment and no site packages: a small process forks fast."""
 
-SPOOLED: Final = "order-"
+SPOOL_PREFIX: Final = "order-"
 
 
 def remove_spooled(spool_dir: str) -> None:
-    """Remove orders that nobody took before an earlier engine ended: their runs are given up."""
+    """Remove launch specs that no shim read before an earlier engine ended. Their runs never start."""
     for name in os.listdir(spool_dir):
-        if name.startswith(SPOOLED):
+        if name.startswith(SPOOL_PREFIX):
             os.unlink(f"{spool_dir}/{name}")
 
 
 class StarterClient:
-    """One starter process and the socket at which its shims wait; `gone` is called when the starter has died."""
+    """One starter process and the socket at which its shims wait; calls `on_exit` when the starter has exited."""
 
-    def __init__(self, spool_dir: str, gone: Callable[[], None]) -> None:
-        self._spool_dir, self._gone = spool_dir, gone
+    def __init__(self, spool_dir: str, on_exit: Callable[[], None]) -> None:
+        self._spool_dir, self._on_exit = spool_dir, on_exit
         self._loop = asyncio.get_running_loop()
         self._control, control = socket.socketpair()
-        self._orders, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._launches, launches = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._waiting: deque[bytes] = deque()
         try:
-            self._process = _spawn(control.fileno(), orders.fileno())
+            self._process = _spawn(control.fileno(), launches.fileno())
         except OSError:
             self._control.close()
-            self._orders.close()
+            self._launches.close()
             raise
         finally:
             control.close()
-            orders.close()
-        self._orders.setblocking(False)
-        self._loop.add_reader(self._control.fileno(), self._lost)
+            launches.close()
+        self._launches.setblocking(False)
+        self._loop.add_reader(self._control.fileno(), self._on_starter_exit)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, order: bytes) -> None:
-        if len(order) > MAX_INLINE_BYTES:
-            path = f"{self._spool_dir}/{SPOOLED}{secrets.token_hex(8)}"
-            run_files.write_new(path, order)
-            order = run_files.to_json({"file": path})
-        if not self._waiting and self._sent(order):
+    def send(self, spec: bytes) -> None:
+        if len(spec) > MAX_INLINE_BYTES:
+            path = f"{self._spool_dir}/{SPOOL_PREFIX}{secrets.token_hex(8)}"
+            run_files.write_new(path, spec)
+            spec = run_files.to_json({"file": path})
+        if not self._waiting and self._try_send(spec):
             return
         if not self._waiting:
-            self._loop.add_writer(self._orders.fileno(), self._send_waiting)
-        self._waiting.append(order)
+            self._loop.add_writer(self._launches.fileno(), self._flush)
+        self._waiting.append(spec)
 
     def close(self) -> None:
-        """Let starter and idle shims end by themselves; the runs do not notice."""
+        """End the starter and idle shims. Runs continue."""
         self._loop.remove_reader(self._control.fileno())
-        self._loop.remove_writer(self._orders.fileno())
+        self._loop.remove_writer(self._launches.fileno())
         self._control.close()
-        self._orders.close()
+        self._launches.close()
         self._process.kill()
         self._process.wait()
 
-    def _sent(self, order: bytes) -> bool:
+    def _try_send(self, spec: bytes) -> bool:
         try:
-            self._orders.send(order)
+            self._launches.send(spec)
         except BlockingIOError:
             return False
         except OSError:
-            pass  # nobody is left to take it: that the starter has gone is noticed in a moment
+            pass  # no reader is left: the exit of the starter is noticed shortly
         return True
 
-    def _send_waiting(self) -> None:
-        while self._waiting and self._sent(self._waiting[0]):
+    def _flush(self) -> None:
+        while self._waiting and self._try_send(self._waiting[0]):
             self._waiting.popleft()
         if not self._waiting:
-            self._loop.remove_writer(self._orders.fileno())
+            self._loop.remove_writer(self._launches.fileno())
 
-    def _lost(self) -> None:
+    def _on_starter_exit(self) -> None:
         self.close()
-        self._gone()
+        self._on_exit()
 
 
 def _spawn(*handles: int) -> subprocess.Popen[bytes]:

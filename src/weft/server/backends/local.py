@@ -13,7 +13,7 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.engines.process.events import Report, RunStarted
-from weft.engines.process.exit_rules import exited
+from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import Finding, Holding
@@ -128,7 +128,7 @@ class LocalBackend:
             return [Started(now, report.job, report.run)]
         full = FULL.get(report.why)
         task = job.job.task if job else None
-        exit_ = exited(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
+        exit_ = exit_event(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
         return [*([Paused(now, *full)] if full else []), replace(exit_, at=now)]
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from weft.core.state.job import JobState
 from weft.engines.process.events import RunExited
-from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exited, outcome
-from weft.engines.process.rendezvous import launcher
+from weft.engines.process.exit_rules import FIRST_DELAY_S, MAX_DELAY_S, exit_event, outcome
+from weft.engines.process.rendezvous import detect_launcher
 from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
 
@@ -35,7 +35,7 @@ def parts_of(job: JobState) -> tuple[NodeId, ...]:
     """The nodes on which something of its present run is started. With mpirun that is the first: the others only keep
     their GPUs for it."""
     nodes = nodes_of(job.placed)
-    return nodes[:1] if launcher(job.job.command) == "mpi" else nodes
+    return nodes[:1] if detect_launcher(job.job.command) == "mpi" else nodes
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Gang:
         if culprit is None:  # whoever made it fail went with its node
             return Exited(now, self.job, self.run, "lost", why="node-lost")
         task = job.job.task or Task()
-        fact = exited(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
+        fact = exit_event(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
         delay_s = fact.delay_s
         if fact.how == "lost" and fact.why in NOT_BEGUN and job.status != "stopping":
             delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), MAX_DELAY_S)
