@@ -56,7 +56,7 @@ async def _measure(folder: Path, where: str, has_goal: bool) -> list[Figure]:
         tally.start()
     await tally.done.wait()
     wall, engine_s = time.monotonic() - wall, time.process_time() - engine_s
-    starter_s = _cpu_s(engine.starter or os.getpid())
+    starter_s = _cpu_s(engine.starter_pid or os.getpid())
     await engine.close()
     assert all(report.code == 0 for report in tally.exits)
     shim_s, command_s = (sum(getattr(e, name) for e in tally.exits) for name in ("shim_cpu_s", "cpu_s"))

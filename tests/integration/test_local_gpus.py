@@ -35,7 +35,7 @@ def test_the_processes_of_a_run_are_told_from_others(tmp_path: Path) -> None:
             await found.says("\n")
             child = int(found.log().split()[0])
             on_gpu((begun.leader.pid, 0), (child, 1), (1, 1))
-            pids = found.engine.processes()["1", 1]
+            pids = found.engine.pids()["1", 1]
             assert {begun.leader.pid, child} <= pids
             runs = {("1", 1): RunOnGpus((0,), pids, begun.at, 4096)}
             first = watch.look(1.0, nvml.read(), runs)

@@ -87,8 +87,8 @@ def test_the_starter_ends_with_its_engine_and_the_shims_do_not(tmp_path: Path) -
         await found.engine.open()
         found.engine.start(shell("sleep 0.5; exit 6"))
         begun = await found.started()
-        assert found.engine.starter is not None
-        starter = identify(found.engine.starter)
+        assert found.engine.starter_pid is not None
+        starter = identify(found.engine.starter_pid)
         assert starter is not None
         await found.engine.close()
         await gone(starter)
@@ -125,7 +125,7 @@ def test_a_shim_killed_while_nobody_looked(tmp_path: Path) -> None:
         await until(file.exists)
         first.kill()
         first.wait()
-        evidence = run_record.look(str(file.parent), 0.0)
+        evidence = run_record.read_evidence(str(file.parent), 0.0)
         assert evidence.started is not None
         kill(evidence.started.shim)
         found = await adopting(tmp_path, "job")
@@ -142,12 +142,12 @@ def test_a_killed_starter_is_replaced(tmp_path: Path) -> None:
         async with desk(tmp_path) as found:
             found.engine.start(shell("sleep 2; exit 6"))
             begun = await found.started()
-            assert found.engine.starter is not None
-            os.kill(found.engine.starter, signal.SIGKILL)
+            assert found.engine.starter_pid is not None
+            os.kill(found.engine.starter_pid, signal.SIGKILL)
             found.engine.start(shell("exit 2", job="early"))
             early = await found.exited("early")
             assert (early.code, early.why) in ((None, "never-started"), (2, ""))
-            await until(lambda: found.engine.starter is not None)
+            await until(lambda: found.engine.starter_pid is not None)
             assert (await found.run(shell("exit 3", job="late"))).code == 3
             assert (await found.exited()).code == 6
             assert found.seen(RunStarted) == [begun]
@@ -162,10 +162,10 @@ def test_killed_idle_shims_are_replaced(tmp_path: Path) -> None:
                 first = [str(10 * turn + number) for number in range(4)]
                 for job in first:
                     await found.run(shell("true", job=job))
-                assert found.engine.starter is not None
+                assert found.engine.starter_pid is not None
                 idle = [
                     Identity(boot_id(), stat.pid, stat.start)
-                    for stat in descendants([found.engine.starter], list_processes())
+                    for stat in descendants([found.engine.starter_pid], list_processes())
                 ]
                 for who in idle:
                     kill(who)
@@ -206,9 +206,9 @@ def test_the_claim_names_the_shim(tmp_path: Path) -> None:
             found.engine.start(shell("sleep 60"))
             begun = await found.started()
             found.path("started.json").rename(found.path("claim.json"))
-            evidence = run_record.look(str(found.path(".")), 0.0)
+            evidence = run_record.read_evidence(str(found.path(".")), 0.0)
             assert evidence.shim == begun.shim
-            assert run_record.fate(evidence, boot_id(), is_alive) == "alive"
+            assert run_record.judge(evidence, boot_id(), is_alive) == "alive"
             kill(begun.shim)
             assert (await found.exited()).why == "lost"
             await gone(begun.leader)

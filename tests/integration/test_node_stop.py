@@ -81,7 +81,7 @@ def test_the_next_engine_reports_the_end_of_the_node(tmp_path: Path, script: str
         started = await killed(found, script)
         await gone(started.leader)
         await asyncio.sleep(0.2)
-        found.engine.leave()
+        found.engine.begin_node_stop()
         await asyncio.sleep(HOLD_S + 0.2)
         assert not found.seen(RunExited)
         await found.engine.close()
@@ -98,7 +98,7 @@ def test_an_engine_that_was_told_first_leaves_the_exit_too(tmp_path: Path) -> No
     async def scene(found: Desk) -> None:
         found.engine.start(shell("exec sleep 60"))
         started = await found.started()
-        found.engine.leave()
+        found.engine.begin_node_stop()
         await found.engine.close()
         assert send_signal(started.leader, signal.SIGTERM)
         await gone(started.leader)
@@ -113,7 +113,7 @@ def test_a_run_that_outlives_the_engine_is_its_own_again(tmp_path: Path) -> None
     async def scene(found: Desk) -> None:
         found.engine.start(shell("exec sleep 60"))
         started = await found.started()
-        found.engine.leave()
+        found.engine.begin_node_stop()
         await found.engine.close()
         await found.another().open()
         await found.engine.adopt([("1", 1)])
@@ -128,7 +128,7 @@ def test_an_exit_long_after_the_engine_left_is_the_job_s_own(tmp_path: Path) -> 
     async def scene(found: Desk) -> None:
         found.engine.start(shell("exec sleep 60"))
         started = await found.started()
-        found.engine.leave()
+        found.engine.begin_node_stop()
         mark = json.loads(found.path("node-stop.json").read_text())
         assert 0 < mark["until"] - time.time() <= WINDOW_S
         found.path("node-stop.json").write_text(json.dumps({"until": time.time() - 1}))

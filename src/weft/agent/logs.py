@@ -24,7 +24,7 @@ async def answer(folder: Folder, asked: ReadLog) -> AgentMessage:
         id=asked.id,
         offset=found.offset,
         text=found.text,
-        end=found.missing or found.following >= found.size,
+        end=found.missing or found.next_offset >= found.size,
         missing=found.missing,
         size=found.size,
     )
@@ -41,11 +41,11 @@ class Tails:
     def of(self, key: RunKey) -> AgentMessage | None:
         """The last of what it wrote; None: nothing since."""
         path = log_path(str(self._folder.jobs), *key)
-        size = read_part(path, most=0).size
+        size = read_part(path, max_bytes=0).size
         if size == self._sent.get(key, 0):
             return None
-        found = read_part(path, max(size - TAIL_BYTES, 0), most=TAIL_BYTES)
-        self._sent[key] = found.following
+        found = read_part(path, max(size - TAIL_BYTES, 0), max_bytes=TAIL_BYTES)
+        self._sent[key] = found.next_offset
         return AgentMessage(tail=LogTail(job=key[0], run=key[1], offset=found.offset, text=found.text))
 
     def forget(self, key: RunKey) -> None:

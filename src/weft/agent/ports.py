@@ -14,7 +14,7 @@ class Engine(Protocol):
 
     async def open(self) -> None: ...
 
-    def leave(self) -> None:
+    def begin_node_stop(self) -> None:
         """The node was told to stop: a SIGTERM that ends runs now is not theirs."""
 
     async def close(self) -> None:

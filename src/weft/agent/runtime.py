@@ -107,7 +107,7 @@ class NodeRuntime:
 
     def leave(self) -> None:
         """The node was told to stop: a SIGTERM that ends runs now is not theirs."""
-        self.engine.leave()
+        self.engine.begin_node_stop()
 
     def forget_gpus(self, blocks: Iterable[tuple[int, str]]) -> None:
         """Report all that blocks a GPU again, except for these blocks."""

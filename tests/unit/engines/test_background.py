@@ -32,7 +32,7 @@ def test_a_series_goes_on_after_failures(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         asyncio.run(scene())
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
-    assert caplog.messages == ["counting: not now", "counting failed; it is tried again"]
+    assert caplog.messages == ["counting: not now", "counting failed; retrying"]
 
 
 def test_work_may_be_a_plain_function() -> None:

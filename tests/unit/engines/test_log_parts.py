@@ -18,7 +18,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_parts_add_up_to_the_whole(path: Path) -> None:
     found, at = b"", 0
-    while part := read_part(str(path), at, most=4).text:
+    while part := read_part(str(path), at, max_bytes=4).text:
         found, at = found + part, at + len(part)
     assert found == path.read_bytes()
 
@@ -31,7 +31,7 @@ def test_the_last_lines(path: Path, lines: int, start: int) -> None:
 
 def test_a_log_that_was_cut_begins_anew(path: Path) -> None:
     part = read_part(str(path), 100)
-    assert (part.offset, part.following) == (0, 14)
+    assert (part.offset, part.next_offset) == (0, 14)
 
 
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:

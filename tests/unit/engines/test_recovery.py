@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.engines.process.events import RunExited, RunStarted
-from weft.engines.process.recovery.run_record import Evidence, Fate, fate, fence, look
+from weft.engines.process.recovery.run_record import Evidence, Fate, fence, judge, read_evidence
 from weft.engines.process.shim.process_id import Identity
 
 SHIM = Identity("boot", 5, 100)
@@ -39,27 +39,27 @@ EXITED = RunExited(2.0, "a", 1, code=0)
     ],
 )
 def test_table(evidence: Evidence, boot: str, alive: bool, expected: Fate) -> None:
-    assert fate(evidence, boot, lambda _: alive) == expected
+    assert judge(evidence, boot, lambda _: alive) == expected
 
 
 def test_files_as_they_are_found(tmp_path: Path) -> None:
-    assert look(str(tmp_path), 0.0) == Evidence()
+    assert read_evidence(str(tmp_path), 0.0) == Evidence()
     claim = tmp_path / "claim.json"
     claim.write_text("")
-    assert look(str(tmp_path), 0.0) == Evidence(claimed=True)
-    assert look(str(tmp_path), 4e9) == Evidence(claimed=True, written_before_boot=True)
+    assert read_evidence(str(tmp_path), 0.0) == Evidence(claimed=True)
+    assert read_evidence(str(tmp_path), 4e9) == Evidence(claimed=True, written_before_boot=True)
     claim.write_bytes(json.dumps(CLAIM).encode() + bytes(100))
-    assert look(str(tmp_path), 0.0).shim == SHIM
-    assert look(str(tmp_path), 0.0).started is None
+    assert read_evidence(str(tmp_path), 0.0).shim == SHIM
+    assert read_evidence(str(tmp_path), 0.0).started is None
     claim.write_text(json.dumps(STARTED))
     claim.rename(tmp_path / "started.json")
-    found = look(str(tmp_path), 0.0)
+    found = read_evidence(str(tmp_path), 0.0)
     assert found.started == RunStarted(1.0, "a", 1, Identity("boot", 6, 101), SHIM)
     assert (found.shim, found.token, found.ended) == (SHIM, "t", None)
     (tmp_path / "started.json").write_text(json.dumps(ENDED))
-    assert look(str(tmp_path), 0.0).ended == EXITED
+    assert read_evidence(str(tmp_path), 0.0).ended == EXITED
     (tmp_path / "exit.json").write_text('{"is": "exited", "at": 1, "job": "a", "run": "x"}')
-    assert look(str(tmp_path), 0.0).exited is None
+    assert read_evidence(str(tmp_path), 0.0).exited is None
 
 
 @pytest.mark.parametrize("name", ["started.json", "exit.json"])
@@ -73,4 +73,4 @@ def test_one_of_two_gets_the_fence(tmp_path: Path) -> None:
     folder = str(tmp_path / "a" / "1")
     assert fence(folder)
     assert not fence(folder)
-    assert fate(look(folder, 0.0), "boot", lambda _: False) == "fenced"
+    assert judge(read_evidence(folder, 0.0), "boot", lambda _: False) == "fenced"

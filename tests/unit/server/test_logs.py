@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from weft.core.state.job import JobState
-from weft.engines.process.output.logs import CHUNK, LogPart, log_path, read_part
+from weft.engines.process.output.logs import MAX_PART_BYTES, LogPart, log_path, read_part
 from weft.model import Job
 from weft.server.api.logs import Asked, _one_run
 
 
-@pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (CHUNK, 2)])
+@pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (MAX_PART_BYTES, 2)])
 def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     tmp_path: Path, tail: int, chunks: int
 ) -> None:
@@ -30,7 +30,7 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     run_logs = SimpleNamespace(read=read_log)
     controller: Any = SimpleNamespace(run_logs=run_logs, scheduler=SimpleNamespace(state=state))
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"y\n" * (CHUNK * 3 // 2))
+    path.write_bytes(b"y\n" * (MAX_PART_BYTES * 3 // 2))
 
     async def read() -> list[bytes]:
         found = []
@@ -38,7 +38,7 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
             found.append(chunk.text)
             assert len(found) < 10, "it never ends"
             with path.open("ab") as log:
-                log.write(b"y\n" * CHUNK)
+                log.write(b"y\n" * MAX_PART_BYTES)
         return found
 
-    assert [len(text) for text in asyncio.run(read())] == [CHUNK] * chunks
+    assert [len(text) for text in asyncio.run(read())] == [MAX_PART_BYTES] * chunks

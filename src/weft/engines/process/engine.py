@@ -1,6 +1,6 @@
-"""The process engine: starts runs, stops them, finds them again, and reports what becomes of them.
+"""The process engine: starts, stops and adopts runs, and reports their starts and exits.
 
-It keeps nothing that the files of the runs do not say too: it may be killed at any moment, and a new one adopts.
+The files of the runs hold its whole state: it may be killed at any moment, and a new engine adopts the runs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
 from weft.model import JobId, NodeId
 
-LOOK_S: Final = 1.0
-"""How often runs are looked at whose shim is not watched yet: most are over before."""
-UNCLEAR_S: Final = 3.0
+POLL_S: Final = 1.0
+"""How often to check runs whose shim is not watched yet. Most runs end before the first check."""
+UNREADABLE_CLAIM_S: Final = 3.0
 """How long a claim may stay unreadable before its shim counts as dead."""
-UNCLAIMED_S: Final = 20.0
-"""How long an order may wait for its shim before it is given up."""
+UNCLAIMED_TIMEOUT_S: Final = 20.0
+"""How long a launch spec may wait for a shim before the run is fenced."""
 
 
 @dataclass(slots=True)
@@ -48,13 +48,13 @@ class _Run:
     job: JobId
     run: int
     token: str
-    since: float
+    requested_at: float
     leader: Identity | None = None
     shim: Identity | None = None
     stopping: bool = False
-    burying: bool = False
-    held: RunExited | None = None
-    """Its exit, until it is clear whether the whole node stops."""
+    resolving: bool = False
+    held_exit: RunExited | None = None
+    """The exit, held back until it is clear whether the whole node stops."""
 
     @property
     def name(self) -> str:
@@ -62,32 +62,34 @@ class _Run:
 
 
 class ProcessEngine:
+    """The runs of one machine. `report` receives their starts and exits."""
+
     def __init__(self, node: NodeId, jobs_dir: Path, runtime_dir: Path, report: Callable[[Report], None]) -> None:
         self.node = node
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
         self._report = report
         self._runs: dict[str, _Run] = {}
-        self._bell: Any = None
-        self._link: StarterClient | None = None
-        self._vigil = ProcessWatcher(self._shim_gone)
+        self._notify_socket: Any = None
+        self._starter_client: StarterClient | None = None
+        self._watcher = ProcessWatcher(self._on_shim_exit)
         self._tasks = TaskSet()
-        self._look: asyncio.TimerHandle | None = None
+        self._poll_timer: asyncio.TimerHandle | None = None
         self._booted_at = 0.0
-        self._leaving = False
+        self._node_stopping = False
 
     @property
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
-        """The runs that have not ended, each with its shim once it is known."""
+        """The runs that have not ended, each with its shim once known."""
         return {(run.job, run.run): run.shim for run in self._runs.values()}
 
-    def processes(self) -> dict[tuple[JobId, int], frozenset[int]]:
-        """The pids of every run that has started: looked up in /proc, so not for free."""
+    def pids(self) -> dict[tuple[JobId, int], frozenset[int]]:
+        """Return the pids of every run that has started. Reads all of /proc."""
         return descendant_pids({(run.job, run.run): run.shim.pid for run in self._runs.values() if run.shim})
 
     @property
-    def starter(self) -> int | None:
-        """The pid of the warm starter, while there is one."""
-        return self._link.pid if self._link else None
+    def starter_pid(self) -> int | None:
+        """The pid of the warm starter, if one is running."""
+        return self._starter_client.pid if self._starter_client else None
 
     # ---- opening and closing
 
@@ -96,60 +98,59 @@ class ProcessEngine:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         remove_spooled(self._runtime_dir)
-        self._bell = notify.listen(self._runtime_dir)
+        self._notify_socket = notify.listen(self._runtime_dir)
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._bell.fileno(), self._on_bell)
-        self._link = StarterClient(self._runtime_dir, self._starter_gone)
-        self._look = loop.call_later(LOOK_S, self._look_around)
+        loop.add_reader(self._notify_socket.fileno(), self._on_notification)
+        self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit)
+        self._poll_timer = loop.call_later(POLL_S, self._poll_runs)
 
-    def leave(self) -> None:
-        """The node was told to stop. Runs that SIGTERM ends around this moment are left for the next engine to report
-        as `node-stopped`."""
-        self._leaving = True
+    def begin_node_stop(self) -> None:
+        """Mark that the node stops. The next engine reports runs that SIGTERM ends around now as `node-stopped`."""
+        self._node_stopping = True
         for run in self._runs.values():
             node_stop.mark(run_files.run_dir(self._jobs_dir, run.job, run.run))
 
     async def close(self) -> None:
-        """Leaves the runs alone: whoever opens next may adopt them."""
-        if self._look is not None:
-            self._look.cancel()
+        """Close without stopping the runs: the next engine may adopt them."""
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
         await self._tasks.close()
-        self._vigil.close()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
-        if self._bell is not None:
-            asyncio.get_running_loop().remove_reader(self._bell.fileno())
-            self._bell.close()
-            self._bell = None
+        self._watcher.close()
+        if self._starter_client is not None:
+            self._starter_client.close()
+            self._starter_client = None
+        if self._notify_socket is not None:
+            asyncio.get_running_loop().remove_reader(self._notify_socket.fileno())
+            self._notify_socket.close()
+            self._notify_socket = None
 
-    # ---- what is asked of it
+    # ---- commands
 
-    def start(self, order: LaunchSpec) -> None:
-        """Begin a run. What comes of it is reported; only an order that makes no sense is refused here."""
-        order.check()
-        run = _Run(order.job, order.run, secrets.token_hex(8), time.monotonic())
+    def start(self, spec: LaunchSpec) -> None:
+        """Start a run. Raise InputError for an invalid spec; report everything else."""
+        spec.check()
+        run = _Run(spec.job, spec.run, secrets.token_hex(8), time.monotonic())
         if run.name in self._runs:
-            raise InputError(f"run {run.run} of job {run.job} has been started already")
+            raise InputError(f"run {run.run} of job {run.job} is already started")
         self._runs[run.name] = run
         try:
-            if self._link is not None:
-                self._link.send(self._encode(order, run.token))
+            if self._starter_client is not None:
+                self._starter_client.send(self._encode_launch(spec, run.token))
                 return
         except OSError:
-            pass  # it was too long to be sent, and could not be written
-        self._tasks.spawn(self._settle(run))
+            pass  # the spec is too long to send inline, and its file could not be written
+        self._tasks.spawn(self._resolve(run))
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
-        """Tell a run to end; False: it has ended. `preempted` and `moved` let it save its work first.
+        """Stop a run; return False if it has ended. `preempted` and `moved` let it save its work first.
 
-        Without a grace it gets what its order says. A second stop can only make it end sooner.
+        The grace defaults to that of the spec. A second stop can only shorten it.
         """
         known = self._runs.get(f"{job}/{run}")
         if known is None:
             return False
-        if known.held is not None:
-            self._release(known)
+        if known.held_exit is not None:
+            self._report_held_exit(known)
             return True
         folder = run_files.run_dir(self._jobs_dir, job, run)
         call: int = CHECK_STOP_FILE
@@ -162,7 +163,7 @@ class ProcessEngine:
             call = STOP_SIGNALS["kill" if grace_s == 0 else first_step(why)]
         known.stopping = True
         if known.shim is not None:
-            with contextlib.suppress(OSError):  # no descriptor for it: the shim looks by itself, a little later
+            with contextlib.suppress(OSError):  # out of descriptors: the shim reads the stop file within a second
                 send_signal(known.shim, call)
         return True
 
@@ -172,15 +173,15 @@ class ProcessEngine:
             self.stop(run.job, run.run, "cancelled", 0.0)
 
     async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
-        """Find out what became of runs that an earlier engine started, and keep those that live."""
+        """Find runs of an earlier engine: supervise the living ones and report the exits of the others."""
         found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_valid_job_id(job) and run > 0]
         self._runs.update((run.name, run) for run in found)
-        await asyncio.gather(*(self._settle(run) for run in found))
+        await asyncio.gather(*(self._resolve(run) for run in found))
 
-    # ---- what it hears
+    # ---- notifications
 
-    def _on_bell(self) -> None:
-        for message in notify.receive(self._bell):
+    def _on_notification(self) -> None:
+        for message in notify.receive(self._notify_socket):
             try:
                 body = json.loads(message)
                 run = self._runs.get(f"{body['job']}/{body['run']}")
@@ -190,11 +191,11 @@ class ProcessEngine:
             if run is None or not genuine:
                 continue
             if exited := read_exited(body):
-                self._finish(run, exited)
+                self._on_exited(run, exited)
             elif started := read_started(body):
-                self._begun(run, started)
+                self._on_started(run, started)
 
-    def _begun(self, run: _Run, started: RunStarted) -> None:
+    def _on_started(self, run: _Run, started: RunStarted) -> None:
         if run.leader is not None:
             return
         run.leader, run.shim = started.leader, started.shim
@@ -202,163 +203,164 @@ class ProcessEngine:
         if run.stopping:
             send_signal(started.shim, CHECK_STOP_FILE)
 
-    def _finish(self, run: _Run, exited: RunExited) -> None:
+    def _on_exited(self, run: _Run, exited: RunExited) -> None:
         known = self._runs.get(run.name)
-        if known is None or known.held is not None:
+        if known is None or known.held_exit is not None:
             return
-        self._vigil.drop(run.name)
+        self._watcher.unwatch(run.name)
         if node_stop.is_unasked_sigterm(exited):
-            exited = node_stop.judged(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
-            wait_s = node_stop.hold_left_s(exited)
-            if self._leaving or (wait_s > 0 and not exited.why and not known.stopping):
-                known.held = exited
-                asyncio.get_running_loop().call_later(wait_s, self._release, known)
+            exited = node_stop.with_node_stop(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
+            wait_s = node_stop.remaining_hold_s(exited)
+            if self._node_stopping or (wait_s > 0 and not exited.why and not known.stopping):
+                known.held_exit = exited
+                asyncio.get_running_loop().call_later(wait_s, self._report_held_exit, known)
                 return
         del self._runs[run.name]
         self._report(exited)
 
-    def _release(self, run: _Run) -> None:
-        """Report an exit that was held back, unless the node stops: then the next engine finds it."""
-        if run.held is not None and not self._leaving and self._runs.get(run.name) is run:
+    def _report_held_exit(self, run: _Run) -> None:
+        """Report an exit that was held back, unless the node stops: then the next engine reports it."""
+        if run.held_exit is not None and not self._node_stopping and self._runs.get(run.name) is run:
             del self._runs[run.name]
-            self._report(run.held)
+            self._report(run.held_exit)
 
-    def _starter_gone(self) -> None:
-        """Runs whose orders it took down with it never start; the others are not concerned."""
-        self._link = None
+    def _on_starter_exit(self) -> None:
+        """Resolve runs without a shim, whose specs may be lost with the starter, and restart the starter."""
+        self._starter_client = None
         for run in self._runs.values():
             if run.shim is None:
-                self._tasks.spawn(self._settle(run))
-        self._tasks.spawn(self._reopen())
+                self._tasks.spawn(self._resolve(run))
+        self._tasks.spawn(self._restart_starter())
 
-    async def _reopen(self) -> None:
-        while self._link is None:
-            await asyncio.sleep(LOOK_S)
+    async def _restart_starter(self) -> None:
+        while self._starter_client is None:
+            await asyncio.sleep(POLL_S)
             with contextlib.suppress(OSError):
-                self._link = StarterClient(self._runtime_dir, self._starter_gone)
+                self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit)
 
-    def _shim_gone(self, name: str) -> None:
+    def _on_shim_exit(self, name: str) -> None:
         run = self._runs.get(name)
         if run is not None:
-            self._tasks.spawn(self._settle(run))
+            self._tasks.spawn(self._resolve(run))
 
-    def _look_around(self) -> None:
-        """Watch the shims of runs that have lasted; ask after runs of which nothing was heard."""
-        self._look = asyncio.get_running_loop().call_later(LOOK_S, self._look_around)
-        self._vigil.ask()
-        before = time.monotonic() - LOOK_S
+    def _poll_runs(self) -> None:
+        """Watch the shims of older runs, and check runs that have not reported a start."""
+        self._poll_timer = asyncio.get_running_loop().call_later(POLL_S, self._poll_runs)
+        self._watcher.poll()
+        before = time.monotonic() - POLL_S
         for run in list(self._runs.values()):
-            if run.since > before or run.burying or run.held is not None:
+            if run.requested_at > before or run.resolving or run.held_exit is not None:
                 continue
             if run.shim is not None:
-                self._vigil.keep(run.name, run.shim)
+                self._watcher.watch(run.name, run.shim)
             else:
-                self._glance(run)
+                self._check_unstarted(run)
 
-    # ---- finding out
+    # ---- recovery
 
-    def _glance(self, run: _Run) -> None:
-        """A run that should have begun: its bell may have gone unheard, or its order may still wait its turn."""
-        evidence = self._examine(run)
-        if evidence.exited is not None or evidence.claimed or time.monotonic() - run.since > UNCLAIMED_S:
-            self._tasks.spawn(self._settle(run))
+    def _check_unstarted(self, run: _Run) -> None:
+        """Check a run that should have started: a notification may be lost, or its spec may still be queued."""
+        evidence = self._read_evidence(run)
+        if evidence.exited is not None or evidence.claimed or time.monotonic() - run.requested_at > UNCLAIMED_TIMEOUT_S:
+            self._tasks.spawn(self._resolve(run))
 
-    def _examine(self, run: _Run) -> run_record.Evidence:
-        return run_record.look(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
+    def _read_evidence(self, run: _Run) -> run_record.Evidence:
+        return run_record.read_evidence(run_files.run_dir(self._jobs_dir, run.job, run.run), self._booted_at)
 
-    async def _settle(self, run: _Run) -> None:
-        """Read the files of a run and act on its fate: see the table of `run_record`."""
-        if run.burying:
+    async def _resolve(self, run: _Run) -> None:
+        """Read the record of a run and act on its fate: see the table in `run_record`."""
+        if run.resolving:
             return
-        run.burying = True
+        run.resolving = True
         folder = run_files.run_dir(self._jobs_dir, run.job, run.run)
-        until = time.monotonic() + UNCLEAR_S
+        until = time.monotonic() + UNREADABLE_CLAIM_S
         try:
             while run.name in self._runs:
-                evidence = self._examine(run)
-                fate = run_record.fate(evidence, boot_id(), is_alive)
+                evidence = self._read_evidence(run)
+                fate = run_record.judge(evidence, boot_id(), is_alive)
                 if fate == "unclear" and time.monotonic() > until:
                     fate = "lost"
                 if fate == "lost":
-                    evidence = self._examine(run)  # it may have written its record just before it went
+                    evidence = self._read_evidence(run)  # the shim may have written its record just before it exited
                     fate = "finished" if evidence.ended else "lost"
-                if fate == "unclear" or (fate == "unclaimed" and not _fenced(folder)):
+                if fate == "unclear" or (fate == "unclaimed" and not _try_fence(folder)):
                     await asyncio.sleep(0.01)
                     continue
-                await self._conclude(run, fate, evidence)
+                await self._act_on_fate(run, fate, evidence)
                 return
         finally:
-            run.burying = False
+            run.resolving = False
 
-    async def _conclude(self, run: _Run, fate: run_record.Fate, evidence: run_record.Evidence) -> None:
+    async def _act_on_fate(self, run: _Run, fate: run_record.Fate, evidence: run_record.Evidence) -> None:
         run.token = run.token or evidence.token
         if fate == "finished" and evidence.ended is not None:
-            self._finish(run, evidence.ended)
+            self._on_exited(run, evidence.ended)
         elif fate == "unclaimed" and run.leader is None:
-            self._never_started(run, "its start was lost with the process that was to make it")
+            self._report_never_started(run, "its launch was lost when the starter process ended")
         elif fate == "fenced":
-            self._never_started(run, "it had been given up before it started")
+            self._report_never_started(run, "the engine fenced it before it started")
         elif fate == "reboot":
-            self._lose(run, "reboot", "the machine was restarted meanwhile")
+            self._report_lost(run, "reboot", "the machine was rebooted")
         elif fate == "alive":
-            self._take_over(run, evidence)
+            self._keep_alive_run(run, evidence)
         else:
-            await self._bury(run, evidence)
+            await self._kill_lost_run(run, evidence)
 
-    def _take_over(self, run: _Run, evidence: run_record.Evidence) -> None:
+    def _keep_alive_run(self, run: _Run, evidence: run_record.Evidence) -> None:
         run.shim = evidence.shim
-        node_stop.shorten(run_files.run_dir(self._jobs_dir, run.job, run.run))
+        node_stop.shorten_mark(run_files.run_dir(self._jobs_dir, run.job, run.run))
         if run.shim is not None:
-            self._vigil.keep(run.name, run.shim)
+            self._watcher.watch(run.name, run.shim)
         if evidence.started is not None:
-            self._begun(run, evidence.started)
+            self._on_started(run, evidence.started)
 
-    async def _bury(self, run: _Run, evidence: run_record.Evidence) -> None:
-        """The shim is dead and left no record: nothing of the run may stay on its GPUs."""
+    async def _kill_lost_run(self, run: _Run, evidence: run_record.Evidence) -> None:
+        """Kill what is left of a run whose shim died without an exit record, so that its GPUs are free."""
         leader = evidence.started.leader if evidence.started else run.leader
         folder = f"WEFT_CKPT_DIR={self._jobs_dir}/{run.job}/{run_files.CHECKPOINTS}"
-        sure = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
-        marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", sure)
-        survivors = await asyncio.to_thread(kill_orphans, marks, leader)
-        if evidence.record is None and not survivors:  # claimed, but not even that was written: it never got further
-            self._never_started(run, "whoever was to start it got no further than its name")
+        proof = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder
+        marks = (f"WEFT_JOB_ID={run.job}", f"WEFT_RUN={run.run}", proof)
+        orphans = await asyncio.to_thread(kill_orphans, marks, leader)
+        # an empty claim means that the shim ended before it started the command
+        if evidence.record is None and not orphans:
+            self._report_never_started(run, "its shim ended before it started the command")
             return
-        detail = f"the process that kept it was killed; {survivors} of its own were left and have been killed"
-        self._lose(run, "lost", detail)
+        detail = f"its shim was killed; {orphans} remaining processes of the run were killed"
+        self._report_lost(run, "lost", detail)
 
-    def _never_started(self, run: _Run, detail: str) -> None:
-        self._lose(run, "never-started", detail)
+    def _report_never_started(self, run: _Run, detail: str) -> None:
+        self._report_lost(run, "never-started", detail)
 
-    def _lose(self, run: _Run, why: str, detail: str) -> None:
-        self._finish(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
+    def _report_lost(self, run: _Run, why: str, detail: str) -> None:
+        self._on_exited(run, RunExited(time.time(), run.job, run.run, why=why, detail=detail))
 
-    def _encode(self, order: LaunchSpec, token: str) -> bytes:
-        gang = order.gang or gang_or_alone(order, self.node, free_ports.find_free_port() if order.per_gpu else 0)
-        env = run_environment(order, self.node, self._jobs_dir, token, time.time(), gang)
+    def _encode_launch(self, spec: LaunchSpec, token: str) -> bytes:
+        gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
+        env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
         return run_files.to_json(
             {
-                "job": order.job,
-                "run": order.run,
+                "job": spec.job,
+                "run": spec.run,
                 "token": token,
-                "dir": run_files.run_dir(self._jobs_dir, order.job, order.run),
+                "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run),
                 "bell_dir": self._runtime_dir,
-                "argv": node_command(order.argv, gang, order.per_gpu, sys.executable),
+                "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
                 "env": env,
                 "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
-                "chdir": order.chdir,
-                "umask": order.umask,
-                "time_limit_s": order.time_limit_s,
-                "grace_s": order.grace_s,
-                "preempt_grace_s": order.preempt_grace_s,
-                "log_cap_bytes": order.log_cap_bytes,
-                "params": dict(order.params),
-                "lease": order.lease,
+                "chdir": spec.chdir,
+                "umask": spec.umask,
+                "time_limit_s": spec.time_limit_s,
+                "grace_s": spec.grace_s,
+                "preempt_grace_s": spec.preempt_grace_s,
+                "log_cap_bytes": spec.log_cap_bytes,
+                "params": dict(spec.params),
+                "lease": spec.lease,
             }
         )
 
 
-def _fenced(folder: str) -> bool:
+def _try_fence(folder: str) -> bool:
     try:
         return run_record.fence(folder)
-    except OSError:  # a full disk: it is tried again
+    except OSError:  # for example on a full disk: the caller tries again
         return False

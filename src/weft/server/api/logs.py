@@ -78,7 +78,7 @@ async def _one_run(controller: Controller, asked: Asked, run: int) -> AsyncItera
                 break
             if end is None and not asked.follow:
                 end = part.size  # or a job that writes as fast as it is read would never be read up
-            at, lines = part.following, 0
+            at, lines = part.next_offset, 0
             text = part.text if end is None else part.text[: max(end - part.offset, 0)]
             if not text:
                 break

@@ -195,7 +195,7 @@ class LocalLogs:
 
     def tail(self, job: JobId, run: int) -> bytes:
         path = log_path(self._jobs, job, run)
-        size = read_part(path, most=0).size
+        size = read_part(path, max_bytes=0).size
         return read_part(path, max(size - TAIL_BYTES, 0)).text
 
     def forget(self, jobs: Iterable[JobId]) -> None:

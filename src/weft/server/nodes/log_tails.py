@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from weft.engines.process.output.logs import MISSING, LogPart, last_lines
+from weft.engines.process.output.logs import MISSING, LogPart, last_lines_offset
 from weft.engines.process.shim import run_files
 from weft.model import JobId, NodeId
 
@@ -41,5 +41,5 @@ class LogTails:
             return MISSING
         head, _, text = content.partition(b"\n")
         begins = int(head) if head.isdigit() else 0
-        skip = last_lines(text, lines) if lines else max(min(offset - begins, len(text)), 0)
+        skip = last_lines_offset(text, lines) if lines else max(min(offset - begins, len(text)), 0)
         return LogPart(text[skip:], begins + skip, begins + len(text))

@@ -1,4 +1,4 @@
-"""Where jobs on this machine say how far they are: datagrams of JSON. See `weft.train` for the other end."""
+"""The socket on which jobs of this machine report progress, as JSON datagrams. `weft.train` is the sender."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-MOST_BYTES: Final = 65536
-AT_A_TIME: Final = 1000
+MAX_MESSAGE_BYTES: Final = 65536
+MAX_MESSAGES_PER_WAKEUP: Final = 1000
 
 
 class ProgressSocket:
-    """Hands on what makes sense. What it is handed to may raise where it does not."""
+    """Passes each message to `handle`, and drops messages that are malformed or that `handle` rejects."""
 
-    def __init__(self, path: Path, take: Callable[[dict[str, Any]], None]) -> None:
-        self._path, self._take = str(path), take
+    def __init__(self, path: Path, handle: Callable[[dict[str, Any]], None]) -> None:
+        self._path, self._handle = str(path), handle
         self._socket: socket.socket | None = None
 
     def open(self) -> None:
@@ -37,10 +37,10 @@ class ProgressSocket:
 
     def _on_message(self) -> None:
         assert self._socket is not None
-        for _ in range(AT_A_TIME):
+        for _ in range(MAX_MESSAGES_PER_WAKEUP):
             try:
-                message = self._socket.recv(MOST_BYTES)
+                message = self._socket.recv(MAX_MESSAGE_BYTES)
             except BlockingIOError:
                 return
             with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
-                self._take(json.loads(message))
+                self._handle(json.loads(message))

@@ -1,7 +1,7 @@
-"""Exits by a SIGTERM that the scheduler did not ask for: the job's own end, or that of the node.
+"""Exits by a SIGTERM that the scheduler did not send: caused by the job or by a stop of the node.
 
-`scancel`, `systemctl stop` and a shutdown signal every process of a node at once, in any order. An exit is the node's
-if the engine is told to leave within `HOLD_S` after it, or was told before it: the job runs again and spends no retry.
+`scancel`, `systemctl stop` and a shutdown signal every process of a node at once, in any order. The node causes an exit
+if its stop begins within `HOLD_S` after the exit or began before it: the job runs again and spends no retry.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from weft.engines.process.events import RunExited
 from weft.engines.process.shim import run_files
 
 HOLD_S: Final = 1.5
-"""How long such an exit is held back before it counts as the job's own."""
+"""How long such an exit is held back before it counts as caused by the job."""
 WINDOW_S: Final = 90.0
-"""How long after the mark an exit still counts as the node's: systemd waits this long before it sends SIGKILL."""
+"""How long after the mark an exit counts as caused by the node: systemd sends SIGKILL after this time."""
 NODE_STOPPED: Final = "node-stopped"
 
 
@@ -27,19 +27,19 @@ def is_unasked_sigterm(exited: RunExited) -> bool:
     return not exited.why and (exited.signal == signal.SIGTERM or exited.code == 128 + signal.SIGTERM)
 
 
-def hold_left_s(exited: RunExited) -> float:
-    """How much longer to hold this exit back; an engine that adopts a run may learn of its exit late."""
+def remaining_hold_s(exited: RunExited) -> float:
+    """Return how much longer to hold this exit back. An adopting engine may learn of it late."""
     return max(0.0, min(HOLD_S - (time.time() - exited.at), HOLD_S))
 
 
 def mark(folder: str) -> None:
-    """Record that the node stops before the exit of this run was reported. Without a folder it has not started."""
+    """Record that the node stops before the exit of this run is reported. Skip runs that have no folder yet."""
     with suppress(OSError):
         _write(folder, WINDOW_S)
 
 
-def shorten(folder: str) -> None:
-    """The node is back and the run still works: after a moment its exit is its own again."""
+def shorten_mark(folder: str) -> None:
+    """End the window soon: the node is back and the run is alive, so later exits are caused by the job."""
     with suppress(OSError):
         if os.path.exists(f"{folder}/{run_files.NODE_STOP}"):
             _write(folder, HOLD_S)
@@ -49,7 +49,7 @@ def _write(folder: str, window_s: float) -> None:
     run_files.write_new(f"{folder}/{run_files.NODE_STOP}", run_files.to_json({"until": time.time() + window_s}))
 
 
-def judged(exited: RunExited, folder: str) -> RunExited:
+def with_node_stop(exited: RunExited, folder: str) -> RunExited:
     """Return the exit with the reason `node-stopped` if the mark in the run's folder says so."""
     if not is_unasked_sigterm(exited):
         return exited

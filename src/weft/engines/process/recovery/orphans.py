@@ -1,4 +1,4 @@
-"""Processes that outlived their shim: found by what only their run's environment holds."""
+"""Orphans: processes that outlive their shim, found by variables in their environment."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final
 from weft.engines.process.shim.process_id import Identity, ProcStat, boot_id
 from weft.engines.process.shim.process_tree import descendants, list_processes, signal_process
 
-PATIENCE_S: Final = 10.0
+KILL_TIMEOUT_S: Final = 10.0
 
 
-def kill_orphans(marks: tuple[str, ...], leader: Identity | None, patience_s: float = PATIENCE_S) -> int:
-    """Kill every process whose environment holds all `marks` (`NAME=value`), and all below it; how many there were.
+def kill_orphans(marks: tuple[str, ...], leader: Identity | None, timeout_s: float = KILL_TIMEOUT_S) -> int:
+    """Kill every process whose environment has all `marks` (`NAME=value`), with its descendants; return the count.
 
-    Gives up on those that do not die: a process in a driver cannot be helped from here.
+    Give up after `timeout_s`: a process stuck in a driver cannot be killed.
     """
     killed: set[tuple[int, int]] = set()
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while True:
-        found = _survivors(marks, leader)
+        found = _find_orphans(marks, leader)
         if not found or time.monotonic() > until:
             return len(killed)
         for stat in found:
@@ -30,18 +30,22 @@ def kill_orphans(marks: tuple[str, ...], leader: Identity | None, patience_s: fl
         time.sleep(0.02)
 
 
-def _survivors(marks: tuple[str, ...], leader: Identity | None) -> list[ProcStat]:
-    everybody = list_processes()
-    wanted = [mark.encode(errors="surrogateescape") for mark in marks]
-    ours = [stat for stat in everybody if not stat.dead and (_is(stat, leader) or _holds(stat.pid, wanted))]
-    return ours + descendants((stat.pid for stat in ours), everybody)
+def _find_orphans(marks: tuple[str, ...], leader: Identity | None) -> list[ProcStat]:
+    all_processes = list_processes()
+    encoded = [mark.encode(errors="surrogateescape") for mark in marks]
+    matching = [
+        stat
+        for stat in all_processes
+        if not stat.dead and (_is_process(stat, leader) or _has_variables(stat.pid, encoded))
+    ]
+    return matching + descendants((stat.pid for stat in matching), all_processes)
 
 
-def _is(stat: ProcStat, who: Identity | None) -> bool:
-    return who is not None and who == (boot_id(), stat.pid, stat.start)
+def _is_process(stat: ProcStat, process: Identity | None) -> bool:
+    return process is not None and process == (boot_id(), stat.pid, stat.start)
 
 
-def _holds(pid: int, marks: list[bytes]) -> bool:
+def _has_variables(pid: int, marks: list[bytes]) -> bool:
     if pid == os.getpid():
         return False
     try:

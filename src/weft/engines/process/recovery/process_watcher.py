@@ -1,4 +1,4 @@
-"""Notices that a process has gone, without asking again and again where that can be helped."""
+"""A watcher for process exits that uses pidfds, and polls only when descriptors are scarce."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from typing import Final
 
 from weft.engines.process.shim.process_id import Identity, is_alive, open_pidfd
 
-SHARE: Final = 4
-"""At most one descriptor in so many is spent on this; whoever has none is looked at once a second."""
+DESCRIPTOR_SHARE: Final = 4
+"""Use at most one in this many descriptors for pidfds; poll the other processes."""
 
 
 class ProcessWatcher:
-    def __init__(self, gone: Callable[[str], None]) -> None:
-        self._gone = gone
+    def __init__(self, on_exit: Callable[[str], None]) -> None:
+        self._on_exit = on_exit
         self._handles: dict[str, int] = {}
-        self._asked: dict[str, Identity] = {}
-        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE
+        self._polled: dict[str, Identity] = {}
+        self._max_handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // DESCRIPTOR_SHARE
 
-    def keep(self, name: str, who: Identity) -> None:
-        """From now on `gone(name)` is called once this process has gone."""
+    def watch(self, name: str, process: Identity) -> None:
+        """Call `on_exit(name)` once this process has exited."""
         if name in self._handles:
             return
-        self._asked[name] = who
-        if len(self._handles) >= self._most:
+        self._polled[name] = process
+        if len(self._handles) >= self._max_handles:
             return
         try:
-            handle = open_pidfd(who)
+            handle = open_pidfd(process)
         except OSError:
             return
         if handle is not None:
-            del self._asked[name]
+            del self._polled[name]
             self._handles[name] = handle
-            asyncio.get_running_loop().add_reader(handle, self._has_gone, name)
+            asyncio.get_running_loop().add_reader(handle, self._exited, name)
 
-    def drop(self, name: str) -> None:
-        self._asked.pop(name, None)
+    def unwatch(self, name: str) -> None:
+        self._polled.pop(name, None)
         handle = self._handles.pop(name, None)
         if handle is not None:
             asyncio.get_running_loop().remove_reader(handle)
             os.close(handle)
 
-    def ask(self) -> None:
-        """Look at those who could not be given a descriptor, or had gone by then."""
-        for name, who in list(self._asked.items()):
-            if is_alive(who):
-                self.keep(name, who)
+    def poll(self) -> None:
+        """Look at those process could not be given a descriptor, or had on_exit by then."""
+        for name, process in list(self._polled.items()):
+            if is_alive(process):
+                self.watch(name, process)
             else:
-                self._has_gone(name)
+                self._exited(name)
 
     def close(self) -> None:
-        for name in [*self._handles, *self._asked]:
-            self.drop(name)
+        for name in [*self._handles, *self._polled]:
+            self.unwatch(name)
 
-    def _has_gone(self, name: str) -> None:
-        self.drop(name)
-        self._gone(name)
+    def _exited(self, name: str) -> None:
+        self.unwatch(name)
+        self._on_exit(name)

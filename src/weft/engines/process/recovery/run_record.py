@@ -1,17 +1,17 @@
-"""What became of a run while nobody was looking: read from its one record, judged by a table.
+"""The record of a run on disk, and what it says about the run's fate.
 
-A shim creates the record as `claim.json`; it becomes `started.json`, then `exit.json`, by renaming.
+A shim creates the record as `claim.json`, then renames it to `started.json` and to `exit.json`.
 
-| record            | its shim        | what became of the run         |
+| record            | its shim        | fate of the run                |
 |-------------------|-----------------|--------------------------------|
-| exit.json         | -               | finished, with its own code    |
+| exit.json         | -               | finished                       |
 | none              | -               | unclaimed: it may be fenced    |
 | claim, fenced     | -               | never started                  |
-| claim or started  | of another boot | the machine was rebooted       |
-| claim or started  | alive           | works, or is just starting     |
+| claim or started  | of another boot | ended by a reboot              |
+| claim or started  | alive           | running or starting            |
 | claim or started  | dead            | lost                           |
-| - with an exit    | not alive       | finished, but for the renaming |
-| cannot be read    | -               | being written, just now        |
+| - with an exit    | not alive       | finished, but not renamed      |
+| unreadable        | -               | unclear: being written         |
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ Fate = Literal["finished", "unclaimed", "fenced", "reboot", "alive", "lost", "un
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
+    """What the files of a run say about it."""
+
     exited: RunExited | None = None
     """From `exit.json`."""
     record: dict[str, Any] | None = None
     """From `started.json`, else `claim.json`."""
     claimed: bool = False
-    """There is a record, even if it cannot be read."""
+    """A record exists, even if it is unreadable."""
     written_before_boot: bool = False
 
     @property
@@ -49,7 +51,7 @@ class Evidence:
 
     @property
     def ended(self) -> RunExited | None:
-        """How the run ended, if that has been written, in whichever file."""
+        """The exit, if either file has it."""
         return self.exited or read_exited(self.record or {})
 
     @property
@@ -57,8 +59,8 @@ class Evidence:
         return str((self.record or {}).get("token", ""))
 
 
-def look(folder: str, booted_at: float) -> Evidence:
-    """In the order in which the record moves: one that moves on meanwhile is seen where it goes."""
+def read_evidence(folder: str, booted_at: float) -> Evidence:
+    """Read the files in the order of the renames, so that a record renamed meanwhile is still found."""
     claim, started, exited = (
         run_files.read_object(f"{folder}/{name}") for name in (run_files.CLAIM, run_files.STARTED, run_files.EXIT)
     )
@@ -71,7 +73,8 @@ def look(folder: str, booted_at: float) -> Evidence:
     )
 
 
-def fate(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) -> Fate:
+def judge(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) -> Fate:
+    """Return the fate of a run by the table above."""
     if evidence.exited is not None:
         return "finished"
     shim = evidence.shim
@@ -89,16 +92,16 @@ def fate(evidence: Evidence, boot: str, is_alive: Callable[[Identity], bool]) ->
 
 
 def fence(folder: str) -> bool:
-    """Make sure that no shim starts this run any more; False: one has claimed it."""
+    """Prevent any shim from starting this run; return False if one has claimed it."""
     run_files.make_run_dir(folder)
     try:
         handle = os.open(f"{folder}/{run_files.CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return False
-    with contextlib.suppress(OSError):  # on a full disk the empty file keeps shims off, too
+    with contextlib.suppress(OSError):  # on a full disk the empty file is enough
         run_files.write_all(handle, run_files.to_json({"fenced": True}))
     os.close(handle)
-    # the name is free again once a shim has started the run
+    # a shim that has started the run has renamed its claim
     if any(os.path.exists(f"{folder}/{name}") for name in (run_files.STARTED, run_files.EXIT)):
         os.unlink(f"{folder}/{run_files.CLAIM}")
         return False
