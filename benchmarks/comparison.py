@@ -13,11 +13,11 @@ from benchmarks.figure import Figure
 from benchmarks.process import weft
 from benchmarks.workloads import muri_trace, philly, run
 from weft.core.metrics.figures import gather
-from weft.report.digest import digest
-from weft.report.gantt_picture import gantt_png
-from weft.report.page import Chart, Report, page
-from weft.report.pictures import Series, pictures
-from weft.report.stats import FIGURES, outcome
+from weft.report.digest import make_digest
+from weft.report.gantt_picture import draw_gantt
+from weft.report.page import Chart, Report, render_page
+from weft.report.pictures import Series, draw_pictures
+from weft.report.stats import FIGURES, summarise
 from weft.sim.traces.trace import Trace
 from weft.sim.traces.writers import to_bytes
 
@@ -54,8 +54,8 @@ def _drawing_s(trace: Trace) -> float:
     gc.freeze()  # as a worker does
     began = time.process_time()
     names = POLICIES.split(",")
-    series = [Series(name, digest(done.journal.read(), record, record.jobs)) for name in names]
-    outcomes = [outcome(name, [dict.fromkeys(FIGURES, 1.0)]) for name in names]
-    charts = [Chart(each.policy, gantt_png(each.drawn.gantt), "") for each in series]
-    page(Report(trace.name, [], [], list(pictures(series, outcomes, outcomes[0])), charts))
+    series = [Series(name, make_digest(done.journal.read(), record, record.jobs)) for name in names]
+    outcomes = [summarise(name, [dict.fromkeys(FIGURES, 1.0)]) for name in names]
+    charts = [Chart(each.policy, draw_gantt(each.drawn.gantt), "") for each in series]
+    render_page(Report(trace.name, [], [], list(draw_pictures(series, outcomes, outcomes[0])), charts))
     return time.process_time() - began

@@ -12,7 +12,7 @@ from weft.compare.trial import Span, Trial, TrialResult, pack, run
 from weft.compare.workload import LoadedWorkload, Warn, Workload, ignore, load_workload
 from weft.errors import InputError
 from weft.report.digest import Digest
-from weft.report.stats import FIGURES, Outcome, estimate, outcome
+from weft.report.stats import FIGURES, Outcome, estimate, summarise
 from weft.sim.bounds import bounds
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
@@ -43,7 +43,7 @@ class PolicyResult:
 
     @property
     def outcome(self) -> Outcome:
-        return outcome(self.policy, () if self.error else self.runs, self.error)
+        return summarise(self.policy, () if self.error else self.runs, self.error)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from weft.compare.process_pool import Tick
 from weft.core.metrics.figures import Record, figures, gather
-from weft.report.digest import Digest, digest
+from weft.report.digest import Digest, make_digest
 from weft.sim.costs.muri import makespan_since
 from weft.sim.simulation import Outcome, Setting, placement_of, simulate
 
@@ -87,7 +87,7 @@ def run(trial: Trial, tick: Tick) -> TrialResult:
     if len(measured) < len(found.record.jobs):
         part = asdict(figures(Record(measured)))
         values |= {key: part[key] for key in JOB_FIGURES}
-    drawn = digest(found.outcome.journal.read(), found.record, measured) if trial.with_digest else None
+    drawn = make_digest(found.outcome.journal.read(), found.record, measured) if trial.with_digest else None
     return TrialResult(values, drawn)
 
 

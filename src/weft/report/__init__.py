@@ -1,1 +1,1 @@
-"""Tables, pictures and pages made of figures."""
+"""Reports of simulations: statistics, pictures and the HTML page."""

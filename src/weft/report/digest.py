@@ -1,4 +1,4 @@
-"""One simulation, made small enough to be sent between processes and drawn."""
+"""A simulation reduced to what pictures need, small enough to send between processes."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Final
 from weft.core.metrics.figures import Record
 from weft.core.metrics.records import JobRecord
 from weft.model import Fact
-from weft.report.gantt import Gantt, chart
-from weft.report.timeline import Timeline, sample
+from weft.report.gantt import Gantt, build_gantt
+from weft.report.timeline import Timeline, build_timeline
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-QUANTILES: Final = 1000
-"""A curve of more points looks the same."""
+MAX_CURVE_POINTS: Final = 1000
+"""More points do not change how a curve looks."""
 
 
 @dataclass(frozen=True)
 class Digest:
     jcts_s: NDArray[np.float64]
-    """Ascending; where there are many, evenly spaced quantiles of them."""
+    """Ascending; reduced to evenly spaced quantiles if there are many."""
     timeline: Timeline
     gantt: Gantt
 
 
-def digest(facts: Iterable[Fact], record: Record, measured: Sequence[JobRecord]) -> Digest:
-    """What to draw of a journal; JCTs of the measured jobs only."""
+def make_digest(facts: Iterable[Fact], record: Record, measured: Sequence[JobRecord]) -> Digest:
+    """Reduce a journal to what pictures need, with the JCTs of the measured jobs only."""
     jcts = [job.jct_s for job in measured if job.status == "done" and job.jct_s is not None]
-    return Digest(thin(jcts), sample(record.rows), chart(facts))
+    return Digest(pick_quantiles(jcts), build_timeline(record.rows), build_gantt(facts))
 
 
-def thin(values: Sequence[float], points: int = QUANTILES) -> NDArray[np.float64]:
-    """The values in order, or so many of them, the least and the largest among them."""
+def pick_quantiles(values: Sequence[float], points: int = MAX_CURVE_POINTS) -> NDArray[np.float64]:
+    """Return the values in order, at most `points` of them, including the smallest and the largest."""
     import numpy as np
 
     ascending = np.sort(np.asarray(values, dtype=np.float64))

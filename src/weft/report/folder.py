@@ -1,4 +1,4 @@
-"""The files of a report: pictures, charts, the page, a summary; and whether a folder holds nothing else."""
+"""The files of a report: pictures, charts, the page and a summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from weft.report.page import Report, page
+from weft.report.page import Report, render_page
 from weft.report.pictures import Picture
 
 SUMMARY: Final = "summary.json"
@@ -18,7 +18,7 @@ def write_report(folder: Path, report: Report, summary: Mapping[str, Any]) -> No
     write_pictures(folder, report.pictures)
     for number, chart in enumerate(report.charts, start=1):
         (folder / f"gantt-{number}.png").write_bytes(chart.png)
-    (folder / "report.html").write_text(page(report), encoding="utf-8")
+    (folder / "report.html").write_text(render_page(report), encoding="utf-8")
     write_summary(folder, summary)
 
 
@@ -36,14 +36,14 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Last, with the names of all files: by these the folder is known as ours."""
+    """Write the summary last: it lists all files, by which `is_report` recognises the folder."""
     files = sorted(entry.name for entry in folder.iterdir())
     text = json.dumps({**summary, "files": files}, indent=2, allow_nan=False)
     (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
 
 
-def is_ours(folder: Path) -> bool:
-    """Whether all that is in it was written here."""
+def is_report(folder: Path) -> bool:
+    """Return whether the folder holds nothing but a report."""
     try:
         found = json.loads((folder / SUMMARY).read_bytes())
         names = {entry.name for entry in folder.iterdir()}

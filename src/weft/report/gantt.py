@@ -1,4 +1,4 @@
-"""Who is on which GPU when: every run where they are few, else how many jobs each GPU or node has."""
+"""Gantt charts: one bar per run if there are few, else the number of jobs on each GPU or node over time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FEW_RUNS: Final = 2000
-FEW_GPUS: Final = 64
-STRETCHES: Final = 600
-FOLLOWED: Final = frozenset({Start, Exited, NodeJoined, NodeLost})
+MAX_DRAWN_RUNS: Final = 2000
+MAX_DRAWN_GPUS: Final = 64
+TIME_BINS: Final = 600
+USED_FACTS: Final = frozenset({Start, Exited, NodeJoined, NodeLost})
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A run on some neighbouring GPUs of a node; each member of a weave has its lane, and so has a guest."""
+    """A run on adjacent GPUs of a node. Each member of a weave has its lane, and so has an opportunistic job."""
 
     job: JobId
     row: int
@@ -35,11 +35,11 @@ class Bar:
 class Gantt:
     until_s: float
     nodes: Sequence[tuple[str, int]]
-    """Name and number of GPUs, from the top."""
+    """Names and GPU counts, from the top."""
     bars: Sequence[Bar] = ()
-    """Every run, where they are few."""
+    """One per run, if there are few."""
     density: NDArray[np.float32] | None = None
-    """Else jobs per GPU: a row per GPU, or per node where there are many GPUs; a column per stretch of time."""
+    """Otherwise jobs per GPU: a row per GPU, or per node if there are many GPUs; a column per time bin."""
 
     @property
     def gpus(self) -> int:
@@ -47,12 +47,12 @@ class Gantt:
 
     @property
     def by_node(self) -> bool:
-        return self.density is not None and self.gpus > FEW_GPUS
+        return self.density is not None and self.gpus > MAX_DRAWN_GPUS
 
 
 @dataclass(slots=True)
-class _Hold:
-    """A run on the GPUs of one node."""
+class _Occupancy:
+    """A run's use of GPUs of one node."""
 
     job: JobId
     node: NodeId
@@ -64,19 +64,19 @@ class _Hold:
 
 
 @dataclass
-class _Holds:
-    """Follows the facts; stale news is dropped by its run."""
+class _Occupancies:
+    """The present and past uses of GPUs. Events of an old run are dropped."""
 
     nodes: dict[NodeId, int] = field(default_factory=dict)
-    past: list[_Hold] = field(default_factory=list)
-    now: dict[JobId, tuple[int, list[_Hold]]] = field(default_factory=dict)
+    past: list[_Occupancy] = field(default_factory=list)
+    now: dict[JobId, tuple[int, list[_Occupancy]]] = field(default_factory=dict)
     runs: int = 0
 
     def start(self, fact: Start) -> None:
         if fact.job not in self.now:
             self.runs += 1
             guest = fact.share.request == 0
-            holds = [_Hold(fact.job, node, gpus, fact.at, fact.weave, guest) for node, gpus in fact.slots]
+            holds = [_Occupancy(fact.job, node, gpus, fact.at, fact.weave, guest) for node, gpus in fact.slots]
             self.now[fact.job] = fact.run, holds
 
     def exit(self, job: JobId, run: int, at: Seconds) -> None:
@@ -96,19 +96,19 @@ class _Holds:
         for _, holds in self.now.values():
             self._close(holds, at)
 
-    def _close(self, holds: Iterable[_Hold], at: Seconds) -> None:
+    def _close(self, holds: Iterable[_Occupancy], at: Seconds) -> None:
         for hold in holds:
             if at > hold.start_s:
                 hold.end_s = at
                 self.past.append(hold)
 
 
-def chart(facts: Iterable[Fact]) -> Gantt:
-    holds = _Holds()
+def build_gantt(facts: Iterable[Fact]) -> Gantt:
+    holds = _Occupancies()
     at = 0.0
     for fact in facts:
         at = fact.at
-        if type(fact) not in FOLLOWED:
+        if type(fact) not in USED_FACTS:
             continue
         if isinstance(fact, Start):
             holds.start(fact)
@@ -121,24 +121,24 @@ def chart(facts: Iterable[Fact]) -> Gantt:
     holds.end(at)
     nodes = [(name, gpus) for name, gpus in holds.nodes.items() if gpus]
     until = max((hold.end_s for hold in holds.past), default=0.0)
-    if holds.runs <= FEW_RUNS and sum(gpus for _, gpus in nodes) <= FEW_GPUS:
+    if holds.runs <= MAX_DRAWN_RUNS and sum(gpus for _, gpus in nodes) <= MAX_DRAWN_GPUS:
         return Gantt(until, nodes, _bars(holds.past, nodes))
     return Gantt(until, nodes, density=_density(holds.past, nodes, until))
 
 
-def _bars(holds: Iterable[_Hold], nodes: Sequence[tuple[str, int]]) -> list[Bar]:
+def _bars(holds: Iterable[_Occupancy], nodes: Sequence[tuple[str, int]]) -> list[Bar]:
     first = _first_rows(nodes)
     bars: list[Bar] = []
     for hold in holds:
         members = sorted(hold.members)
         lane, lanes = (members.index(hold.job), len(members)) if len(members) > 1 else (1, 2) if hold.guest else (0, 1)
-        for row, rows in _stretches(hold.gpus):
+        for row, rows in _adjacent_ranges(hold.gpus):
             bars.append(Bar(hold.job, first[hold.node] + row, rows, hold.start_s, hold.end_s, lane, lanes))
     return bars
 
 
-def _stretches(gpus: Iterable[int]) -> list[tuple[int, int]]:
-    """First and number of each row of neighbours: (0, 1, 2, 5) is (0, 3), (5, 1)."""
+def _adjacent_ranges(gpus: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first GPU and the length of each range of adjacent GPUs: (0, 1, 2, 5) gives (0, 3), (5, 1)."""
     found: list[tuple[int, int]] = []
     for gpu in sorted(gpus):
         if found and sum(found[-1]) == gpu:
@@ -148,10 +148,10 @@ def _stretches(gpus: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _density(holds: Sequence[_Hold], nodes: Sequence[tuple[str, int]], until_s: float) -> NDArray[np.float32]:
+def _density(holds: Sequence[_Occupancy], nodes: Sequence[tuple[str, int]], until_s: float) -> NDArray[np.float32]:
     import numpy as np
 
-    by_node = sum(gpus for _, gpus in nodes) > FEW_GPUS
+    by_node = sum(gpus for _, gpus in nodes) > MAX_DRAWN_GPUS
     first = {name: at for at, (name, _) in enumerate(nodes)} if by_node else _first_rows(nodes)
     rows: list[int] = []
     weights: list[int] = []
@@ -164,21 +164,22 @@ def _density(holds: Sequence[_Hold], nodes: Sequence[tuple[str, int]], until_s: 
             times.append((hold.start_s, hold.end_s))
     sizes = np.array([gpus for _, gpus in nodes] if by_node else [1] * sum(gpus for _, gpus in nodes))
     where, weighs = np.array(rows, dtype=np.int64), np.array(weights, dtype=np.float64)
-    span = np.array(times, dtype=np.float64).reshape(-1, 2) * (STRETCHES / until_s if until_s else 0.0)
-    covered = _after(where, weighs, span[:, 0], len(sizes)) - _after(where, weighs, span[:, 1], len(sizes))
-    return np.asarray(covered / sizes[:, None], dtype=np.float32)
+    span = np.array(times, dtype=np.float64).reshape(-1, 2) * (TIME_BINS / until_s if until_s else 0.0)
+    started = _weight_after(where, weighs, span[:, 0], len(sizes))
+    ended = _weight_after(where, weighs, span[:, 1], len(sizes))
+    return np.asarray((started - ended) / sizes[:, None], dtype=np.float32)
 
 
-def _after(
+def _weight_after(
     row: NDArray[np.int64], weight: NDArray[np.float64], at: NDArray[np.float64], rows: int
 ) -> NDArray[np.float64]:
-    """For each row and stretch, how much of the stretch is after `at`, added up with the weights."""
+    """Return for each row and time bin the weighted sum of the parts of the bin after each `at`."""
     import numpy as np
 
-    stretch = np.minimum(at.astype(np.int64), STRETCHES - 1)
-    cell, size = row * STRETCHES + stretch, rows * STRETCHES
-    whole = np.bincount(cell, weight, size).reshape(rows, STRETCHES)
-    before = np.bincount(cell, weight * (at - stretch), size).reshape(rows, STRETCHES)
+    index = np.minimum(at.astype(np.int64), TIME_BINS - 1)
+    cell, size = row * TIME_BINS + index, rows * TIME_BINS
+    whole = np.bincount(cell, weight, size).reshape(rows, TIME_BINS)
+    before = np.bincount(cell, weight * (at - index), size).reshape(rows, TIME_BINS)
     return np.asarray(np.cumsum(whole, axis=1) - before, dtype=np.float64)
 
 

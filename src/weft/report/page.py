@@ -1,6 +1,6 @@
-"""One page that needs nothing else: the tables, the bounds, the pictures and the Gantt charts.
+"""The self-contained HTML page of a report: tables, bounds, pictures and Gantt charts.
 
-Names come from traces and command lines: everything that is not made here is escaped.
+Names come from traces and command lines, so all text from outside is escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Report(NamedTuple):
     pictures: Sequence[Picture]
     charts: Sequence[Chart]
     failures: Sequence[tuple[str, str]] = ()
-    """Policy, and what became of it."""
+    """Policies, each with its error."""
 
 
 CSS: Final = """
@@ -74,7 +74,7 @@ figure img { background: #fff; border-radius: 4px; }
 _ID: Final = re.compile(r'(\bid="|url\(#|href="#)')
 
 
-def page(report: Report) -> str:
+def render_page(report: Report) -> str:
     body = [
         f"<h1>{escape(report.title)}</h1>",
         f"<dl>{''.join(_about(report.about))}</dl>",
@@ -124,7 +124,7 @@ def _section(title: str, parts: Iterable[str]) -> list[str]:
 
 
 def _inline(number: int, picture: Picture) -> str:
-    """The drawing itself, in the page's colours."""
+    """Return the SVG inline, in the page's colours."""
     drawing = picture.svg[picture.svg.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = _ID.sub(rf"\g<1>p{number}-", drawing)

@@ -1,4 +1,4 @@
-"""Means with confidence intervals, figures against a baseline, and who is best."""
+"""Means with confidence intervals, ratios to a baseline, and the best policies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FIGURES: Final = {
     "preemptions": "preemptions",
     "fairness_max_rho": "largest rho",
 }
-"""What is compared, in the order in which it is shown."""
+"""The figures of a comparison, in display order."""
 RELATIVE: Final = ("avg_jct_s", "p50_jct_s", "p99_jct_s", "makespan_s")
-"""What is worth a ratio."""
+"""Figures that are also shown relative to the baseline."""
 LARGER_IS_BETTER: Final = frozenset({"gpu_utilisation"})
 
 T_975: Final = (
@@ -32,11 +32,11 @@ Z_975: Final = 1.959964
 class Estimate(NamedTuple):
     mean: float
     ci95: float | None
-    """Half the width of the 95 % confidence interval of the mean; None: from one value there is none."""
+    """Half the width of the mean's 95 % confidence interval; None with a single value."""
 
 
 class Outcome(NamedTuple):
-    """How a policy did: its figures, or why there are none."""
+    """The figures of a policy, or its error."""
 
     policy: str
     figures: Mapping[str, Estimate | None]
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 def t_975(freedom: int) -> float:
-    """From the table; beyond it by the first terms of the Cornish-Fisher series, which is as exact there."""
+    """Return Student's t: from the table, or beyond it from the Cornish-Fisher series, which is as exact there."""
     if freedom <= len(T_975):
         return T_975[freedom - 1]
     z = Z_975
@@ -52,7 +52,7 @@ def t_975(freedom: int) -> float:
 
 
 def estimate(values: Sequence[float | None]) -> Estimate | None:
-    """Of what is known; None where nothing is."""
+    """Return the mean of the known values and its confidence interval; None if no value is known."""
     known = [float(value) for value in values if value is not None]
     if not known:
         return None
@@ -63,13 +63,13 @@ def estimate(values: Sequence[float | None]) -> Estimate | None:
     return Estimate(mean, t_975(len(known) - 1) * sqrt(variance / len(known)))
 
 
-def outcome(policy: str, runs: Sequence[Mapping[str, Any]], failed: str = "") -> Outcome:
-    """One policy's runs, one for each seed, as one."""
+def summarise(policy: str, runs: Sequence[Mapping[str, Any]], failed: str = "") -> Outcome:
+    """Combine a policy's runs, one per seed."""
     return Outcome(policy, {key: estimate([run[key] for run in runs]) for key in FIGURES}, failed)
 
 
-def best(outcomes: Sequence[Outcome], key: str) -> set[str]:
-    """The policies that are best in it; none where all are alike."""
+def best_policies(outcomes: Sequence[Outcome], key: str) -> set[str]:
+    """Return the policies with the best figure; none if all are equal."""
     means = {each.policy: found.mean for each in outcomes if not each.failed and (found := each.figures[key])}
     if len(set(means.values())) < 2:
         return set()
@@ -77,8 +77,8 @@ def best(outcomes: Sequence[Outcome], key: str) -> set[str]:
     return {policy for policy, mean in means.items() if mean == top}
 
 
-def baseline(outcomes: Sequence[Outcome], wanted: str | None) -> Outcome | None:
-    """The one asked for, unless it failed; else the best by average JCT."""
+def choose_baseline(outcomes: Sequence[Outcome], wanted: str | None) -> Outcome | None:
+    """Return the wanted outcome, or the one with the best average JCT if that failed or none is wanted."""
     able = [each for each in outcomes if not each.failed and each.figures["avg_jct_s"]]
     for each in able:
         if each.policy == wanted:
@@ -87,6 +87,6 @@ def baseline(outcomes: Sequence[Outcome], wanted: str | None) -> Outcome | None:
 
 
 def ratio(one: Outcome, other: Outcome | None, key: str) -> float | None:
-    """How many times the other's; None where that is nothing."""
+    """Return the ratio of the two figures; None if one is unknown or the other's is 0."""
     mine, base = one.figures.get(key), other.figures.get(key) if other else None
     return mine.mean / base.mean if mine and base and base.mean else None

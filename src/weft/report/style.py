@@ -1,6 +1,6 @@
-"""How pictures look: colours and lines that survive colour blindness and black-and-white, axes in human units.
+"""The style of pictures: colours and lines that stay distinct for the colour-blind and in greyscale, and axes.
 
-matplotlib is imported here and in the modules that draw, inside their functions: nothing else should wait for it.
+matplotlib is imported inside functions, here and in the modules that draw, because it is slow to import.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ INK: Final = "#1a1a1a"
 PAPER: Final = "#ffffff"
 FAINT: Final = "#b8b8b8"
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK, "#8c6d1f")
-"""Okabe and Ito's, the darker first; their yellow is too pale for a line on white, so brown takes its place."""
+"""Okabe and Ito's colours, the darker first. Brown replaces their yellow, which is too pale for a line on white."""
 DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)),
                  (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2.5)), (0, (8, 1, 3, 1)))  # fmt: skip
 HATCHES: Final = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
-FAR_APART: Final = 6.0
-"""Ratios beyond this are drawn on a logarithmic axis."""
-LABEL: Final = 34
-"""Longer names are cut."""
+MAX_LINEAR_RATIO: Final = 6.0
+"""Larger ratios of the largest to the smallest value get a logarithmic axis."""
+MAX_LABEL_CHARS: Final = 34
 
 _SETTINGS: Final[Any] = {
     "axes.axisbelow": True,
@@ -65,8 +64,8 @@ _TICKS: Final = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Pictures that are drawn inside look alike, wherever and whenever."""
+def drawing_style() -> Iterator[None]:
+    """Apply Weft's style to pictures that are drawn inside, whatever the user's matplotlib settings."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -79,7 +78,7 @@ def styled() -> Iterator[None]:
 
 
 def figure(width: float, height: float) -> Figure:
-    """In inches. Without pyplot: there is no window to forget."""
+    """Return a figure of this size in inches. It does not use pyplot, which would keep the figure alive."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -88,23 +87,23 @@ def figure(width: float, height: float) -> Figure:
     return made
 
 
-def as_svg(drawn: Figure) -> str:
-    """The same picture is the same text."""
+def to_svg(drawn: Figure) -> str:
+    """Return the picture as SVG. Equal pictures give equal text."""
     file = BytesIO()
     drawn.savefig(file, format="svg", metadata={"Date": None, "Creator": "weft"})
     return file.getvalue().decode("utf-8")
 
 
-def as_png(drawn: Figure, dpi: int = 144) -> bytes:
+def to_png(drawn: Figure, dpi: int = 144) -> bytes:
     file = BytesIO()
     drawn.savefig(file, format="png", dpi=dpi, metadata={"Software": "weft"})
     return file.getvalue()
 
 
-def label(policy: str) -> str:
-    """One line, not too long, and nothing that a picture cannot show."""
+def shorten_label(policy: str) -> str:
+    """Return the name as one short printable line."""
     text = "".join(letter if letter.isprintable() else " " for letter in policy)
-    return text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+    return text if len(text) <= MAX_LABEL_CHARS else f"{text[: MAX_LABEL_CHARS - 1]}…"
 
 
 def colour(at: int) -> str:
@@ -112,7 +111,7 @@ def colour(at: int) -> str:
 
 
 def dashes(at: int) -> Any:
-    """Another kind of line for each, and others again when the colours come round."""
+    """Return a line style; the combination with the colour is distinct when the colours repeat."""
     return DASHES[(at + at // len(COLOURS)) % len(DASHES)]
 
 
@@ -121,12 +120,12 @@ def hatch(at: int) -> str:
 
 
 def time_unit(span_s: float) -> tuple[float, str]:
-    """In what to give times up to this: seconds per unit, and its name."""
+    """Return the unit for times up to this span: its seconds and its name."""
     return next((unit for unit in _UNITS if span_s >= 3 * unit[0]), _UNITS[-1])
 
 
-def log_time(axes: Axes, low_s: float, high_s: float) -> tuple[float, float]:
-    """A logarithmic x axis with ticks at times that people know, two at least; returns where it begins and ends."""
+def set_log_time_axis(axes: Axes, low_s: float, high_s: float) -> tuple[float, float]:
+    """Set a logarithmic x axis with at least two ticks at familiar times. Return its limits."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if sum(low_s <= tick <= high_s for tick in _TICKS) < 2:
@@ -141,8 +140,8 @@ def log_time(axes: Axes, low_s: float, high_s: float) -> tuple[float, float]:
     return low_s, high_s
 
 
-def log_from_one(axes: Axes) -> None:
-    """A y axis that is linear from 0 to 1 and logarithmic from there."""
+def set_symlog_axis(axes: Axes) -> None:
+    """Set a y axis that is linear from 0 to 1 and logarithmic above."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axes.set_yscale("symlog", linthresh=1.0, linscale=0.35)
@@ -153,11 +152,11 @@ def log_from_one(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def ratios(axes: Axes, low: float, high: float) -> bool:
-    """A y axis for ratios around 1: logarithmic where they are far apart; whether it is."""
+def set_ratio_axis(axes: Axes, low: float, high: float) -> bool:
+    """Set a y axis for ratios around 1, and return whether it is logarithmic."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    if high / max(low, 1e-9) <= FAR_APART:
+    if high / max(low, 1e-9) <= MAX_LINEAR_RATIO:
         axes.set_ylim(0, high * 1.22)
         return False
     axes.set_yscale("log")

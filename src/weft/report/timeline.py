@@ -1,4 +1,4 @@
-"""The cluster over time, averaged over equal stretches of it."""
+"""The cluster over time, averaged over equal time bins."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STRETCHES: Final = 100
+TIME_BINS: Final = 100
 
 
 @dataclass(frozen=True)
 class Timeline:
     edges_s: NDArray[np.float64]
-    """Where the stretches begin and end: one more than there are stretches."""
+    """The limits of the bins, one more than there are bins."""
     utilisation: NDArray[np.float64]
     pending: NDArray[np.float64]
     blocking: NDArray[np.float64]
 
 
-def sample(rows: Sequence[ClusterRow], stretches: int = STRETCHES) -> Timeline:
-    """Each row holds until the next; the last one ends it."""
+def build_timeline(rows: Sequence[ClusterRow], bins: int = TIME_BINS) -> Timeline:
+    """Average the rows over bins. A row is valid until the next; the last row marks the end."""
     import numpy as np
 
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 6)
     at, busy, gpus, pending, _, blocking = table.T
     last = float(at[-1]) if len(at) else 0.0
-    edges = np.linspace(float(at[0]) if len(at) else 0.0, last, stretches + 1)
-    there = means(at, gpus, edges)
-    used = np.divide(means(at, busy, edges), there, out=np.zeros(stretches), where=there > 0)
-    return Timeline(edges, used, means(at, pending, edges), means(at, blocking, edges))
+    edges = np.linspace(float(at[0]) if len(at) else 0.0, last, bins + 1)
+    there = bin_means(at, gpus, edges)
+    used = np.divide(bin_means(at, busy, edges), there, out=np.zeros(bins), where=there > 0)
+    return Timeline(edges, used, bin_means(at, pending, edges), bin_means(at, blocking, edges))
 
 
-def means(at: NDArray[np.float64], value: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of a step function between each edge and the next."""
+def bin_means(at: NDArray[np.float64], value: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of a step function between consecutive edges."""
     import numpy as np
 
     widths = np.diff(edges)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from weft.report.gantt import Bar
-from weft.report.gantt_picture import labels
+from weft.report.gantt_picture import place_labels
 
 
 def named(*bars: Bar, rows: int = 8) -> list[str]:
-    return [bar.job for bar, _, _ in labels(bars, 1000.0, rows)]
+    return [bar.job for bar, _, _ in place_labels(bars, 1000.0, rows)]
 
 
 def test_a_name_needs_room() -> None:

@@ -6,12 +6,22 @@ from math import isclose, sqrt
 
 import pytest
 
-from weft.report.stats import FIGURES, Estimate, Outcome, baseline, best, estimate, outcome, ratio, t_975
+from weft.report.stats import (
+    FIGURES,
+    Estimate,
+    Outcome,
+    best_policies,
+    choose_baseline,
+    estimate,
+    ratio,
+    summarise,
+    t_975,
+)
 
 
 def did(policy: str, jct_s: float | None, failed: str = "", **more: float) -> Outcome:
     run: dict[str, float | None] = {**dict.fromkeys(FIGURES, 1.0), "avg_jct_s": jct_s, **more}
-    return outcome(policy, [] if failed else [run], failed)
+    return summarise(policy, [] if failed else [run], failed)
 
 
 @pytest.mark.parametrize(
@@ -38,17 +48,17 @@ def test_an_interval_needs_two() -> None:
 
 def test_the_best_is_the_least_but_for_utilisation() -> None:
     some = [did("a", 5.0, gpu_utilisation=0.5), did("b", 4.0, gpu_utilisation=0.9), did("c", None, "broke")]
-    assert best(some, "avg_jct_s") == {"b"}
-    assert best(some, "gpu_utilisation") == {"b"}
-    assert best(some, "makespan_s") == set(), "all alike"
+    assert best_policies(some, "avg_jct_s") == {"b"}
+    assert best_policies(some, "gpu_utilisation") == {"b"}
+    assert best_policies(some, "makespan_s") == set(), "all alike"
 
 
 def test_the_baseline() -> None:
     some = [did("a", 5.0), did("b", 4.0), did("c", 1.0, "broke")]
-    assert baseline(some, "a") is some[0]
-    assert baseline(some, None) is some[1]
-    assert baseline(some, "c") is some[1], "what failed is nothing to compare with"
-    assert baseline([some[2]], None) is None
+    assert choose_baseline(some, "a") is some[0]
+    assert choose_baseline(some, None) is some[1]
+    assert choose_baseline(some, "c") is some[1], "what failed is nothing to compare with"
+    assert choose_baseline([some[2]], None) is None
     assert ratio(some[0], some[1], "avg_jct_s") == 1.25
     assert ratio(some[2], some[1], "avg_jct_s") is None
     assert ratio(some[0], None, "avg_jct_s") is None

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.cli.views.comparison import print_tables
     from weft.compare.comparison import Trim, compare_policies
     from weft.compare.workload import check_names
-    from weft.report.stats import baseline
+    from weft.report.stats import choose_baseline
 
     check_names(policies, args.placement)
     comparison = compare_policies(
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         warn=render.say,
         open_progress=ProgressBars,
     )
-    base = baseline(comparison.outcomes, args.baseline)
+    base = choose_baseline(comparison.outcomes, args.baseline)
     summary = _summary(args, comparison, base)
     if args.out is not None:
         _write(args, comparison, base, summary)
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_out(args: argparse.Namespace) -> None:
-    from weft.report.folder import is_ours
+    from weft.report.folder import is_report
     from weft.sim.folder import check_target
 
-    args.force = args.force or (bool(args.out) and is_ours(Path(args.out)))
+    args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
     check_target(args.out, force=args.force)
 
 
@@ -120,14 +120,16 @@ def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | Non
 
 def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> Report:
     from weft.cli.views.comparison import html_tables
-    from weft.report.gantt_picture import gantt_png
+    from weft.report.gantt_picture import draw_gantt
     from weft.report.page import Chart, Report
-    from weft.report.pictures import Series, pictures
+    from weft.report.pictures import Series, draw_pictures
 
     series = [
         Series(result.policy, result.digest) for result in comparison.results if result.digest and not result.error
     ]
-    charts = [Chart(each.policy, gantt_png(each.drawn.gantt), f"GPUs over time under {each.policy}") for each in series]
+    charts = [
+        Chart(each.policy, draw_gantt(each.drawn.gantt), f"GPUs over time under {each.policy}") for each in series
+    ]
     work = comparison.workload
     about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{comparison.measured:,}"),
              ("cluster", work.cluster), ("GPUs", f"{work.gpus:,}"), ("costs", args.model),
@@ -138,7 +140,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
         f"{work.trace} on {Path(work.cluster).name}: {len(comparison.results)} policies compared",
         about,
         html_tables(comparison, base),
-        list(pictures(series, comparison.outcomes, base, comparison.bounds)),
+        list(draw_pictures(series, comparison.outcomes, base, comparison.bounds)),
         charts,
         [(result.policy, result.error) for result in comparison.results if result.error],
     )

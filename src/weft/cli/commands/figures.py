@@ -36,18 +36,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.report.folder import is_ours
-    from weft.report.muri_pictures import rows
+    from weft.report.folder import is_report
+    from weft.report.muri_pictures import relative_rows
     from weft.sim.folder import check_target
     from weft.sim.traces.variants import find_variants
 
     if args.out is not None:
-        args.force = args.force or (bool(args.out) and is_ours(Path(args.out)))
+        args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
         check_target(args.out, force=args.force)
     variants = find_variants(Path(args.folder), args.seed)
     _say_made(variants)
     ran, failures = _run_all(args, variants)
-    table = list(rows(ran, [each.name for each in variants.traces], [each.name for each in variants.mixes]))
+    table = list(relative_rows(ran, [each.name for each in variants.traces], [each.name for each in variants.mixes]))
     summary = _summary(args, variants, table, failures)
     if args.out is not None:
         _write(args, table, summary)
@@ -126,10 +126,10 @@ def _summary(
 
 def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, Any]) -> None:
     from weft.report.folder import write_csv, write_pictures, write_summary
-    from weft.report.muri_pictures import muri_pictures
+    from weft.report.muri_pictures import draw_figures
     from weft.sim.folder import all_or_nothing
 
-    pictures = list(muri_pictures(table))
+    pictures = list(draw_figures(table))
     columns = ("figure", "trace", "policy", "baseline", *COLUMNS, *(f"{key.removesuffix('_s')}_x" for key in COLUMNS))
     with all_or_nothing(args.out, force=args.force) as folder:
         write_pictures(folder, pictures)

@@ -10,7 +10,7 @@ from weft.cli.tables import Cell, Column, print_table
 from weft.cli.views import figures
 from weft.compare.comparison import Comparison, PolicyResult
 from weft.report.page import Field, Table
-from weft.report.stats import FIGURES, RELATIVE, Outcome, best, ratio
+from weft.report.stats import FIGURES, RELATIVE, Outcome, best_policies, ratio
 
 COLUMNS: Final = {
     "avg_jct_s": "avg JCT",
@@ -100,7 +100,7 @@ def _note(comparison: Comparison) -> str:
 
 def _absolute(comparison: Comparison) -> tuple[Columns, Rows]:
     outcomes = comparison.outcomes
-    winners = {key: best(outcomes, key) for key in FIGURES}
+    winners = {key: best_policies(outcomes, key) for key in FIGURES}
     rows = [
         [_name(result), *(_mean(key, result, result.policy in winners.get(key, ())) for key in COLUMNS)]
         for result in comparison.results

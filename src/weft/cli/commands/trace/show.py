@@ -80,11 +80,11 @@ def _check_picture(path: str, *, force: bool) -> None:
 
 def _draw(trace: Trace, gpus: int | None, path: str) -> None:
     from weft.inputs.files import write_file
-    from weft.report.trace_picture import draw
+    from weft.report.trace_picture import draw_trace
 
     jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
     format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"
-    write_file(path, draw(trace.name, jobs, cluster_gpus=gpus, format=format))
+    write_file(path, draw_trace(trace.name, jobs, cluster_gpus=gpus, format=format))
     render.say(f"drew {path}")
 
 
