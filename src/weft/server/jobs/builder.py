@@ -17,7 +17,7 @@ from weft.jobspec.fields import Field
 from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.edit import JobEditor, values_of
-from weft.wire.convert import pairs
+from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 
 MOST_JOBS: Final = 100_000
@@ -39,7 +39,8 @@ Resolve = Callable[[str], list[JobId]]
 class JobBuilder:
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules, self._editor = rules, JobEditor(rules)
-        self._env: tuple[tuple[str, str], ...] = ()
+        self._env: Pairs = ()
+        self._env_bytes = 0
 
     def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
         """The jobs of each spec, for this user; raises before any is made if one is wrong."""
@@ -47,6 +48,7 @@ class JobBuilder:
             raise InputError("no job in the request")
         self._rules.begin()
         self._env = pairs(request.env)
+        self._env_bytes = sum(each.ByteSize() for each in request.env)
         made: list[list[Job]] = []
         for at, spec in enumerate(request.jobs):
             try:
@@ -59,8 +61,11 @@ class JobBuilder:
         return made
 
     def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
-        _check_size(spec.ByteSize())
+        size = spec.ByteSize()
+        _check_size(size)
         job = self._job(spec, request, job_id, user)
+        if size + self._env_bytes > MAX_JOB_BYTES:  # no less than its exact size, which takes longer to count
+            _check_size(_size(job))
         self._check(job)
         if not spec.array:
             return [job]
@@ -74,11 +79,11 @@ class JobBuilder:
 
     def check(self, job: Job) -> None:
         """Raises if it is not to be taken."""
+        _check_size(_size(job))
         self._rules.begin()
         self._check(job)
 
     def _check(self, job: Job) -> None:
-        _check_size(_size(job))
         check_job(job)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")

@@ -51,13 +51,13 @@ class JobEditor:
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules = rules
 
-    def create(self, job_id: JobId, user: str, key: str, values: Values) -> Job:
-        """Return a new job with these values, and defaults for the others."""
-        gpus = values.get("gpus")
-        if gpus is None:
-            gpus = len(values.get("gpu_ids", ())) or 1
-        memory = values.get("memory") or (self._default_memory_mb(),)
-        job, task = self._attributes(NEW, {**values, "gpus": gpus, "memory": memory})
+    def create(self, job_id: JobId, user: str, key: str, values: dict[str, Any]) -> Job:
+        """Return a new job with these values. Add defaults to them for GPUs and memory."""
+        if values.get("gpus") is None:
+            values["gpus"] = len(values.get("gpu_ids", ())) or 1
+        if not values.get("memory"):
+            values["memory"] = (self._default_memory_mb(),)
+        job, task = self._attributes(NEW, values)
         return Job(job_id, user=user, task=Task(key=key, **task), **job)
 
     def edit(self, job: Job, values: Values) -> Job:
