@@ -1,4 +1,4 @@
-"""What a job must be for the core to take it, wherever it comes from."""
+"""Validation: the core accepts only jobs that make sense, wherever they come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.model import Job
 
 
 def check_job(job: Job) -> None:
-    """Raises an `InputError` that names the job, the field and what is allowed."""
+    """Raise an `InputError` that names the job, the field and what is allowed."""
     problem = _problem(job)
     if problem:
         raise InputError(f"job {job.id!r}: {problem}")

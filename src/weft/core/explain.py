@@ -1,4 +1,5 @@
-"""Why a job waits, who is ahead of it, and what would let it run. Codes are Slurm's words where the meaning is."""
+"""Explanations: why a job waits, which jobs are ahead of it, and what would let it run. Codes with Slurm's meaning have
+Slurm's names."""
 
 from __future__ import annotations
 
@@ -20,18 +21,18 @@ from weft.model.slots import Message, format_message
 from weft.model.status import Reason
 
 SHOWN = 10
-"""How many of the jobs ahead are named."""
+"""The explanation names at most this many of the jobs ahead."""
 
 
 @dataclass(frozen=True)
 class Cause:
     code: str
-    """A `Reason`, or why the scheduler is paused."""
+    """A `Reason`, or the reason of a pause."""
     message: Message
 
     @property
     def text(self) -> str:
-        """The message with GPUs as the core counts them."""
+        """Return the message with GPUs as the core counts them."""
         return format_message(self.message)
 
 
@@ -44,13 +45,13 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Unblock:
-    """Whose end would make room, and when that is expected; None where nobody can tell."""
+    """A run whose end would free enough GPUs, and when it is expected to end; None: unknown."""
 
     jobs: tuple[JobId, ...]
     nodes: tuple[str, ...]
     in_s: float | None
     preempted: tuple[JobId, ...] = ()
-    """Those of them that may be preempted for it before they end by themselves."""
+    """Runs that may be preempted for the job before they end by themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ class Explanation:
     status: str
     reasons: tuple[Cause, ...]
     position: int | None = None
-    """1: next. None where it does not wait."""
+    """Position in the queue, from 1; None: the job does not wait."""
     waiting: int = 0
     ahead: tuple[Ahead, ...] = ()
-    """The first of those ahead of it."""
+    """The first jobs ahead of it."""
     unblock: Unblock | None = None
 
     def lines(self) -> list[str]:
@@ -81,7 +82,7 @@ class Explanation:
 
 
 def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -> Explanation:
-    """What is known about a job now: at the scheduler's last instant, or at `at`, before anything more has happened."""
+    """Explain a job as of the scheduler's last instant, or as of `at` if nothing else happens until then."""
     state = scheduler.state
     now = state.now if at is None else at
     job = state.jobs.get(job_id)
@@ -132,7 +133,7 @@ def _whereabouts(job: JobState) -> Cause:
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
-    """Those who wait and go first, in order."""
+    """Return the waiting jobs that go first, in order."""
     order = [entry[2] for entry in scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now)]
     return order[: order.index(job)]
 
@@ -161,7 +162,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
 
 
 def _occupied(state: State, shape: Shape) -> Iterator[Cause]:
-    """GPUs that it could have and that may not be used, by the reason."""
+    """Return the GPUs that would suit the job but are blocked, by reason."""
     found: dict[str, list[Message]] = {}
     for (node, gpu, why), occupant in state.occupants.items():
         if gpu not in _suited(state.resources.by_id[node], shape):
@@ -175,7 +176,7 @@ def _occupied(state: State, shape: Shape) -> Iterator[Cause]:
 
 
 def _closed(state: State, shape: Shape) -> Iterator[Cause]:
-    """Nodes that it could be on and on which nothing new is started, by the reason."""
+    """Return the nodes that would suit the job but are cordoned, by reason."""
     found: dict[str, list[str]] = {}
     for (node, why), closure in state.closed.items():
         host = state.resources.by_id[node]
@@ -187,7 +188,7 @@ def _closed(state: State, shape: Shape) -> Iterator[Cause]:
 
 
 def _suited(host: NodeResources, shape: Shape) -> list[int]:
-    """The GPUs of a node that are of the kind it asks for."""
+    """Return the GPUs of a node that have the model and memory the job asks for."""
     where = shape.family.where
     if not set(where.labels) <= set(host.node.labels):
         return []
@@ -195,7 +196,7 @@ def _suited(host: NodeResources, shape: Shape) -> list[int]:
 
 
 def _impossible(scheduler: Scheduler, job: JobState) -> Cause:
-    """Why no living node could ever hold it, were it empty."""
+    """Return why the living nodes could not hold the job even if they were empty."""
     shape, nodes = job.shape, scheduler.state.resources.nodes
     living = [host for host in nodes if host.alive]
     if not nodes:
@@ -239,7 +240,7 @@ def _shortage(resources: ClusterResources, shape: Shape, job: JobState) -> Messa
 
 
 def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | None:
-    """The runs whose end would make room soonest."""
+    """Return the runs whose end would free enough GPUs soonest."""
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
@@ -257,7 +258,7 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
 
 
 def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
-    """When a run ends, or may be preempted for this job, whichever comes first."""
+    """Return when a run ends or may be preempted for this job, whichever comes first."""
     order, ends_in = scheduler.order, run.ends_in(now)
     if not scheduler.planner.preempts_by_key:
         return ends_in
@@ -279,7 +280,7 @@ def _cause(code: str, *message: str | Slots) -> Cause:
 
 
 def _listed(messages: list[Message]) -> Message:
-    """Return them as one, with commas in between."""
+    """Join the messages with commas."""
     return tuple(chain.from_iterable((", ", *each) if at else each for at, each in enumerate(messages)))
 
 
@@ -288,4 +289,4 @@ def _gpus(count: int) -> str:
 
 
 def _nothing(_decision: Decision) -> None:
-    """An explanation decides nothing."""
+    """Reject decisions: an explanation makes none."""

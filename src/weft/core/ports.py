@@ -1,8 +1,8 @@
-"""All that the author of a policy or a placement reads.
+"""The interfaces that the author of a policy or a placement reads.
 
-A *policy* says who goes first. Most are a key: smaller first, equals in the order that `core.state.state` explains. A
-*replanner* plans the whole cluster: it returns asks, earlier ones win. A *placement* says on which nodes.
-They are frozen dataclasses; their fields are their options.
+A *policy* orders jobs. Most policies are a key: smaller first, ties as `core.state.state` explains. A *replanner* plans
+the whole cluster: it returns asks, and earlier asks win. A *placement* chooses nodes. All of them are frozen
+dataclasses; their fields are their options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots,
 
 
 class JobView(Protocol):
-    """What a scheduler knows of a job."""
+    """A job as policies see it."""
 
     @property
     def id(self) -> JobId: ...
@@ -30,115 +30,115 @@ class JobView(Protocol):
     def gpus(self) -> int: ...
     @property
     def wanted_share(self) -> Share:
-        """What its next run is to hold of each GPU."""
+        """The part of each GPU that its next run will hold."""
 
     @property
     def seq(self) -> int:
-        """Rises with each submission."""
+        """The sequence number of its submission."""
 
     @property
     def tie_breaker(self) -> int:
-        """Tells equal keys apart, smaller first: `core.state.state` says how."""
+        """Orders jobs of equal keys, smaller first; `core.state.state` explains how."""
 
     @property
     def key(self) -> float | None:
-        """The key it last stepped to; None: it never has."""
+        """The key it last stepped to; None: it never stepped."""
 
     @property
     def run(self) -> int:
-        """The number of the latest run; 0: it has never run."""
+        """The number of the latest run; 0: it never ran."""
 
     @property
     def waits(self) -> bool:
-        """It could be started."""
+        """Whether the job could start now."""
 
     @property
     def active(self) -> bool:
-        """It holds GPUs: starting, running or stopping."""
+        """Whether the job holds GPUs: starting, running or stopping."""
 
     @property
     def submitted_at(self) -> Seconds: ...
     @property
     def rate(self) -> float:
-        """Solo seconds of work done per second; 0 while it does not work."""
+        """Solo seconds of work done per second; 0 while the job does not run."""
 
     @property
     def slots(self) -> Slots: ...
     @property
     def reserved(self) -> Slots: ...
     def attained(self, now: Seconds) -> float:
-        """Seconds it has held GPUs for, over all its runs."""
+        """Return the seconds it held GPUs, over all its runs."""
 
     def remaining(self, now: Seconds) -> float:
-        """Solo seconds of work still to do; infinite where nobody knows."""
+        """Return the solo seconds of work left; infinite where unknown."""
 
 
 class Policy:
-    """Who goes first, as a key. A subclass that annotates one of these attributes makes an option of it."""
+    """Orders jobs by a key. An attribute that a subclass annotates becomes an option."""
 
     preempts: bool = False
     """Whether a waiting job may take the GPUs of a running one with a larger key."""
     backfill: bool = False
-    """Whether those behind a job that does not fit may go ahead of it. Where nobody can be stopped for it later, only
-    those who do not delay it: the first that does not fit gets a reservation (EASY)."""
+    """Whether jobs may pass a job that does not fit. Without preemption only jobs that do not delay it may pass: the
+    first job that does not fit gets a reservation (EASY)."""
     weaves: ClassVar[bool] = False
-    """Whether it interleaves jobs on one set of GPUs: that takes jobs that were made for it."""
+    """Whether the policy interleaves jobs on one set of GPUs. Jobs need a profile for that."""
     oversubscription: float = 1.0
-    """The sum of limits that one GPU may carry."""
+    """The largest sum of limits on one GPU."""
     placement: str = "packed"
-    """The placement it brings along."""
+    """The default placement of the policy."""
 
     def key(self, job: JobView, now: Seconds) -> float:
-        """Smaller goes first. It must not change while the job waits."""
+        """Return the key; smaller goes first. It must not change while the job waits."""
         raise TypeError(f"{type(self).__name__} has no key")
 
     def slope(self, job: JobView) -> float:
-        """How much the key grows per second while the job holds its GPUs, given its present rate."""
+        """Return how much the key grows per second while the job holds GPUs, given its present rate."""
         return 0.0
 
     def until(self, job: JobView, now: Seconds) -> Seconds | None:
-        """When the key of a running job next steps, for keys that stand still, at 0 first, and then jump."""
+        """Return when the key of a running job next steps, for keys that start at 0, stand still, and jump."""
         return None
 
     def memo(self) -> Any:
-        """What `observe` starts from."""
+        """Return the initial memory that `observe` folds facts into."""
         return None
 
     def observe(self, memo: Any, fact: Fact) -> Any:
-        """Folds a fact into the policy's memory; a replay of the journal restores it."""
+        """Fold a fact into the policy's memory. A replay of the journal restores it."""
         return memo
 
     def key_from(self, memo: Any, job: JobView, now: Seconds) -> float:
-        """The key of a policy that goes by its memory. It may also step: `until` says when to look at it again, at
-        the first event from then on."""
+        """Return the key of a policy that uses its memory. The key may step: the first event at or after `until` asks
+        for it again."""
         return self.key(job, now)
 
     def epoch(self, memo: Any) -> int:
-        """When this changes, memory has changed so much that every key is asked for again."""
+        """Return a number; when it changes, the scheduler asks for every key again."""
         return 0
 
     def queue(self, job: JobView) -> Hashable:
-        """Which queue a job waits in, for replanners that go by queues: `view.firsts` has the first of each."""
+        """Return the queue a job waits in, for replanners with queues; `view.firsts` has the first job of each."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A wish: these jobs on these many GPUs. More than one job is a weave."""
+    """A request for GPUs for these jobs; several jobs are a weave."""
 
     jobs: tuple[JobId, ...]
     gpus: int
     share: Share = WHOLE
     where: Where = ANYWHERE
     reserve: bool = False
-    """Do not start it: only promise it the pinned GPUs."""
+    """Reserve the pinned GPUs without starting the jobs."""
 
 
 class Trial(Protocol):
     """A scratch copy of the living nodes, empty, to place on tentatively."""
 
     def fits(self, shape: Shape) -> bool:
-        """Takes what this shape needs, as the placement would; False, and nothing taken, where it does not fit."""
+        """Take what this shape needs, as the placement would; return False and take nothing if it does not fit."""
 
 
 class View(Protocol):
@@ -152,7 +152,7 @@ class View(Protocol):
 
     @property
     def memo(self) -> Any:
-        """What `observe` has gathered."""
+        """The memory that `observe` built."""
 
     @property
     def node_gpus(self) -> Mapping[str, int]:
@@ -164,59 +164,59 @@ class View(Protocol):
     def active(self) -> Iterable[JobView]: ...
     @property
     def idle_gpus(self) -> int:
-        """GPUs that nobody holds."""
+        """GPUs without a holder."""
 
     @property
     def full(self) -> bool:
-        """Nobody who waits could start: no GPU is idle, and all of them want whole ones."""
+        """Whether no waiting job could start: no GPU is idle, and all waiting jobs need whole GPUs."""
 
     def job(self, job: JobId) -> JobView: ...
     def shapes(self) -> Iterable[Shape]:
-        """The shapes of all that wait or hold GPUs."""
+        """Return the shapes of all jobs that wait or hold GPUs."""
 
     def ordered(self, shape: Shape) -> Iterator[tuple[float, JobView]]:
-        """Jobs of a shape with their keys, smallest first; lazy."""
+        """Yield jobs of a shape with their keys, smallest first; lazy."""
 
     def firsts(self) -> Iterable[tuple[Hashable, JobView]]:
-        """The queues in which anybody waits, each with its first by key."""
+        """Return the queues with waiting jobs, each with its first job by key."""
 
     def first(self, queue: Hashable) -> JobView | None:
-        """Who is first in a queue now."""
+        """Return the first job in a queue."""
 
     def queued(self, queue: Hashable) -> Sequence[JobView]:
-        """All in a queue, best first."""
+        """Return all jobs in a queue, best first."""
 
     def trial(self) -> Trial: ...
 
 
 class Replanner(Policy):
-    """Who runs with what, planned anew for the whole cluster each time."""
+    """Plans the whole cluster each time, instead of ordering jobs by a key."""
 
     interval_s: float = 0.0
-    """Plan at most this often; 0: whenever something happens."""
+    """The least time between two plans; 0: plan at every event."""
 
     def rank(self, view: View) -> Iterable[Ask]:
-        """The asks, most wanted first."""
+        """Return the asks, most wanted first."""
         raise TypeError(f"{type(self).__name__} has no rank")
 
 
 class Placement:
-    """On which nodes. A subclass that needs one of these capabilities sets it to True."""
+    """Chooses nodes. A subclass sets the capabilities it has to True."""
 
     splits_gangs: ClassVar[bool] = False
-    """It splits gangs that one node could hold: all GPUs are alike to it, so that no run ever needs to move."""
+    """The placement splits gangs that one node could hold: all GPUs are alike to it, so no run ever needs to move."""
     fills_nodes: ClassVar[bool] = False
-    """It gives gangs that no node could hold whole nodes, and one part of a node for the rest."""
+    """The placement gives gangs too large for one node whole nodes, and a part of one node for the rest."""
     sees_runs: ClassVar[bool] = False
-    """It looks at `free.nodes`, at the runs on each, and not at counts alone."""
+    """The placement looks at the runs on each node (`free.nodes`), not at counts alone."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        """How many GPUs on which node (its place in `free`), or None.
+        """Return how many GPUs on which nodes (places in `free`), or None.
 
         If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has.
         """
         raise TypeError(f"{type(self).__name__} has no place")
 
     def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
-        """Which of a node's fitting GPUs. Without a method of its own, a placement leaves that to the core."""
+        """Choose from a node's fitting GPUs. A placement without this method leaves the choice to the core."""
         raise TypeError(f"{type(self).__name__} has no pick")

@@ -19,11 +19,11 @@ from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, 
 
 
 class Scheduler:
-    """`step(*events)` takes all events of one instant and returns what to do about them.
+    """`step(*events)` takes all events of one instant and returns the decisions.
 
-    With `repack`, every plan empties the cluster in thought and places everything anew, as Muri's simulator does;
-    without it, what runs stays where it is unless somebody better needs the room. `resort` sorts all anew at each step.
-    `protection` says which runs are not preempted. `interval_s` makes rounds: so long nothing is planned after a plan.
+    With `repack`, every plan places all jobs on an emptied copy of the cluster, as Muri's simulator does; without it,
+    runs stay where they are unless a better job needs their GPUs. `resort` sorts all jobs again at each step.
+    `protection` says which runs are not preempted. `interval_s` is the least time between two plans.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Scheduler:
         self._interval_s = interval_s
         self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
         self.alarm: Seconds | None = None
-        """When it wants to be woken."""
+        """When the scheduler needs a `Wake`."""
         self._decisions: list[Decision] = []
 
     def step(self, *events: Event) -> list[Decision]:
-        """Takes what happened at one instant; returns the decisions, already applied to the state."""
+        """Take all events of one instant; return the decisions, already applied to the state."""
         self._decisions = []
         for event in events:
             if type(event) is Submitted:
@@ -83,9 +83,9 @@ class Scheduler:
         return self._decisions
 
     def replay(self, facts: Iterable[Fact]) -> None:
-        """Takes up a journal: the decisions in it are history, nothing is decided anew.
+        """Replay a journal: its decisions are history, and the scheduler makes no new ones.
 
-        A crash may have cut off the last decisions: whoever drives goes on with a `Wake`, so that all is looked at.
+        A crash may have cut off the last decisions. The driver continues with a `Wake`, which plans again.
         """
         for fact in facts:
             self.fold(fact)
@@ -96,7 +96,7 @@ class Scheduler:
         self.order.drain(self.state)
 
     def fold(self, fact: Fact) -> bool:
-        """Applies one fact to the state and to the policy's memory; False where it was stale and dropped."""
+        """Apply one fact to the state and to the policy's memory; return False if it was stale and dropped."""
         applied = self.state.apply(fact)
         if applied and self._observes:
             self.memo = self.order.memo = self.policy.observe(self.memo, fact)
@@ -110,14 +110,14 @@ class Scheduler:
             self.order.drain(self.state)
 
     def _stop_orphans(self) -> None:
-        """Runs that must go whatever the policy says."""
+        """Stop runs that must end whatever the policy says."""
         for job in list(self.state.orphans.values()):
             if job.active and not job.releasing:
                 self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
         self.state.orphans.clear()
 
     def _step_keys(self) -> None:
-        """Journals the keys that have stepped: those who wait at the new key go first."""
+        """Record the keys that stepped; jobs that already wait at the new key go first."""
         state, now = self.state, self.state.now
         jobs = self.order.stepping(now)
         if self.planner.replaces_order:  # the original checks every running job at every event
@@ -128,7 +128,7 @@ class Scheduler:
                 self._decide(KeyChanged(now, job.id, key))
 
     def _look_again(self) -> None:
-        """Keys that come of memory: those that were to be looked at by now, or all if much has been learned."""
+        """Update keys that depend on memory: the ones that are due, or all after a change of epoch."""
         state, epoch = self.state, self.policy.epoch(self.memo)
         runs = self.order.stepping(state.now)
         if epoch != self._epoch:
@@ -139,30 +139,30 @@ class Scheduler:
             state.resources.touch(job.slots)
 
     def _unprotect(self) -> None:
-        """Runs that have lasted long enough may be preempted from now on."""
+        """Let runs be preempted once they have lasted long enough."""
         for job in self.order.unprotected(self.state.now):
             self.state.touched[job.id] = job
             self.state.resources.touch(job.slots)
 
     def in_order(self) -> Iterator[JobState]:
-        """The waiting jobs, best first; first come first where the policy has no key. Read it between two steps."""
+        """Return the waiting jobs, best first; without a key, first come first. Call it between two steps."""
         self.order.drain(self.state)
         return self.order.best_first()
 
     def impossible(self, job: JobState) -> bool:
-        """Whether the nodes there are could not hold it even if they were empty: it holds up nobody."""
+        """Return whether the living nodes could not hold the job even if empty: it blocks no other job."""
         return self._cache.impossible(job.shape, self.placement)
 
     def plan_at_once(self) -> None:
-        """Where it plans at intervals: with the next event, however long ago the last plan was."""
+        """Plan with the next event, however recent the last plan was."""
         self.state.planned_at = float("-inf")
 
     def next_plan_at(self) -> Seconds | None:
-        """When it plans next, where it waits for that. While nothing may be started, it waits for something else."""
+        """Return when the next plan is due, if a plan waits for its interval; a paused scheduler plans nothing."""
         return self.planner.next_plan_at()
 
     def _set_alarm(self) -> None:
-        """One alarm: when the next key steps, the next plan is due, or the next job may be tried again."""
+        """Set one alarm: for the next key step, the next plan, or the next job that becomes eligible."""
         due: Seconds | None = None
         if self._steps:
             self.order.drain(self.state)

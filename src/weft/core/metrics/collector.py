@@ -1,4 +1,4 @@
-"""Follows a state fact by fact, each in constant time, and keeps what the figures need: jobs, GPUs held, the queue."""
+"""Collector: follows a state fact by fact, in constant time each, and keeps what the figures need."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from weft.model import Alarm, Fact, JobId, KeyChanged, NodeJoined, NodeLost, Pla
 from weft.model.status import ACTIVE, ENDED
 
 SHORTEST_REST_S = 1.0
-"""A job about to end would make the blocking index anything."""
+"""The least remaining time that counts: a job about to end would distort the blocking index."""
 
 UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, KeyChanged, Wake})
-"""The scheduler's own notes change no figure, unless the time has come for somebody to wait."""
+"""Facts that change no figure, unless a job becomes eligible at the same instant."""
 
 
 class _Track(Holder):
-    """What the state does not keep of a job."""
+    """Figures of a job that the state does not keep."""
 
     __slots__ = ("gpus_area", "in_queue_s", "jobs_area", "mark", "offset", "per_s", "rho", "solo_s", "status")
 
@@ -43,7 +43,7 @@ class Collector:
         self._present = self._known = 0
         self._jobs_area = self._gpus_area = 0.0
         self._per_s = self._offset = 0.0
-        """Of the pending whose rest is known: the sum of pending time / rest is `now * per_s - offset`."""
+        """Of the pending jobs with known remaining time: the sum of pending / remaining is `now * per_s - offset`."""
         self._rows: list[ClusterRow] = []
         self._changed = False
 
@@ -71,7 +71,7 @@ class Collector:
             touched.clear()
 
     def close(self) -> list[ClusterRow]:
-        """The rows, the last of them at the last instant; what still runs is counted up to it."""
+        """Return the rows. Runs that have not ended are counted up to the last instant."""
         self._add_row()
         for job in self._state.active:
             self._busy.settle(self._tracks[job], self.now)
@@ -107,7 +107,7 @@ class Collector:
     # ---- what changed
 
     def _lose(self, fact: NodeLost) -> None:
-        """The GPUs of a node go, whoever holds them."""
+        """Remove the GPUs of a node, held or not."""
         state = self._state
         for job in state.active.values():
             gone = tuple(part for part in job.slots if part[0] == fact.node)
@@ -121,7 +121,7 @@ class Collector:
         state.touched.clear()
 
     def _follow(self, job: JobState) -> None:
-        """The job may have gone from one status to another."""
+        """Account for a possible change of the job's status."""
         track, now = self._tracks.get(job.id), self.now
         if track is None:
             track = self._tracks[job.id] = _Track(now, self._jobs_area, self._gpus_area)

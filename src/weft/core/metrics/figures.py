@@ -1,7 +1,7 @@
 """Facts in, figures out: the same code for a simulated journal and a live one.
 
 The *JCT* of a job is its end less its submission. A run holds its GPUs from `Start` to `Exited`; a GPU is busy while
-anybody holds it, and those who hold it together share its seconds. *rho* is a job's JCT over what it would have taken
+any run holds it, and runs that hold it together share its seconds. *rho* is a job's JCT over what it would have taken
 alone on an equal share: its solo time, times its GPUs over that share where the share is smaller, the share being the
 cluster's GPUs over the jobs in the system, both as they were on average during its life.
 """
@@ -21,16 +21,16 @@ __all__ = ["ClusterRow", "Figures", "JobRecord", "Record", "figures", "gather", 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of every job, in order of submission, and of the cluster as a whole."""
+    """The history of every job, in order of submission, and of the cluster as a whole."""
 
     jobs: Sequence[JobRecord]
     rows: Sequence[ClusterRow] = ()
     gpus: Sequence[tuple[Seconds, int]] = ()
-    """When the number of GPUs changed, and to what; empty where nobody knows."""
+    """When the number of GPUs changed, and to what; empty: unknown."""
     until: Seconds | None = None
-    """How far it goes; jobs that have not ended are counted up to here."""
+    """The last instant; jobs that have not ended are counted up to it."""
     since: Seconds | None = None
-    """Where makespan and utilisation begin; None: at the first submission."""
+    """The start of makespan and utilisation; None: the first submission."""
 
     @property
     def first(self) -> Seconds:
@@ -39,23 +39,23 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """None: nothing to compute it from."""
+    """None: there is nothing to compute the figure from."""
 
     jobs: int
     finished: int
-    """Those that ended done: what the JCTs are of."""
+    """Jobs that ended done; the JCTs count only these."""
     failed: int
-    """For good."""
+    """Jobs that failed for good."""
     unfinished: int
-    """Those that never ended."""
+    """Jobs that never ended."""
     avg_jct_s: float | None
     makespan_s: float | None
     p50_jct_s: float | None
     p99_jct_s: float | None
     avg_queue_s: float | None
-    """All waiting of those that ended done: JCT less what it held GPUs for, or was held by its user."""
+    """Waiting time of jobs that ended done: JCT less the time with GPUs and the time on hold."""
     avg_first_wait_s: float | None
-    """From submission to first start, of all that started."""
+    """From submission to first start, over all jobs that started."""
     gpu_utilisation: float | None
     preemptions: int
     restarts: int
@@ -65,7 +65,7 @@ class Figures:
 def gather(
     facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
 ) -> Record:
-    """The record of a journal. `solo_s`: how long jobs take alone; those not in it, as long as they have held GPUs."""
+    """Return the record of a journal. `solo_s`: how long each job takes alone; default: as long as it held GPUs."""
     tally = Collector(solo_s or {})
     tally.take(facts)
     rows = tally.close()
@@ -98,7 +98,7 @@ def figures(record: Record) -> Figures:
 
 
 def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:
-    """Only those that differ from the one before."""
+    """Yield only the rows that differ from the row before."""
     change_log: list[tuple[Seconds, int]] = []
     last = -1
     for at, gpus in counts:
@@ -117,7 +117,7 @@ def _percentile(ascending: Sequence[float], part: float) -> float | None:
 
 
 def _utilisation(record: Record) -> float | None:
-    """Busy GPU-seconds over those there were, from the first instant that counts to the last end."""
+    """Return busy GPU-seconds over available GPU-seconds, from the first instant that counts to the last end."""
     jobs = record.jobs
     if not jobs or not record.gpus:
         return None

@@ -7,7 +7,7 @@ from weft.model import Node, NodeId, Seconds, Slots
 
 
 class Holder:
-    """What one job holds, and what it has had of it so far."""
+    """The GPUs of one job, and its GPU seconds so far."""
 
     __slots__ = ("count", "gpu_seconds", "since", "slots", "sole")
 
@@ -21,7 +21,7 @@ class Holder:
 
 
 class Cell:
-    """A GPU that several hold, or held: settled whenever one comes or goes."""
+    """A GPU that several jobs hold or held; it is settled whenever a job comes or goes."""
 
     __slots__ = ("holders", "since")
 
@@ -37,13 +37,13 @@ class Cell:
 
 
 NodeHolders = list[Holder | Cell | None]
-"""The GPUs of a node: idle, of one job, or a cell."""
+"""The GPUs of a node: idle, held by one job, or shared (a cell)."""
 
 
 class GpuTime:
     def __init__(self) -> None:
         self.gpus = 0
-        """How many are held."""
+        """The number of GPUs held."""
         self._nodes: dict[NodeId, NodeHolders] = {}
 
     def join(self, node: Node) -> None:
@@ -68,7 +68,7 @@ class GpuTime:
         self.gpus += count
 
     def release(self, holder: Holder, at: Seconds) -> None:
-        """Off all its GPUs."""
+        """Release all GPUs of a job."""
         if not holder.sole:
             self.release_some(holder, holder.slots, at)
             return
@@ -81,7 +81,7 @@ class GpuTime:
         holder.slots = ()
 
     def release_some(self, holder: Holder, slots: Slots, at: Seconds) -> None:
-        """Off these of its GPUs."""
+        """Release some GPUs of a job."""
         if holder.sole:
             self._share(holder, at)
         for node, gpus in slots:
@@ -97,7 +97,7 @@ class GpuTime:
         holder.slots = tuple(part for part in holder.slots if part not in slots)
 
     def settle(self, holder: Holder, at: Seconds) -> None:
-        """Count what it has had up to now."""
+        """Add the GPU seconds up to now."""
         if holder.sole:
             holder.gpu_seconds += holder.count * (at - holder.since)
             holder.since = at

@@ -1,4 +1,4 @@
-"""What is left of a journal once it is counted: a line per job, a line per instant."""
+"""Records of a journal: one line per job, one line per instant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ClusterRow = tuple[Seconds, int, int, int, int, float]
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of a job. None: not yet, or unknown."""
+    """The history of a job. None: not yet, or unknown."""
 
     id: JobId
     user: str
@@ -26,7 +26,7 @@ class JobRecord:
     runs: int
     preemptions: int
     queue_s: float
-    """Spent waiting, before the first start and between runs."""
+    """Seconds spent waiting, before the first start and between runs."""
     gpu_seconds: float
     solo_s: float | None
     rho: float | None

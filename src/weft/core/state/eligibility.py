@@ -1,9 +1,8 @@
-"""Jobs that may not wait yet: some other job, or all of a batch, must be done first, their batch has enough going, or
-it is too soon to try again.
+"""Eligibility: which submitted jobs may wait for GPUs. A job is blocked while a dependency is not done, its batch or
+its user has no place left, or its begin time has not come.
 
-A gate opens by itself: when the last job that one comes after is done, when another of its batch has ended or is
-held, or when the time has come. Who is held takes no place in its batch: once released, it stands in line again, by
-its turn.
+A job becomes eligible when its last dependency is done, when another job of its batch ends or is held, or at its begin
+time. A held job takes no place in its batch; once released, it queues for one again in its old order.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ class Eligibility:
         self._jobs = jobs
         self.quotas = Quotas(jobs)
         self.limits = self.quotas.limits
-        """How many GPUs users may hold; empty where nobody is limited."""
+        """GPU quotas of users; empty: no limits."""
         self._followers: dict[JobId, dict[JobId, None]] = {}
-        """Who comes after each job, or each batch."""
+        """The jobs that depend on each job or batch."""
         self._undone: dict[str, int] = {}
-        """Of each batch, how many have not ended done."""
+        """For each batch, how many jobs have not ended done."""
         self._ill: dict[str, int] = {}
-        """How many of these have ended."""
+        """For each batch, how many of those have ended."""
         self._going: dict[str, dict[JobId, None]] = {}
-        """Of each batch, those that wait or run."""
+        """For each batch, the jobs that wait or run."""
         self._queued: dict[str, list[tuple[int, JobId]]] = {}
-        """Of each batch, a heap of those that must wait for one of these to end, and of some that no longer do."""
+        """For each batch, a heap of the jobs that queue for a place; it may hold jobs that no longer do."""
         self._later: list[tuple[Seconds, JobId]] = []
-        """A heap of those that must wait for a time to come, and of some that no longer do."""
+        """A heap of the jobs with a begin time; it may hold jobs that no longer wait for it."""
         self.opens_at: Seconds = NEVER
-        """No gate opens by the clock before this."""
+        """No job becomes eligible by the clock before this."""
 
     def meet(self, job: JobState) -> None:
-        """A job that is new here, or was here before."""
+        """Register a job, new or restored."""
         batch = job.job.batch
         if batch and job.status != "done":
             _count(self._undone, batch, 1)
@@ -50,13 +49,13 @@ class Eligibility:
                 _count(self._ill, batch, 1)
 
     def forget(self, job: JobState) -> None:
-        """One that has ended."""
+        """Register a job that has ended."""
         if job.job.batch and job.status != "done":
             _count(self._undone, job.job.batch, -1)
             _count(self._ill, job.job.batch, -1)
 
     def enter(self, job: JobState) -> bool:
-        """Whether this job may wait for GPUs at once; if not, `leave` of another will let it."""
+        """Return whether this job may wait for GPUs now; if not, the `leave` of another job makes it eligible."""
         for other in job.job.after:
             if self._is_undone(other) and other != job.job.batch:
                 self._followers.setdefault(other, {})[job.id] = None
@@ -64,7 +63,7 @@ class Eligibility:
         return not job.unmet_dependencies and self.join_batch(job)
 
     def recall(self, job: JobState) -> None:
-        """A job that was here before: it stands where it stood."""
+        """Restore a job at its old place in line."""
         self.meet(job)
         for other in job.unmet_dependencies:
             self._followers.setdefault(other, {})[job.id] = None
@@ -82,11 +81,11 @@ class Eligibility:
             self._going.setdefault(batch, {})[job.id] = None
 
     def matters(self, job: JobId) -> bool:
-        """Whether anybody comes after it."""
+        """Return whether any job depends on it."""
         return job in self._followers
 
     def doomed(self, job: JobState) -> JobId | None:
-        """What it comes after and that ended otherwise than done."""
+        """Return the dependencies that ended otherwise than done."""
         return next((other for other in job.unmet_dependencies if self._is_ill(other)), None)
 
     def _is_undone(self, name: str) -> bool:
@@ -98,7 +97,7 @@ class Eligibility:
         return job.status in ENDED if job is not None else name in self._ill
 
     def leave(self, job: JobState) -> Iterator[JobState]:
-        """A job has ended, or is to be looked at anew: those who may wait now, or are doomed by it."""
+        """Remove a job that ended or must be checked again; yield the jobs that may wait now or are doomed by it."""
         for other in job.unmet_dependencies:
             followers = self._followers.get(other, {})
             followers.pop(job.id, None)
@@ -117,7 +116,7 @@ class Eligibility:
             yield from self._tell(batch, done)
 
     def _tell(self, other: str, done: bool) -> Iterator[JobState]:
-        """Those who come after a job or a batch: who may wait now, or is doomed."""
+        """Return the dependents of a job or batch: the ones that may wait now, and the ones it dooms."""
         for name in self._followers.pop(other, ()):
             follower = self._jobs[name]
             if done:
@@ -128,12 +127,12 @@ class Eligibility:
                 yield follower
 
     def join_batch(self, job: JobState) -> bool:
-        """Whether its batch has a place for it, and its user GPUs left; else it stands in line. Who is held needs
-        none."""
+        """Return whether its batch has a place and its user GPUs left; otherwise queue it. A held job needs no
+        place."""
         return self._take_place(job) and (job.held or self.quotas.take(job))
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
-        """Who may wait now, and who no longer may."""
+        """Change a quota; return the jobs that may wait now, and the ones that no longer may."""
         return self.quotas.limit(user, gpus)
 
     def _take_place(self, job: JobState) -> bool:
@@ -151,7 +150,7 @@ class Eligibility:
         heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
 
     def step_aside(self, job: JobState) -> Iterator[JobState]:
-        """It no longer needs its place in its batch, nor GPUs of its user: who has them now."""
+        """Give up its place in the batch and its user's GPUs; return the jobs that get them."""
         yield from self.quotas.leave(job)
         going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
@@ -168,20 +167,20 @@ class Eligibility:
     # ---- the clock
 
     def delay(self, job: JobState) -> None:
-        """It keeps its place in its batch: what it lacks now, others of the batch would lack too."""
+        """Block the job until `begin_at`. It keeps its place: other jobs of the batch would have to wait as well."""
         assert job.begin_at is not None
         heappush(self._later, (job.begin_at, job.id))
         self.opens_at = min(self.opens_at, job.begin_at)
 
     def next_opening(self) -> Seconds | None:
-        """When the clock opens the next gate."""
+        """Return when the next job becomes eligible by the clock."""
         while self._later and self._delayed(*self._later[0]) is None:
             heappop(self._later)
         self.opens_at = self._later[0][0] if self._later else NEVER
         return self._later[0][0] if self._later else None
 
     def come(self, now: Seconds) -> Iterator[JobState]:
-        """Those whose time has come."""
+        """Return the jobs whose begin time has come."""
         while self._later and self._later[0][0] <= now:
             job = self._delayed(*heappop(self._later))
             if job is not None:
@@ -199,7 +198,7 @@ def _is_delayed(job: JobState) -> bool:
 
 
 def _is_in_line(job: JobState) -> bool:
-    """Whether only its batch keeps it."""
+    """Return whether only the batch limit blocks the job."""
     return job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None and not job.over_quota
 
 

@@ -1,7 +1,7 @@
-"""How many GPUs the jobs of each user may hold.
+"""GPU quotas: how many GPUs the jobs of each user may hold.
 
-What waits counts as held: a job is let through to wait for GPUs only while its user's limit has room for it, so whoever
-is over it keeps nobody else waiting. Those that must wait for that are let through by priority, then first come first.
+Waiting jobs count as holding GPUs: a job becomes eligible only while its user's quota has room for it, so a user over
+quota delays no other user. Blocked jobs become eligible by priority, then first come first.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ class Quotas:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
         self.limits: dict[str, int] = {}
-        """By user; everybody else's is that of EVERYBODY, if there is one."""
+        """By user; EVERYBODY is the default, if set."""
         self._held: dict[str, dict[JobId, int]] = {}
-        """What each user's jobs hold that run or are next."""
+        """GPUs of each user's jobs that run or are eligible."""
         self._used: dict[str, int] = {}
         self._short: dict[str, list[tuple[int, int, JobId]]] = {}
-        """Of each user, a heap of those that must wait, and of some that no longer do."""
+        """For each user, a heap of blocked jobs; it may hold jobs that are no longer blocked."""
 
     def limit_of(self, user: str) -> int | None:
         return self.limits.get(user, self.limits.get(EVERYBODY))
 
     def take(self, job: JobState) -> bool:
-        """Whether there is room for it; else it stands in line."""
+        """Return whether the quota has room for the job; otherwise queue it."""
         if not self.limits or job.id in self._held.get(job.job.user, ()):
             return True
         self._stand(job)
         return not job.over_quota
 
     def leave(self, job: JobState) -> Iterator[JobState]:
-        """It holds nothing any more, nor will: who is let through for it."""
+        """Release the job's GPUs; return the jobs that become eligible."""
         user = job.job.user
         job.over_quota = False
         held = self._held.get(user)
@@ -58,12 +58,12 @@ class Quotas:
             yield follower
 
     def recall(self, job: JobState) -> None:
-        """It stands where it stood."""
+        """Restore a job at its old place in line."""
         if self.limits:
             (self._line_up if job.over_quota else self._hold)(job)
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
-        """Another limit: who may wait now, and who no longer may. Whoever runs goes on."""
+        """Set a quota; return the jobs that may wait now, and the ones that no longer may. Runs continue."""
         if gpus is None:
             self.limits.pop(user, None)
         else:
@@ -91,7 +91,7 @@ class Quotas:
         return limit is None or not gpus or self._used.get(job.job.user, 0) + gpus <= limit
 
     def _stand(self, job: JobState) -> None:
-        """Where it belongs, as things are."""
+        """Put the job where it belongs now."""
         job.over_quota = not self._has_room(job)
         (self._line_up if job.over_quota else self._hold)(job)
 
