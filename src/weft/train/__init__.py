@@ -1,6 +1,6 @@
-"""What runs inside a job: tell how far it is, save in time, go on from there. Outside a job nothing here does anything.
+"""The API for code inside a job: report progress, stop in time, and resume. Outside a job it does nothing.
 
-Standard library only, and nothing of the rest of Weft: importing it costs a few milliseconds.
+It uses only the standard library and imports nothing else of Weft, so importing it takes a few milliseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the job can go on from."""
+"""Checkpoints of a job, and its completion."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from weft.train.run import this_run
 
 
 def checkpoint(path: str | os.PathLike[str]) -> None:
-    """Records that everything needed to go on is at this path. Call it once that has been written."""
+    """Record the path of a checkpoint. Call this after the checkpoint is written completely."""
     run = this_run()
     if not run.checkpoints:
         return
     known = reporter()
     found = {"path": os.path.abspath(os.fsdecode(path)), "step": known.step, "time": time.time()}
-    run.record(found)
-    known.note_checkpoint(found)
+    run.record_checkpoint(found)
+    known.update_checkpoint(found)
 
 
 def resume_path() -> str | None:
-    """The last checkpoint that any run of this job has recorded, if it is still there."""
+    """Return the path of the last checkpoint that any run of this job recorded; None if it does not exist."""
     run = this_run()
-    return run.recorded() if run.checkpoints else None
+    return run.latest_checkpoint() if run.checkpoints else None
 
 
 def done() -> None:
-    """Says that the work is complete: an exit with 0 counts as that, even if the job was just told to stop."""
+    """Mark the work as complete: exit code 0 then means done, even if the job was asked to stop."""
     this_run().mark_done()

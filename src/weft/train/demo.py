@@ -1,6 +1,6 @@
-"""The built-in workload `demo`: print the GPUs a job sees, then report progress for a while. It saves and resumes.
+"""The built-in workload `demo`: prints its GPUs and reports progress for a while. It saves and resumes.
 
-`weft submit` runs it where a job has no command. Standard library only.
+`weft submit` runs it if a job has no command. It uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from weft.train.reporting import progress
 from weft.train.stopping import preemptible
 
 STEP_S = 0.5
-PRINT_S = 5.0
+PRINT_INTERVAL_S = 5.0
 
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument("--duration", type=float, default=30.0, metavar="S", help="how many seconds it takes")
     total_s = parser.parse_args(words).duration
-    done_s = _saved()
+    done_s = _load()
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     print(f"demo on {socket.gethostname()}, GPUs: {gpus or 'none'}, from {done_s:.1f} to {total_s:.1f} s", flush=True)
     printed_s = done_s
@@ -36,7 +36,7 @@ def main(words: list[str] | None = None) -> None:
             time.sleep(step_s)
             done_s += step_s
             progress(round(done_s, 3), total_s)
-            if done_s - printed_s >= PRINT_S:
+            if done_s - printed_s >= PRINT_INTERVAL_S:
                 printed_s = done_s
                 print(f"{done_s:.0f} of {total_s:.0f} s", flush=True)
     print("done", flush=True)
@@ -52,7 +52,7 @@ def _save(done_s: float) -> None:
     checkpoint(_file())
 
 
-def _saved() -> float:
+def _load() -> float:
     path = resume_path()
     if path is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""How far the job is."""
+"""Progress reports of a job."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from _thread import RLock
 from weft.train.run import Run, this_run
 from weft.train.sender import Sender
 
-TYPE_CHECKING = False  # as typing has it, without loading it
+TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
 
 class Reporter:
-    """Of one run; in a process that belongs to none it does nothing."""
+    """Reports the progress of one run; does nothing in a process that belongs to no run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -31,23 +31,23 @@ class Reporter:
     def step(self) -> Any:
         return self._sender.step if self._sender else None
 
-    def note(self, step: Any, total: Any, metrics: dict[str, Any]) -> None:
+    def update(self, step: Any, total: Any, metrics: dict[str, Any]) -> None:
         if self._sender is None:
             return
-        self._sender.note(step, total, metrics)
+        self._sender.update(step, total, metrics)
         if total is not None:
             self._total = total
         if self._total is not None and step >= self._total:
             self._ended = True
-            self._run.reached_its_last_step()
+            self._run.mark_last_step()
             self._sender.flush()
         elif self._ended:
             self._ended = False
-            self._run.goes_on()
+            self._run.clear_last_step()
 
-    def note_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def update_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if self._sender is not None:
-            self._sender.note_checkpoint(checkpoint)
+            self._sender.update_checkpoint(checkpoint)
 
     def flush(self) -> None:
         if self._sender is not None:
@@ -63,7 +63,7 @@ def reporter() -> Reporter:
     global _reporter, _is_opening
     with _opening:
         if _reporter is None:
-            if _is_opening:  # a signal handler reports while it is being made
+            if _is_opening:  # a signal handler reports while the reporter is being created
                 return _silent
             _is_opening = True
             try:
@@ -73,18 +73,18 @@ def reporter() -> Reporter:
         return _reporter
 
 
-def _forked() -> None:
-    """A child has no thread of its parent's: it begins anew, if it has something to say."""
+def _reset_after_fork() -> None:
+    """Create a new reporter on demand in a child process, which does not have its parent's threads."""
     global _reporter, _opening, _is_opening
     _reporter, _opening, _is_opening = None, RLock(), False
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def progress(step: int, total: int | None = None, **metrics: float) -> None:
-    """Tells how many steps are done, of how many in the whole job, and figures such as the loss.
+    """Report the steps done, the total steps of the job, and metrics such as the loss.
 
-    Cheap enough for every step: what is sent are the latest values, a few times a second.
+    Call it in every step: it is cheap, and sends the latest values a few times per second.
     """
-    (_reporter or reporter()).note(step, total, metrics)
+    (_reporter or reporter()).update(step, total, metrics)

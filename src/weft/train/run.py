@@ -1,11 +1,11 @@
-"""The run that this process belongs to, as its environment says, and the files through which it speaks."""
+"""The run to which this process belongs, read from its environment, and the files that the run writes."""
 
 from __future__ import annotations
 
 import os
 import warnings
 
-TYPE_CHECKING = False  # as typing has it, without loading it
+TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -14,9 +14,9 @@ LATEST = "latest.json"
 
 
 class Run:
-    """Empty strings where there is no run."""
+    """The run of this process. Without a run, its fields are empty."""
 
-    __slots__ = ("_done_by_itself", "checkpoints", "done_file", "job", "number", "preempt_file", "socket")
+    __slots__ = ("_done_by_step", "checkpoints", "done_file", "job", "number", "preempt_file", "socket")
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.job = env.get("WEFT_JOB_ID", "")
@@ -26,47 +26,47 @@ class Run:
         self.checkpoints = env.get("WEFT_CKPT_DIR", "")
         self.preempt_file = env.get("WEFT_PREEMPT_FILE", "")
         self.done_file = env.get("WEFT_DONE_FILE", "")
-        self._done_by_itself = False
+        self._done_by_step = False
 
-    # ---- the marker of completion
+    # ---- the completion marker
 
     def mark_done(self) -> None:
-        self._done_by_itself = False
+        self._done_by_step = False
         _touch(self.done_file)
 
-    def reached_its_last_step(self) -> None:
-        """As good as done, until it does something else."""
-        if self.done_file and not self._done_by_itself and not os.path.exists(self.done_file):
-            self._done_by_itself = True
+    def mark_last_step(self) -> None:
+        """Mark the job as done after its last step, until it continues."""
+        if self.done_file and not self._done_by_step and not os.path.exists(self.done_file):
+            self._done_by_step = True
             _touch(self.done_file)
 
-    def goes_on(self) -> None:
-        """What the last step seemed to say was wrong; what `done` said stays."""
-        if self._done_by_itself:
-            self._done_by_itself = False
+    def clear_last_step(self) -> None:
+        """Remove the mark of `mark_last_step`: the job continues. Keep the mark of `mark_done`."""
+        if self._done_by_step:
+            self._done_by_step = False
             _remove(self.done_file)
 
     # ---- the latest checkpoint
 
-    def record(self, checkpoint: Mapping[str, Any]) -> None:
-        """Whole or not at all: a run that is killed meanwhile leaves the one before."""
+    def record_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+        """Replace the latest checkpoint atomically: a run that is killed meanwhile leaves the previous one."""
         import json
 
         path = f"{self.checkpoints}/{LATEST}"
-        beside = f"{path}.{os.getpid()}"
+        partial = f"{path}.{os.getpid()}"
         try:
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
                 os.write(handle, json.dumps(checkpoint).encode("ascii"))
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            os.rename(beside, path)
+            os.rename(partial, path)
         except OSError as error:
             _warn(f"could not record a checkpoint in {path}: {error.strerror}")
 
-    def recorded(self) -> str | None:
-        """The path of the latest checkpoint, if it is still there."""
+    def latest_checkpoint(self) -> str | None:
+        """Return the path of the latest checkpoint; None if it does not exist."""
         import json
 
         try:
@@ -97,7 +97,7 @@ def _remove(path: str) -> None:
 
 
 def _warn(text: str) -> None:
-    """In the log of the job, which goes on."""
+    """Warn in the job's log; the job continues."""
     warnings.warn(f"weft {text}", RuntimeWarning, stacklevel=4)
 
 
@@ -105,7 +105,7 @@ _run: Run | None = None
 
 
 def this_run() -> Run:
-    """Looked up once: what a job does to its environment later does not matter."""
+    """Return the run of this process. It is read once, before the job may change its environment."""
     global _run
     if _run is None:
         _run = Run(os.environ)

@@ -1,7 +1,7 @@
-"""Carries reports to the scheduler: by a thread of its own, a few a second, and without ever making a step wait.
+"""A thread that sends progress reports to the scheduler a few times per second, without delaying a step.
 
-A report says all that is known, not what is new: one that is lost does not matter. Whatever was said last is sent again
-until somebody has taken it, so a scheduler that comes back knows at once where the job is.
+A report holds all current values, so a lost report does no harm. The last report is sent again until it is received,
+so a restarted scheduler learns the progress at once.
 """
 
 from __future__ import annotations
@@ -9,86 +9,86 @@ from __future__ import annotations
 import os
 import time
 
-TYPE_CHECKING = False  # as typing has it, without loading it
+TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-PERIOD_S = 0.2
-RETRY_S = 1.0
-MOST_METRICS = 64
-LONGEST_NAME = 100
+SEND_INTERVAL_S = 0.2
+RETRY_INTERVAL_S = 1.0
+MAX_METRICS = 64
+MAX_NAME_CHARS = 100
 
 
 class Sender:
     def __init__(self, job: str, run: int, path: str) -> None:
-        import threading  # here and below: whoever only imports this waits for none of it
+        import threading  # imports are inside functions to keep the import of this module fast
 
-        self._names = {"job": job, "run": run}
+        self._identity = {"job": job, "run": run}
         self._path, self._socket, self._pid = path, None, os.getpid()  # type: str, Any, int
         self._lock = threading.RLock()  # a signal handler may report too
-        self._sending = threading.RLock()
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self._send_lock = threading.RLock()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
         self._awake = True
-        """Whether the thread will look again by itself. It and what follows are guarded by the lock."""
-        self._fresh = False
+        """Whether the thread will check again without a wakeup. `_lock` guards this and the following fields."""
+        self._unsent = False
         self.step: Any = None
         self._total: Any = None
         self._metrics: dict[str, Any] = {}
         self._checkpoint: Mapping[str, Any] | None = None
-        self._start(threading.Thread(target=self._work, name="weft-progress", daemon=True))
+        self._start_thread(threading.Thread(target=self._run, name="weft-progress", daemon=True))
 
-    def _start(self, thread: Any) -> None:
+    def _start_thread(self, thread: Any) -> None:
         try:
             thread.start()
-        except RuntimeError:  # no more threads: what was said last is sent at the end
+        except RuntimeError:  # no more threads: the last report is sent at exit
             return
 
-    def note(self, step: Any, total: Any, metrics: dict[str, Any]) -> None:
+    def update(self, step: Any, total: Any, metrics: dict[str, Any]) -> None:
         with self._lock:
             self.step = step
             if total is not None:
                 self._total = total
             if metrics:
                 self._metrics.update(metrics)
-            self._fresh = True
+            self._unsent = True
             if not self._awake:
                 self._awake = True
-                self._bell.release()
+                self._wakeup.release()
 
-    def note_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+    def update_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         with self._lock:
             self._checkpoint = checkpoint
-            self._fresh = True
+            self._unsent = True
         self.flush()
 
     def flush(self) -> bool:
-        """Sends what has not been sent; False: nobody takes it now."""
-        if os.getpid() != self._pid:  # forked: what is known here is the parent's
+        """Send unsent values. Return False if the scheduler does not receive them now."""
+        if os.getpid() != self._pid:  # forked: these values belong to the parent
             return True
-        if not self._sending.acquire(timeout=RETRY_S):
+        if not self._send_lock.acquire(timeout=RETRY_INTERVAL_S):
             return False
         try:
             return self._flush()
         finally:
-            self._sending.release()
+            self._send_lock.release()
 
     def _flush(self) -> bool:
         with self._lock:
-            if not self._fresh:
+            if not self._unsent:
                 return True
-            self._fresh = False
+            self._unsent = False
             step, total, checkpoint, metrics = self.step, self._total, self._checkpoint, dict(self._metrics)
-        numbers = _numbers(metrics)
+        numbers = _to_floats(metrics)
         with self._lock:
-            # tensors are not kept alive for this
+            # replace tensors by numbers, so that they can be freed
             self._metrics = {**numbers, **{k: v for k, v in self._metrics.items() if metrics.get(k) is not v}}
-        body = {"step": _whole(step), "total": _whole(total), "metrics": numbers, "checkpoint": checkpoint}
-        if self._send({**self._names, **body}):
+        body = {"step": _to_int(step), "total": _to_int(total), "metrics": numbers, "checkpoint": checkpoint}
+        if self._send({**self._identity, **body}):
             return True
         with self._lock:
-            self._fresh = True
+            self._unsent = True
         return False
 
     def _send(self, body: dict[str, Any]) -> bool:
@@ -98,37 +98,37 @@ class Sender:
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            # by its path every time: the socket of a new scheduler is another one
+            # address it by path each time: a restarted scheduler has a new socket
             self._socket.sendto(json.dumps(body).encode("ascii"), self._path)
         except OSError:
             return False
         return True
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._lock:
-                self._awake = self._fresh
+                self._awake = self._unsent
                 idle = not self._awake
             if idle:
-                self._bell.acquire()
-            time.sleep(PERIOD_S if self.flush() else RETRY_S)
+                self._wakeup.acquire()
+            time.sleep(SEND_INTERVAL_S if self.flush() else RETRY_INTERVAL_S)
 
 
-def _whole(value: Any) -> int | None:
+def _to_int(value: Any) -> int | None:
     try:
         return None if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """As plain numbers; None: not a finite one. What is no number at all is left out."""
+def _to_floats(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the metrics as plain numbers, None for those that are not finite. Leave out other values."""
     found: dict[str, float | None] = {}
-    for name, value in list(metrics.items())[-MOST_METRICS:]:
+    for name, value in list(metrics.items())[-MAX_METRICS:]:
         try:
             number = None if value is None else float(value)
-        except Exception:  # of whatever kind: a report must not end the training
+        except Exception:  # any error: a report must not end the training
             continue
-        # inf - inf and nan - nan are no zeros
-        found[name[:LONGEST_NAME]] = number if number is not None and number - number == 0.0 else None
+        # inf - inf and nan - nan are not 0
+        found[name[:MAX_NAME_CHARS]] = number if number is not None and number - number == 0.0 else None
     return found

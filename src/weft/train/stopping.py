@@ -1,4 +1,4 @@
-"""Stopping in time: the scheduler asks by SIGTERM and by a file, and gives a job the time to save."""
+"""Requests to stop: the scheduler sends SIGTERM and creates a file, then gives the job time to save."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from _thread import get_ident
 from weft.train.reporting import reporter
 from weft.train.run import this_run
 
-TYPE_CHECKING = False  # as typing has it, without loading it
+TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Self
 
-CHECKPOINTED = 85
-"""The exit code that means: I saved my work, run me again."""
-LOOK_S = 0.1
-"""How often the file is looked for, at most."""
+EXIT_CHECKPOINTED = 85
+"""The exit code of a run that has saved its work and asks to run again."""
+FILE_POLL_S = 0.1
+"""Minimum time between two checks for the file."""
 
-_told = False
-_look_at = 0.0
-_listens = False
-_before: Any = None
-"""What SIGTERM did before it was taken over; None: it has not been."""
+_stop_requested = False
+_next_poll = 0.0
+_handler_checked = False
+_previous_handler: Any = None
+"""The handler of SIGTERM before `_install_handler`; None if it was not installed."""
 
 
 def should_stop() -> bool:
-    """Whether the job was told to stop: save, record the checkpoint, and exit. Cheap enough for every step.
+    """Return whether the job is asked to stop: it should save, record the checkpoint, and exit.
 
-    The first call in the main thread takes SIGTERM over, unless something else handles it already.
+    Call it in every step: it is cheap. The first call in the main thread handles SIGTERM, unless the job already does.
     """
-    global _listens
-    if not _listens:
-        _listens = True
+    global _handler_checked
+    if not _handler_checked:
+        _handler_checked = True
         import signal
 
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            _take_over()
-    if not (_told or _file_is_there()):
+            _install_handler()
+    if not (_stop_requested or _poll_file()):
         return False
-    this_run().goes_on()
+    this_run().clear_last_step()
     return True
 
 
 class Preemptible:
-    """Until it is left, SIGTERM sets `should_stop` instead of ending the process."""
+    """A context in which SIGTERM sets `should_stop` instead of ending the process."""
 
     def __init__(self) -> None:
         self._restore: Any = None
 
     def __enter__(self) -> Self:
-        self._restore = _take_over()
+        self._restore = _install_handler()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,26 +65,26 @@ class Preemptible:
         return should_stop()
 
     def requeue(self) -> NoReturn:
-        """Exits with 85: the job is run again, and `resume_path` tells that run where to go on."""
+        """Exit with code 85: the job runs again, and `resume_path` tells that run where to continue."""
         import threading
 
-        this_run().goes_on()
+        this_run().clear_last_step()
         reporter().flush()
         if threading.current_thread() is threading.main_thread():
-            sys.exit(CHECKPOINTED)
+            sys.exit(EXIT_CHECKPOINTED)
         for stream in (sys.stdout, sys.stderr):  # SystemExit would end this thread alone
             stream.flush()
-        os._exit(CHECKPOINTED)
+        os._exit(EXIT_CHECKPOINTED)
 
 
 def preemptible() -> Preemptible:
-    """For a `with` block in which the job saves its work when it is told to stop."""
+    """Return a context for a `with` block in which the job saves its work when it is asked to stop."""
     return Preemptible()
 
 
-def _take_over() -> Any:
-    """What SIGTERM did until now; None where it stays as it is: outside a job, or not in the main thread."""
-    global _before
+def _install_handler() -> Any:
+    """Handle SIGTERM and return its previous handler; return None outside a job and outside the main thread."""
+    global _previous_handler
     if not this_run().preempt_file:
         return None
     import signal
@@ -94,53 +94,53 @@ def _take_over() -> Any:
     except ValueError:
         return None
     if before is not _on_term:
-        _before = before
+        _previous_handler = before
     return before
 
 
 def _on_term(_number: int, _frame: object) -> None:
-    global _told
-    _told = True
+    global _stop_requested
+    _stop_requested = True
 
 
-def _file_is_there() -> bool:
-    global _told, _look_at
+def _poll_file() -> bool:
+    global _stop_requested, _next_poll
     path, now = this_run().preempt_file, time.monotonic()
-    if not path or now < _look_at:
+    if not path or now < _next_poll:
         return False
-    _look_at = now + LOOK_S
-    _told = os.path.exists(path)
-    return _told
+    _next_poll = now + FILE_POLL_S
+    _stop_requested = os.path.exists(path)
+    return _stop_requested
 
 
-# ---- forks: a child must end when it is told to, or whoever waits for it waits forever
+# ---- forks: a child must end on SIGTERM, or a parent that waits for it hangs
 
-_masks: dict[int, Any] = {}
-"""By thread: what was blocked before its fork. Python forgets signals that reach a child before it is set up."""
+_signal_masks: dict[int, Any] = {}
+"""The signal mask before a fork, by thread. Python loses signals that reach a child before it is set up."""
 
 
 def _before_fork() -> None:
-    if _before is not None:
+    if _previous_handler is not None:
         import signal
 
-        _masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _signal_masks[get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 
 def _after_fork() -> None:
-    if (mask := _masks.pop(get_ident(), None)) is not None:
+    if (mask := _signal_masks.pop(get_ident(), None)) is not None:
         import signal
 
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _in_child() -> None:
-    global _listens
-    _listens = False
-    if _before is not None:
+    global _handler_checked
+    _handler_checked = False
+    if _previous_handler is not None:
         import signal
 
         if signal.getsignal(signal.SIGTERM) is _on_term:
-            signal.signal(signal.SIGTERM, _before)
+            signal.signal(signal.SIGTERM, _previous_handler)
     _after_fork()
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from support.train_env import Inside
-from weft.train.sender import MOST_METRICS, Sender
+from weft.train.sender import MAX_METRICS, Sender
 
 
 def test_the_scheduler_hears_the_step_the_total_and_the_metrics(job: Inside) -> None:
@@ -55,7 +55,7 @@ def test_metrics_of_any_kind_do_no_harm(job: Inside) -> None:
 def test_metrics_without_end_are_cut(job: Inside) -> None:
     job.run("for step in range(1000): train.progress(step, **{f'm{step}': 1.0, 'x' * 5000: 2.0})")
     metrics = job.scheduler.until_step(999)["metrics"]
-    assert len(metrics) <= MOST_METRICS
+    assert len(metrics) <= MAX_METRICS
     assert metrics["m999"] == 1.0
 
 
@@ -125,7 +125,7 @@ def test_a_signal_handler_may_report_too(job: Inside) -> None:
 @pytest.mark.parametrize("step", [1e300, math.inf, "x", None])
 def test_steps_that_are_none_are_left_out(job: Inside, step: object) -> None:
     sender = Sender("7", 1, str(job.scheduler.path))
-    sender.note(step, "many", {})
+    sender.update(step, "many", {})
     sender.flush()
     found = job.scheduler.next()
     assert found["total"] is None
