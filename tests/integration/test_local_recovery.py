@@ -112,7 +112,7 @@ def test_a_killed_shim_takes_its_run_with_it(tmp_path: Path) -> None:
             ended = await found.exited()
             assert time.monotonic() - at < 25
             assert (ended.why, exit_event(ended).how) == ("lost", "failed")
-            assert "3 of its own" in ended.detail
+            assert "3 remaining processes" in ended.detail
             await gone(begun.leader)
 
     asyncio.run(scene())
