@@ -38,9 +38,9 @@ def test_the_processes_of_a_run_are_told_from_others(tmp_path: Path) -> None:
             pids = found.engine.pids()["1", 1]
             assert {begun.leader.pid, child} <= pids
             runs = {("1", 1): RunOnGpus((0,), pids, begun.at, 4096)}
-            first = watch.look(1.0, nvml.read(), runs)
+            first = watch.update(1.0, nvml.read(), runs)
             assert first == [Misplaced(1.0, "1", 1, 1, child), Measured(1.0, "1", 1, 9472)]
-            assert watch.look(2.0, nvml.read(), runs) == [
+            assert watch.update(2.0, nvml.read(), runs) == [
                 Blocked(2.0, "here", 1, "ForeignProcess", None, "pid 1 (python)")
             ]
 

@@ -20,7 +20,7 @@ from weft.agent.connection import Way
 from weft.agent.node import settled, spec_of
 from weft.agent.state_dir import Folder
 from weft.agent.worker import Note, Worker, worker_on
-from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.api.rpc import handler
 from weft.wire.messages import (
@@ -174,7 +174,7 @@ class Site:
     def worker(self, name: str = "n1", gpus: int = 2, nvml: Nvml | NoDriver | None = None) -> Worker:
         folder = self.folder(name)
         found = nvml or NoDriver("none")
-        declared = Declared(tuple(range(gpus))) if nvml is None else None
+        declared = DeclaredGpus(tuple(range(gpus))) if nvml is None else None
         machine = settled(discover(name, found, declared), folder)
         return worker_on(machine, found, spec_of(machine, "127.0.0.1", 0), folder, self.dial, note=self.notes.append)
 

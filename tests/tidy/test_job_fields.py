@@ -11,7 +11,7 @@ import pytest
 from support.builders import Rig
 from weft.agent.orders import run_order
 from weft.cli.submit import task_flags
-from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.jobspec.description import described
@@ -31,7 +31,7 @@ from weft.wire.messages import ChangeRequest, JobSpec, NodeSpec, StartRun, Submi
 
 ANN = Caller("ann", "user")
 NODES = [Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8) for name in ("n1", "n2")]
-MACHINE = discover("n1", NoDriver("none"), Declared((0, 1)))
+MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
 """What a field needs beside it."""
 PER_RUN = {"epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "checkpoint"}

@@ -23,7 +23,7 @@ from weft.engines.background import TaskSet
 from weft.engines.process import free_ports
 from weft.engines.process.events import RunExited
 from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.gpu.poller import Holding
+from weft.engines.process.gpu.poller import HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import needs_port
 from weft.engines.process.shim import run_files
@@ -49,7 +49,7 @@ class Executor:
     async def close(self) -> None:
         await self._tasks.close()
 
-    def held(self, runs: Iterable[RunKey]) -> dict[RunKey, Holding]:
+    def held(self, runs: Iterable[RunKey]) -> dict[RunKey, HeldGpus]:
         """What an earlier agent gave these runs, as the order of each says."""
         machine = self._runtime.machine
         return {key: _held(self._folder.run(*key), machine) for key in runs}
@@ -155,11 +155,11 @@ class Executor:
         self._tasks.spawn(self._runtime.adopt(self.held([(wanted.job, wanted.run)])))
 
 
-def _held(folder: str, machine: Machine) -> Holding:
+def _held(folder: str, machine: Machine) -> HeldGpus:
     """What an earlier agent gave a run, as its order says."""
     order: Mapping[str, Any] = run_files.read_object(f"{folder}/{run_files.SPEC}") or {}
     env = order.get("env") or {}
     places = {str(device.index): gpu for gpu, device in enumerate(machine.devices)}
     gpus = tuple(places[index] for index in str(env.get("WEFT_GPU_IDS", "")).split(",") if index in places)
     memory = str(env.get("WEFT_GPU_MEM_LIMIT_MB", "0"))
-    return Holding(gpus, time.monotonic(), int(memory) if memory.isdecimal() else 0)
+    return HeldGpus(gpus, time.monotonic(), int(memory) if memory.isdecimal() else 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.agent.state_machine import Vitals
-from weft.engines.process.gpu.poller import Finding
+from weft.engines.process.gpu.poller import FactsAt
 from weft.model import Blocked, Measured, Unblocked
 from weft.wire.messages import GpuBlock, GpuMemory, GpuReading
 
@@ -23,9 +23,9 @@ class NodeStatus:
         self._seen = seen
         self._blocks: dict[tuple[int, str], GpuBlock] = {}
 
-    def gpus_changed(self, finding: Finding) -> None:
+    def gpus_changed(self, facts_at: FactsAt) -> None:
         measured = []
-        for fact in finding(time.monotonic()):
+        for fact in facts_at(time.monotonic()):
             match fact:
                 case Blocked():
                     self._blocks[fact.gpu, fact.why] = GpuBlock(

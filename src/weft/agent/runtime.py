@@ -20,7 +20,7 @@ from weft.engines.process.events import Report, RunExited
 from weft.engines.process.gpu.discovery import Machine, load_devices, save_devices
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import Finding, GpuPoller, Holding
+from weft.engines.process.gpu.poller import FactsAt, GpuPoller, HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.output.progress_socket import ProgressSocket
 from weft.model import Gpu, JobId
@@ -51,8 +51,8 @@ class NodeListener(Protocol):
     def run_changed(self, report: Report) -> None:
         """A run has started or ended. Of its GPUs `gpus_changed` has told before."""
 
-    def gpus_changed(self, finding: Finding) -> None:
-        """The GPUs were looked at: `finding(now)` says what changed."""
+    def gpus_changed(self, facts_at: FactsAt) -> None:
+        """The GPUs were looked at: `facts_at(now)` says what changed."""
 
     def progress_reported(self, body: dict[str, Any]) -> None:
         """A run says how far it is; raises where that makes no sense."""
@@ -65,7 +65,7 @@ class NodeSetup:
     nvml: Nvml | NoDriver = NOT_ASKED
     foreign: Foreign = "avoid"
     clock: Callable[[], float] = time.monotonic
-    """The clock of the listener: `Holding.since` counts by it."""
+    """The clock of the listener: `HeldGpus.since` counts by it."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
 
 
@@ -81,14 +81,14 @@ class NodeRuntime:
         if isinstance(self.engine, ProcessEngine):
             self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
-        self._holdings: dict[RunKey, Holding] = {}
+        self._holdings: dict[RunKey, HeldGpus] = {}
         """Which GPUs each run was given."""
         self._progress = ProgressSocket(paths.progress, listener.progress_reported)
         self._tasks = TaskSet()
 
     # ---- opening and closing
 
-    async def open(self, runs: Mapping[RunKey, Holding], blocks: Iterable[tuple[int, str]] = ()) -> None:
+    async def open(self, runs: Mapping[RunKey, HeldGpus], blocks: Iterable[tuple[int, str]] = ()) -> None:
         """Adopt these runs of an earlier process, then look at the GPUs. `blocks`: which are known to be blocked."""
         await self.engine.open()
         self._progress.open()
@@ -112,7 +112,7 @@ class NodeRuntime:
     def forget_gpus(self, blocks: Iterable[tuple[int, str]]) -> None:
         """Report all that blocks a GPU again, except for these blocks."""
         if self._poller is not None:
-            self._poller.start_over(blocks)
+            self._poller.reset(blocks)
 
     # ---- runs
 
@@ -123,7 +123,7 @@ class NodeRuntime:
 
     def hold(self, key: RunKey, gpus: tuple[int, ...], memory_mb: int) -> None:
         """These GPUs belong to this run from now on, until its end has been reported."""
-        self._holdings[key] = Holding(gpus, self._clock(), memory_mb)
+        self._holdings[key] = HeldGpus(gpus, self._clock(), memory_mb)
 
     def start(self, spec: LaunchSpec) -> None:
         """Raise InputError for a spec that makes no sense; anything else is reported."""
@@ -137,7 +137,7 @@ class NodeRuntime:
         """False: the run is not known here, or has ended."""
         return self.engine.stop(job, run, why, grace_s)
 
-    async def adopt(self, runs: Mapping[RunKey, Holding]) -> None:
+    async def adopt(self, runs: Mapping[RunKey, HeldGpus]) -> None:
         """Find out what became of these runs, and report it. A run that nothing has claimed never starts."""
         for key, holding in runs.items():
             self._holdings.setdefault(key, holding)
@@ -145,14 +145,14 @@ class NodeRuntime:
 
     def report(self, report: Report) -> None:
         """Pass on what became of a run. The GPUs that it has left are looked at first."""
-        if isinstance(report, RunExited) and self._poller is not None and self._poller.awake:
+        if isinstance(report, RunExited) and self._poller is not None and self._poller.is_enabled:
             self._tasks.spawn(self._look_then_end(self._poller, report))
         else:
             self._tell(report)
 
     async def _look_then_end(self, poller: GpuPoller, report: RunExited) -> None:
         try:
-            self._listener.gpus_changed(await poller.look((report.job, report.run)))
+            self._listener.gpus_changed(await poller.poll((report.job, report.run)))
         except Exception:
             log.exception("could not look at the GPUs of job %s", report.job)
         self._tell(report)

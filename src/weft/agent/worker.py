@@ -23,7 +23,7 @@ from weft.engines.process.events import Report, RunExited
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import Finding
+from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
 from weft.version import VERSION
@@ -216,8 +216,8 @@ class Worker:
                 self._stream.send(last)
         self._do(self.agent.report(report, lease.now()))
 
-    def gpus_changed(self, finding: Finding) -> None:
-        self._status.gpus_changed(finding)
+    def gpus_changed(self, facts_at: FactsAt) -> None:
+        self._status.gpus_changed(facts_at)
 
     def progress_reported(self, body: dict[str, Any]) -> None:
         self._reports.take(body)

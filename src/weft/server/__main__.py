@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.endpoints.paths import Paths, user_paths
-from weft.engines.process.gpu.this_machine import this_machine
+from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
 from weft.journal import store_at
 from weft.server.api.service import Service
@@ -76,7 +76,7 @@ def _locked(lock: int, here: Paths) -> bool:
 async def _serve(here: Paths) -> bytes:
     """Until it is to end. What it returns stays in the lock; one that dies leaves its pid there."""
     settings = load(here.state)
-    machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
+    machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     controller = Controller(here, settings, local_backend(machine, nvml))
     service = Service(controller)
     server = UnixSocketServer(service.methods)

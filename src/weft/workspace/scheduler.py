@@ -18,7 +18,7 @@ def connect_with_gpus(config: Config) -> Client:
 
     Where no GPUs are declared and there is no driver, declare the first `gpu_count`."""
     from weft.client import Client
-    from weft.engines.process.gpu.this_machine import this_machine
+    from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
     from weft.workspace.locks import alone_with_gpus
 
@@ -27,7 +27,7 @@ def connect_with_gpus(config: Config) -> Client:
     with alone_with_gpus(here.runtime):
         if not here.answers():
             settings = load(here.state)
-            if not this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
+            if not discover_this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
                 _declare_gpus(config, settings)
             return Client(here)
         client = Client(here)

@@ -6,14 +6,14 @@ import pytest
 
 from weft.agent.orders import directory, filled, run_order
 from weft.engines.process import rendezvous
-from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.errors import InputError
 from weft.wire.messages import GangMember, StartRun, Variable
 
-MACHINE = discover("n1", NoDriver("none"), Declared((4, 6)))
+MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((4, 6)))
 
 
 def made(order: StartRun, tree: str = "") -> LaunchSpec:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from weft.engines.process.gpu.discovery import Declared, discover
+from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import Device, GpuProcess, NoDriver, Nvml, Reading, open_nvml
 from weft.errors import InputError
 from weft.model import Gpu
@@ -114,33 +114,33 @@ NONE = NoDriver("no driver here")
 
 
 def test_declared_without_a_driver() -> None:
-    machine = discover("here", NONE, Declared((2, 5), ("RTX3090", "RTX4090"), (24576, 24000)))
+    machine = discover("here", NONE, DeclaredGpus((2, 5), ("RTX3090", "RTX4090"), (24576, 24000)))
     assert machine.node.gpus == (Gpu("RTX3090", 24576), Gpu("RTX4090", 24000))
     assert (machine.indices((1, 0)), machine.uuids((0,))) == ((5, 2), ())
     assert (machine.source, machine.note) == ("declared", "no driver here")
-    assert discover("here", NONE, Declared((0,))).node.gpus == (Gpu(),)
+    assert discover("here", NONE, DeclaredGpus((0,))).node.gpus == (Gpu(),)
 
 
 def test_declared_with_a_driver_says_only_what_it_wants_to(file: Path) -> None:
-    machine = discover("here", fake(file), Declared((1,), memories_mb=(1000,)))
+    machine = discover("here", fake(file), DeclaredGpus((1,), memories_mb=(1000,)))
     assert machine.devices == (Device(1, "GPU-b", "A100", 1000),)
 
 
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        (Declared((0, 1), ("A",)), "2 GPUs but 1 models"),
-        (Declared((0,), memories_mb=(1, 2, 3)), "1 GPUs but 3 memories"),
-        (Declared((0, 0)), "twice"),
-        (Declared((-1,)), "-1"),
-        (Declared((0,), memories_mb=(0,)), "more than 0"),
+        (DeclaredGpus((0, 1), ("A",)), "2 GPUs but 1 models"),
+        (DeclaredGpus((0,), memories_mb=(1, 2, 3)), "1 GPUs but 3 memories"),
+        (DeclaredGpus((0, 0)), "twice"),
+        (DeclaredGpus((-1,)), "-1"),
+        (DeclaredGpus((0,), memories_mb=(0,)), "more than 0"),
     ],
 )
-def test_what_cannot_be_declared(declared: Declared, said: str) -> None:
+def test_what_cannot_be_declared(declared: DeclaredGpus, said: str) -> None:
     with pytest.raises(InputError, match=said):
         discover("here", NONE, declared)
 
 
 def test_a_gpu_that_the_driver_does_not_know(file: Path) -> None:
     with pytest.raises(InputError, match="no GPU 7"):
-        discover("here", fake(file), Declared((0, 7)))
+        discover("here", fake(file), DeclaredGpus((0, 7)))

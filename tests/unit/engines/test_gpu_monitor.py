@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.engines.process.gpu.monitor import Foreign, GpuMonitor, Misplaced, MonitorOptions, Note, RunOnGpus
+from weft.engines.process.gpu.monitor import Foreign, GpuChange, GpuMonitor, Misplaced, MonitorOptions, RunOnGpus
 from weft.engines.process.gpu.nvml import Device, GpuProcess, Reading
 from weft.model import Blocked, Measured, Unblocked
 
@@ -19,10 +19,10 @@ class Scene:
 
     def look(
         self, at: float, first: Reading | None = IDLE, second: Reading | None = IDLE, **runs: RunOnGpus
-    ) -> list[Note]:
+    ) -> list[GpuChange]:
         readings = {4: first, 5: second}
         keyed = {(job, 1): run for job, run in runs.items()}
-        return self.watch.look(at, {k: v for k, v in readings.items() if v is not None}, keyed)
+        return self.watch.update(at, {k: v for k, v in readings.items() if v is not None}, keyed)
 
 
 def held(*processes: GpuProcess, more_mb: int = 0) -> Reading:
@@ -92,7 +92,7 @@ def test_a_process_of_ours_that_has_just_ended_is_no_stranger() -> None:
 
 def test_memory_held_by_processes_of_another_namespace_is_a_strangers() -> None:
     found = Scene().look(0.0, held(more_mb=9000))
-    assert found == [Blocked(0.0, "n", 0, "ForeignProcess", None, "9000 MB held by processes that cannot be seen")]
+    assert found == [Blocked(0.0, "n", 0, "ForeignProcess", None, "9000 MB held by invisible processes")]
 
 
 def test_a_process_of_another_namespace_is_taken_for_ours_where_we_have_a_run() -> None:
@@ -120,7 +120,7 @@ def test_memory_that_nobody_holds_makes_the_gpu_dirty() -> None:
     scene = Scene()
     scene.look(0.0, held(process(10, 8000)), job=run(0))
     assert scene.look(1.0, held(more_mb=5000)) == [
-        Blocked(1.0, "n", 0, "DirtyGpu", None, "5000 MB held by nobody that can be seen")
+        Blocked(1.0, "n", 0, "DirtyGpu", None, "5000 MB held by no visible process")
     ]
     assert scene.look(2.0, held(more_mb=4000)) == []
     assert scene.look(3.0, held(more_mb=400)) == [Unblocked(3.0, "n", 0, "DirtyGpu")]
@@ -151,7 +151,7 @@ def test_a_gpu_that_vanishes_is_not_there_until_it_is_back() -> None:
     assert scene.look(1.0, None) == [Blocked(1.0, "n", 0, "ReqNodeNotAvail", None, "GPU 4 (GPU-4) no longer answers")]
     assert scene.look(2.0, None) == []
     assert scene.look(3.0) == [Unblocked(3.0, "n", 0, "ReqNodeNotAvail")]
-    assert [type(note) for note in scene.look(4.0, None, None)] == [Blocked, Blocked]
+    assert [type(change) for change in scene.look(4.0, None, None)] == [Blocked, Blocked]
 
 
 # ---- what runs need

@@ -93,11 +93,11 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     """Return it with the machine as a scheduler would find it."""
     from weft.engines.process.gpu.nvml import NoDriver
-    from weft.engines.process.gpu.this_machine import this_machine
+    from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.admin.guarantees import ADVISORY, ENFORCED
     from weft.wire.views.doctor import DeviceView
 
-    machine, nvml = this_machine(settings.gpus, settings.models, settings.memories)
+    machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     if not isinstance(nvml, NoDriver):
         nvml.close()
     node = machine.node

@@ -143,11 +143,11 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
-    from weft.engines.process.gpu.this_machine import host_name, this_machine
+    from weft.engines.process.gpu.this_machine import discover_this_machine, host_name
     from weft.inputs.quantities import parse_megabytes
 
     name = args.id or host_name()
-    machine, nvml = this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
+    machine, nvml = discover_this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
     node = machine.node
     cpus = node.cpus if args.cpus is None else args.cpus
     try:

@@ -16,7 +16,7 @@ from weft.engines.process.events import Report, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.engines.process.gpu.poller import Finding, Holding
+from weft.engines.process.gpu.poller import FactsAt, HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.output.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
@@ -114,8 +114,8 @@ class LocalBackend:
     def run_changed(self, report: Report) -> None:
         self._host.loop.tell(lambda now: self._events(report, now))
 
-    def gpus_changed(self, finding: Finding) -> None:
-        self._host.loop.tell(finding)
+    def gpus_changed(self, facts_at: FactsAt) -> None:
+        self._host.loop.tell(facts_at)
 
     def progress_reported(self, body: dict[str, Any]) -> None:
         self._host.progress(body)
@@ -140,10 +140,10 @@ def launch_spec(
     return run_order(message, machine, env={}, tree="", socket=socket, lease="")
 
 
-def held_by(job: JobState) -> Holding:
+def held_by(job: JobState) -> HeldGpus:
     """What a run that has not ended was given of this machine."""
     gpus = tuple(gpu for _, each in job.slots for gpu in each)
-    return Holding(gpus, job.started_at, job.allocation.memory_mb.max)
+    return HeldGpus(gpus, job.started_at, job.allocation.memory_mb.max)
 
 
 def as_known(machine: Machine, folder: Path, state: State) -> Machine:

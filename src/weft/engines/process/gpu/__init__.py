@@ -1,1 +1,1 @@
-"""The GPUs of this machine: the NVML seam, discovery, readings, and what they mean for runs."""
+"""The GPUs of this machine: the driver interface, discovery, polling, and monitoring of the runs on them."""

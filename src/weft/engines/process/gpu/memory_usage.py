@@ -1,4 +1,4 @@
-"""What runs need of their GPUs' memory: what they were given, corrected by what they were seen to hold."""
+"""GPU memory that runs need: their allocation, corrected by the usage that the driver reports."""
 
 from __future__ import annotations
 
@@ -14,62 +14,67 @@ if TYPE_CHECKING:
 
 RESERVE_MB: Final = 256
 RESERVE_SHARE: Final = 0.03
-STEP_MB: Final = 256
-"""Figures are rounded up to this, so that not every reading makes a fact."""
+ROUNDING_MB: Final = 256
+"""Figures are rounded up to this, so that small changes produce no event."""
 
 
 @dataclass(slots=True)
-class _Mark:
+class _Peak:
     since: Seconds
-    given_mb: int
+    allocated_mb: int
     peak_mb: int = 0
 
 
-class Needs:
-    """The high-water mark of every run."""
+class MemoryTracker:
+    """The peak memory usage of every run."""
 
     def __init__(self, warm_up_s: float) -> None:
         self._warm_up_s = warm_up_s
-        self._marks: dict[tuple[JobId, int], _Mark] = {}
+        self._peaks: dict[tuple[JobId, int], _Peak] = {}
 
-    def look(
+    def update(
         self,
         at: Seconds,
         gpus: Mapping[int, tuple[Device, Reading]],
         runs: Mapping[tuple[JobId, int], RunOnGpus],
     ) -> list[Measured]:
-        """More is told at once, less after the warm-up. Something above the mark is always kept."""
-        self._marks = {key: mark for key, mark in self._marks.items() if key in runs}
-        crowd = [gpu for run in runs.values() for gpu in run.gpus]
-        found = []
+        """Return the runs whose need has changed: a larger one at once, a smaller one after the warm-up."""
+        self._peaks = {key: peak for key, peak in self._peaks.items() if key in runs}
+        gpus_in_use = [gpu for run in runs.values() for gpu in run.gpus]
+        changes = []
         for (job, number), run in runs.items():
-            mark = self._marks.setdefault((job, number), _Mark(max(at, run.started_at), run.memory_mb))
+            peak = self._peaks.setdefault((job, number), _Peak(max(at, run.started_at), run.memory_mb))
             for gpu in run.gpus:
                 if gpu in gpus:
-                    mark.peak_mb = max(mark.peak_mb, held_mb(gpus[gpu][1], run.pids, alone=crowd.count(gpu) == 1))
-            room = min((gpus[gpu][0].memory_mb for gpu in run.gpus if gpu in gpus), default=0)
-            need = min(needed_mb(mark.peak_mb), room)
-            if not mark.peak_mb or need == mark.given_mb:
+                    peak.peak_mb = max(
+                        peak.peak_mb, used_by_mb(gpus[gpu][1], run.pids, alone=gpus_in_use.count(gpu) == 1)
+                    )
+            capacity_mb = min((gpus[gpu][0].memory_mb for gpu in run.gpus if gpu in gpus), default=0)
+            need_mb = min(needed_mb(peak.peak_mb), capacity_mb)
+            if not peak.peak_mb or need_mb == peak.allocated_mb:
                 continue
-            if mark.peak_mb > mark.given_mb or (need < mark.given_mb and at - mark.since >= self._warm_up_s):
-                mark.given_mb = need
-                found.append(Measured(at, job, number, need))
-        return found
+            if peak.peak_mb > peak.allocated_mb or (need_mb < peak.allocated_mb and at - peak.since >= self._warm_up_s):
+                peak.allocated_mb = need_mb
+                changes.append(Measured(at, job, number, need_mb))
+        return changes
 
 
 def needed_mb(peak_mb: int) -> int:
-    """A mark with its reserve, in whole steps."""
+    """Return a peak with its reserve, rounded up."""
     wanted = peak_mb + max(RESERVE_MB, int(RESERVE_SHARE * peak_mb))
-    return in_steps(wanted)
+    return round_up_mb(wanted)
 
 
-def in_steps(memory_mb: int) -> int:
-    return -(-memory_mb // STEP_MB) * STEP_MB
+def round_up_mb(memory_mb: int) -> int:
+    return -(-memory_mb // ROUNDING_MB) * ROUNDING_MB
 
 
-def held_mb(reading: Reading, pids: frozenset[int], *, alone: bool) -> int:
-    """What these processes hold of a GPU. Where processes do not say, who is alone there holds it all."""
-    own = [process for process in reading.processes if process.pid in pids or not process.visible]
-    if alone and own and any(process.used_mb is None or not process.visible for process in own):
+def used_by_mb(reading: Reading, pids: frozenset[int], *, alone: bool) -> int:
+    """Return the memory that these processes use on a GPU.
+
+    If the driver does not report it per process, a run that is alone on the GPU counts with all memory in use.
+    """
+    candidates = [process for process in reading.processes if process.pid in pids or not process.visible]
+    if alone and candidates and any(process.used_mb is None or not process.visible for process in candidates):
         return reading.used_mb
-    return sum(process.used_mb or 0 for process in own if process.pid in pids)
+    return sum(process.used_mb or 0 for process in candidates if process.pid in pids)

@@ -1,4 +1,4 @@
-"""The one seam to the GPUs' driver: what can be asked of it. The driver itself and a file that plays it answer."""
+"""The interface to the GPU driver. The NVIDIA driver and a file that simulates it implement it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 FAKE: Final = "WEFT_NVML_FAKE"
-"""The variable that names a file to play the driver."""
+"""Environment variable with the path of a file that simulates the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
     index: int
     uuid: str = ""
-    """Empty: not known."""
+    """Empty: unknown."""
     model: str = ""
     memory_mb: int = 0
 
@@ -24,9 +24,9 @@ class GpuProcess:
     pid: int
     name: str = ""
     used_mb: int | None = None
-    """None: the driver does not say."""
+    """None: the driver does not report it."""
     visible: bool = True
-    """False: a process of another pid namespace, a container perhaps, of which only the number is known."""
+    """False: a process in another pid namespace, such as a container. Only its number is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,14 @@ class Reading:
 
 
 class Nvml(Protocol):
+    """The driver as Weft uses it."""
+
     def devices(self) -> tuple[Device, ...]:
-        """As they were when it was opened."""
+        """Return the devices as of the time of opening."""
         ...
 
     def read(self) -> Mapping[int, Reading]:
-        """How each GPU is now, by its index; one that does not answer is left out."""
+        """Read every GPU, by index. Leave out GPUs that do not answer."""
         ...
 
     def close(self) -> None: ...
@@ -53,13 +55,13 @@ class Nvml(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoDriver:
-    """There are no GPUs to ask about."""
+    """There is no GPU driver to ask."""
 
     reason: str
 
 
 def open_nvml(environ: Mapping[str, str]) -> Nvml | NoDriver:
-    """The driver, or the file that plays it."""
+    """Open the driver, or the file that simulates it."""
     if path := environ.get(FAKE):
         from weft.engines.process.gpu.nvml_fake import FakeNvml
 

@@ -1,4 +1,4 @@
-"""NVIDIA's driver, asked through nvidia-ml-py. Nothing else in Weft imports that."""
+"""The NVIDIA driver, through nvidia-ml-py. No other module imports that library."""
 
 from __future__ import annotations
 
@@ -57,13 +57,15 @@ class Driver:
         with contextlib.suppress(nvml.NVMLError):
             utilisation = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
         found: dict[int, GpuProcess] = {}
-        for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+        for list_processes in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
             with contextlib.suppress(nvml.NVMLError_NotSupported):
-                found.update((seen.pid, _process(seen.pid, seen.usedGpuMemory)) for seen in ask(handle))
+                found.update(
+                    (process.pid, _process(process.pid, process.usedGpuMemory)) for process in list_processes(handle)
+                )
         return Reading(self._used_mb(handle), utilisation, tuple(found.values()))
 
     def _used_mb(self, handle: Any) -> int:
-        """Without what the driver keeps for itself, where it tells the two apart."""
+        """Return the memory in use, without the driver's reserve if the driver reports it separately."""
         nvml = self._nvml
         try:
             used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used

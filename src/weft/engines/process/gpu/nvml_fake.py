@@ -1,6 +1,6 @@
-"""A file that plays the driver, so that everything about GPUs can be tried without one. Read again when it changes.
+"""A file that simulates the driver, for tests without GPUs. It is read again when it changes.
 
-Its format is in docs/reference/gpus.md.
+docs/reference/gpus.md describes its format.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class FakeNvml:
             self._stamp = _stamp(path)
             self._devices, self._readings = _load(path)
         except OSError as error:
-            raise InputError(f"cannot read it: {error.strerror}", where=path) from None
+            raise InputError(f"cannot read the file: {error.strerror}", where=path) from None
         except ValueError as error:
-            raise InputError(str(error), where=path, hint="its format is in docs/reference/gpus.md") from None
+            raise InputError(str(error), where=path, hint="docs/reference/gpus.md describes the format") from None
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
 
     def read(self) -> dict[int, Reading]:
-        """What the file says now; what it said last while it is broken or gone."""
+        """Return the readings in the file; the previous ones while it is invalid or missing."""
         try:
             stamp = _stamp(self._path)
             if stamp != self._stamp:
@@ -43,7 +43,7 @@ class FakeNvml:
                 self._broken = False
         except (OSError, ValueError) as error:
             if not self._broken:
-                _log.warning("%s: %s; keeping what it said before", self._path, error)
+                _log.warning("%s: %s; keeping the previous readings", self._path, error)
             self._broken = True
         return self._readings
 
@@ -69,7 +69,7 @@ def _load(path: str) -> tuple[tuple[Device, ...], dict[int, Reading]]:
             raise ValueError(f"device {number}: expected an object, not {row!r}")
         device, reading = _device(number, row)
         if any(device.index == other.index for other in devices):
-            raise ValueError(f"device {number}: index {device.index} is there twice")
+            raise ValueError(f"device {number}: index {device.index} occurs twice")
         devices.append(device)
         if not row.get("vanished", False):
             readings[device.index] = reading

@@ -1,4 +1,4 @@
-"""Looks at this machine's GPUs every now and then, and tells what changed on them."""
+"""The GPU poller: reads this machine's GPUs periodically and reports changes."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from weft.engines.process.gpu.nvml import NoDriver, Nvml, Reading
 from weft.engines.process.shim.process_tree import descendant_pids
 from weft.model import Blocked, Measured, Seconds, Unblocked
 
-LOOK_S: Final = 2.0
+GPU_POLL_S: Final = 2.0
 log = logging.getLogger(__name__)
 GpuFact = Blocked | Unblocked | Measured
-Finding = Callable[[Seconds], Sequence[GpuFact]]
-"""What was found, once the time is known."""
+FactsAt = Callable[[Seconds], Sequence[GpuFact]]
+"""Returns the facts of one poll, dated with the given time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """A run that has not ended, and what it was given of this machine."""
+class HeldGpus:
+    """The GPUs and memory of this machine that a run holds."""
 
     gpus: tuple[int, ...]
     since: Seconds
-    """By the clock of whoever is told."""
+    """Start of the run, on the clock of the receiver of the facts."""
     memory_mb: int
 
 
 class GpuPoller:
-    """Where there is no driver it has nothing to look at."""
+    """Polls the driver and feeds a `GpuMonitor`. Does nothing without a driver."""
 
     def __init__(self, machine: Machine, nvml: Nvml | NoDriver, engine: ProcessEngine, *, foreign: Foreign) -> None:
         self._machine, self._nvml, self._engine, self._foreign = machine, nvml, engine, foreign
         self._readings: Mapping[int, Reading] = {}
-        self._watch: GpuMonitor | None = None
+        self._monitor: GpuMonitor | None = None
         self._tasks = TaskSet()
-        self.holdings: Callable[[], Mapping[RunKey, Holding]] = dict
-        """Who is meant to be where; asked at every look."""
+        self.holdings: Callable[[], Mapping[RunKey, HeldGpus]] = dict
+        """Returns the GPUs that each run holds; called at every poll."""
 
-    async def open(self, tell: Callable[[Finding], None]) -> None:
-        """Looks once at once, so that nothing is started on what has not been looked at. `start_over` goes first."""
-        if self._watch is not None:
-            await self._look_and_tell(tell)
-            self._tasks.every(LOOK_S, lambda: self._look_and_tell(tell), "looking at the GPUs")
+    async def open(self, report: Callable[[FactsAt], None]) -> None:
+        """Poll once, so that no run starts on an unchecked GPU, then periodically. `reset` must come first."""
+        if self._monitor is not None:
+            await self._poll_and_report(report)
+            self._tasks.every(GPU_POLL_S, lambda: self._poll_and_report(report), "polling the GPUs")
 
-    def start_over(self, known: Iterable[tuple[int, str]]) -> None:
-        """Believes that these GPUs are known to be blocked, each for a reason."""
+    def reset(self, known: Iterable[tuple[int, str]]) -> None:
+        """Start monitoring with these GPUs known to be blocked, each for a reason."""
         if not isinstance(self._nvml, NoDriver):
             options = MonitorOptions(foreign=self._foreign)
-            self._watch = GpuMonitor(self._machine.node.id, self._machine.devices, options, known)
+            self._monitor = GpuMonitor(self._machine.node.id, self._machine.devices, options, known)
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -62,35 +62,35 @@ class GpuPoller:
             self._nvml.close()
 
     def readings(self) -> dict[int, dict[str, Any]]:
-        """What the driver says of each GPU of the node, and which jobs are there that were not given it."""
+        """Return the last reading of each GPU of the node, with the jobs that use it without holding it."""
         found: dict[int, dict[str, Any]] = {}
-        strays = sorted((gpu, job) for (job, _), gpu in self._watch.misplaced) if self._watch is not None else ()
+        misplaced = sorted((gpu, job) for (job, _), gpu in self._monitor.misplaced) if self._monitor is not None else ()
         for gpu, device in enumerate(self._machine.devices):
             reading = self._readings.get(device.index)
             if reading is not None:
                 found[gpu] = {
                     "used_mb": reading.used_mb, "utilisation": reading.utilisation, "processes": len(reading.processes),
-                    "misplaced": [job for on, job in strays if on == gpu],
+                    "misplaced": [job for on, job in misplaced if on == gpu],
                 }  # fmt: skip
         return found
 
     @property
-    def awake(self) -> bool:
-        """Whether there is anything to look at."""
-        return self._watch is not None
+    def is_enabled(self) -> bool:
+        """Whether there is a driver to poll."""
+        return self._monitor is not None
 
-    async def look(self, ended: RunKey | None = None) -> Finding:
-        """One look, in a thread: a driver may take its time.
+    async def poll(self, ended: RunKey | None = None) -> FactsAt:
+        """Poll once, in a thread, because a driver may be slow.
 
-        With `ended`, a run that has just ended counts as gone: what is still there of it makes the GPU dirty.
+        The run `ended` counts as gone: what is left of it makes the GPU dirty.
         """
         assert not isinstance(self._nvml, NoDriver)
         self._readings = await asyncio.to_thread(self._nvml.read)
         shims = {key: shim.pid for key, shim in self._engine.runs.items() if shim is not None}
         pids = await asyncio.to_thread(descendant_pids, shims)
-        left = self.holdings().get(ended) if ended is not None else None
-        if self._watch is not None and left is not None:
-            self._watch.left(left.gpus)
+        ended_run = self.holdings().get(ended) if ended is not None else None
+        if self._monitor is not None and ended_run is not None:
+            self._monitor.mark_used(ended_run.gpus)
         return lambda now: self._facts(self._runs(pids, ended), now)
 
     def _runs(self, pids: Mapping[RunKey, frozenset[int]], ended: RunKey | None) -> dict[RunKey, RunOnGpus]:
@@ -100,18 +100,18 @@ class GpuPoller:
             if key != ended
         }
 
-    async def _look_and_tell(self, tell: Callable[[Finding], None]) -> None:
+    async def _poll_and_report(self, report: Callable[[FactsAt], None]) -> None:
         try:
-            tell(await self.look())
+            report(await self.poll())
         except Exception:
-            log.exception("could not look at the GPUs")
+            log.exception("cannot read the GPUs")
 
     def _facts(self, runs: Mapping[RunKey, RunOnGpus], now: Seconds) -> list[GpuFact]:
-        assert self._watch is not None
+        assert self._monitor is not None
         facts: list[GpuFact] = []
-        for note in self._watch.look(now, self._readings, runs):
-            if isinstance(note, Misplaced):
-                log.warning("job %s has a process on GPU %d, which it was not given", note.job, note.gpu)
+        for change in self._monitor.update(now, self._readings, runs):
+            if isinstance(change, Misplaced):
+                log.warning("job %s has a process on GPU %d, which it does not hold", change.job, change.gpu)
             else:
-                facts.append(note)
+                facts.append(change)
         return facts

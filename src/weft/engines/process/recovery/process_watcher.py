@@ -15,6 +15,8 @@ DESCRIPTOR_SHARE: Final = 4
 
 
 class ProcessWatcher:
+    """The watched processes by name. `on_exit` receives the name of each that has exited."""
+
     def __init__(self, on_exit: Callable[[str], None]) -> None:
         self._on_exit = on_exit
         self._handles: dict[str, int] = {}
@@ -45,7 +47,7 @@ class ProcessWatcher:
             os.close(handle)
 
     def poll(self) -> None:
-        """Look at those process could not be given a descriptor, or had on_exit by then."""
+        """Check the processes that have no pidfd."""
         for name, process in list(self._polled.items()):
             if is_alive(process):
                 self.watch(name, process)
