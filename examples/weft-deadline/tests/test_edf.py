@@ -24,10 +24,10 @@ def job(id: str, declared_s: float, deadline_s: float | None = None) -> Job:
     return Job(id, declared_s=declared_s, params=params)
 
 
-def ends(load_policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
+def ends(policy: str, *jobs: tuple[float, Job]) -> dict[str, float | None]:
     """Return when each job ends on one GPU; jobs without a profile start at no cost."""
     trace = [TraceJob(submit_s, each, each.declared_s or 0.0) for submit_s, each in jobs]
-    setting = Setting([ONE_GPU], trace, load_policy, checkpoint_interval_s=0)
+    setting = Setting([ONE_GPU], trace, policy, checkpoint_interval_s=0)
     return {id: found.ended_at for id, found in simulate(setting).state.jobs.items()}
 
 
