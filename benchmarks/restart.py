@@ -14,7 +14,7 @@ from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, PerRank, Start, Started, Submitted, Task
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority
-from weft.server.controller import take_up
+from weft.server.controller import replay
 
 JOBS = 100_000
 GOAL_S = 5.0
@@ -52,7 +52,7 @@ def _restart_s(path: Path) -> float:
     began = time.process_time()
     scheduler = Scheduler(Priority(preempts=True), Packed())
     with SqliteJournal(path) as journal:
-        take_up(scheduler, journal)
+        replay(scheduler, journal)
     took_s = time.process_time() - began
     assert len(scheduler.state.jobs) == JOBS
     return took_s

@@ -14,6 +14,7 @@ from support.process_engine import until
 from weft.errors import JournalError
 from weft.model import Started
 from weft.server.backends.base import Kill
+from weft.wire.views.doctor import DeviceView
 
 WAITING = "echo up $$; while [ ! -e {go} ]; do sleep 0.02; done; echo on; exit 3"
 """It ends with 3 once a file is there."""
@@ -142,7 +143,7 @@ def test_runs_go_on_when_the_state_goes_back_to_the_journal(kind: Kind, root: Pa
         await server.submit(WAITING.format(go=root / "go"))
         await server.says(b"up")
         await server.started()
-        server.controller.loop.broken(JournalError("no space left"))
+        server.controller.loop.on_failure(JournalError("no space left"))
         assert server.job().status == "running"
         (root / "go").touch()
         ended = await server.ended()
@@ -178,12 +179,12 @@ def test_nodes_and_gpus_are_known(kind: Kind, root: Path) -> None:
         assert (room.node.id, [gpu.model for gpu in room.node.gpus]) == (NODE, ["RTX3090"] * 2)
         assert [inventory.numbers.number(NODE, gpu) for gpu in (0, 1)] == list(GPUS)
         await until(lambda: len(inventory.readings()) == 2)
-        assert {reading["used_mb"] for reading in inventory.readings().values()} == {USED_MB}
+        assert {reading.used_mb for reading in inventory.readings().values()} == {USED_MB}
         assert set(inventory.readings()) == {(NODE, 0), (NODE, 1)}
         assert set(inventory.nodes()) <= {NODE}
-        about = inventory.about()
-        assert about["gpus"] == [{"model": "RTX3090", "memory_mb": 24576}] * 2
-        assert {"node", "gpus_from", "driver", "cpus", "ram_mb"} <= set(about)
+        summary = inventory.summary()
+        assert list(summary.gpus) == [DeviceView("RTX3090", 24576)] * 2
+        assert (summary.gpus_from, summary.driver) != ("", "")
 
     play(kind, root, scene)
 

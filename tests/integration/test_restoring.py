@@ -17,7 +17,7 @@ from support.local_scheduler import Site, is_alive, site, until
 from weft.client import Client
 from weft.journal import open_journal, store_at
 from weft.model import Wake
-from weft.server.maintenance import BACKUP_AFTER_S, BACKUP_S, Maintenance
+from weft.server.maintenance import BACKUP_DELAY_S, BACKUP_PERIOD_S, Maintenance
 
 
 @pytest.fixture
@@ -53,14 +53,14 @@ def test_one_is_made_each_day(here: Site) -> None:
         journal.append(Wake(1.0))
         asyncio.run(maintenance._back_up())
         assert not copy.exists(), "not right after the start"
-        maintenance._opened_at = time.monotonic() - BACKUP_AFTER_S
+        maintenance._opened_at = time.monotonic() - BACKUP_DELAY_S
         asyncio.run(maintenance._back_up())
         first = copy.stat()
         asyncio.run(maintenance._back_up())
         assert copy.stat().st_ino == first.st_ino, "not twice a day"
-        os.utime(copy, (0, time.time() - BACKUP_S))
+        os.utime(copy, (0, time.time() - BACKUP_PERIOD_S))
         asyncio.run(maintenance._back_up())
-        assert copy.stat().st_mtime > time.time() - BACKUP_S
+        assert copy.stat().st_mtime > time.time() - BACKUP_PERIOD_S
 
 
 def test_what_runs_have_done_since_the_backup_is_found(here: Site) -> None:

@@ -34,7 +34,7 @@ def swallowing(here: Cluster, folder: Path, module: str) -> None:
     ("module", "words"),
     [
         ("weft.agent.worker", ("worker", "--id", "n1", "--gpus", "0")),
-        ("weft.server.serving", ("server", "--port", "0")),
+        ("weft.server.cluster_main", ("server", "--port", "0")),
     ],
 )
 def test_it_ends_all_the_same(tmp_path: Path, module: str, words: tuple[str, ...]) -> None:

@@ -70,7 +70,7 @@ class BackendServer:
             await self.controller.open()
             await self._open_port()
         await until(lambda: any(room.alive for room in self.controller.scheduler.state.resources.nodes))
-        await until(lambda: self.kind == "local" or self.controller.inventory.nodes()[NODE]["state"] == "connected")
+        await until(lambda: self.kind == "local" or self.controller.inventory.nodes()[NODE].state == "connected")
 
     async def close(self) -> None:
         if self._worker is not None:
@@ -121,7 +121,7 @@ class BackendServer:
     # ---- jobs
 
     async def tell(self, *make: Callable[[float], Event]) -> None:
-        await self.controller.loop.ask(lambda now: ([each(now) for each in make], None))
+        await self.controller.loop.call(lambda now: ([each(now) for each in make], None))
 
     async def submit(self, script: str, job: JobId = "1", **task: Any) -> None:
         made = Job(job, command=("/bin/sh", "-c", script), task=Task(env=(PATH,), **task))

@@ -22,7 +22,7 @@ from weft.agent.state_dir import Folder
 from weft.agent.worker import Note, Worker, worker_on
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
-from weft.server.api.rpc import handler
+from weft.server.rpc.handlers import handler
 from weft.wire.messages import (
     AgentMessage,
     BlobName,

@@ -26,7 +26,7 @@ from weft.endpoints.credentials import Credentials
 from weft.endpoints.credentials import open_channel as channel_to
 from weft.journal.sqlite import SqliteJournal
 from weft.model import Fact
-from weft.server.serving import usual
+from weft.server.cluster_main import saved_settings
 from weft.server.settings import changed, save
 from weft.wire.service import SERVICES
 from weft.wire.service import call as method
@@ -234,7 +234,7 @@ def cluster(
     made = Cluster(root, port, env, free_port(), prefix, tuple(options))
     if settings is not None:
         made.folder.mkdir(parents=True)
-        save(made.folder, changed(usual(made.folder), **settings))
+        save(made.folder, changed(saved_settings(made.folder), **settings))
     try:
         made.serve()
         if names:

@@ -20,9 +20,9 @@ from weft.jobspec.python import given
 from weft.jobspec.readers import Given
 from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
-from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
 from weft.server.backends.local import launch_spec
+from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.commands import JobCommands
 from weft.server.nodes.registered_node import RegisteredNode

@@ -1,4 +1,4 @@
-"""What a scheduler does now and then: shortens its journal, forgets what ended long ago, removes its folders."""
+"""Periodic maintenance: compact and back up the journal, purge old jobs, remove their folders, watch the disk."""
 
 from __future__ import annotations
 
@@ -9,93 +9,112 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from weft.core.scheduler import Scheduler
+from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
-from weft.journal import store_at
+from weft.journal import Journal, store_at
 from weft.model import Event, Paused, Purged, Resumed
-from weft.server.loop import DISK_FLOOR, FILE_LIMIT
+from weft.server.backends.base import RunLogs
+from weft.server.jobs.commands import JobCommands
+from weft.server.jobs.progress import Progress
+from weft.server.loop import Loop
+from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.settings import Settings
 
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
-
-TURN_S: Final = 5.0
-FACTS: Final = 50_000
-"""Fewer facts than this are not worth the trouble."""
-FACTS_PER_JOB: Final = 6
-"""A job takes about four facts; a snapshot one."""
-FLOOR_MB: Final = 16
+PERIOD_S: Final = 5.0
+MIN_COMPACTION_FACTS: Final = 50_000
+"""A journal with fewer facts is not compacted."""
+COMPACTION_FACTS_PER_JOB: Final = 6
+"""A job takes about four facts in the journal, and one in a snapshot."""
+MIN_FREE_MB: Final = 16
+"""With less free disk space than this, no run is started."""
 EXIT_TRY_LATER: Final = 75
 """The exit code of a maintenance process that is to be tried again later."""
-FORGET: Final = 1000
-"""At a time."""
-BACKUP_S: Final = 86400.0
-BACKUP_AFTER_S: Final = 60.0
-"""After its start a scheduler has something better to do."""
+MAX_PURGED_JOBS: Final = 1000
+"""In one turn."""
+BACKUP_PERIOD_S: Final = 86400.0
+BACKUP_DELAY_S: Final = 60.0
+"""After the start of the server: it has more urgent work then."""
 log = logging.getLogger(__name__)
 
 
+class Maintained(Protocol):
+    """The parts of the controller that maintenance works on."""
+
+    paths: Paths
+    settings: Settings
+    scheduler: Scheduler
+    journal: Journal
+    loop: Loop
+    commands: JobCommands
+    progress: Progress
+    run_logs: RunLogs
+
+
 class Maintenance:
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: Maintained) -> None:
         self._controller = controller
         self._tasks = TaskSet()
         self._doomed: set[str] = set()
+        """Jobs whose folders must be removed once the state has forgotten them."""
         self._opened_at = time.monotonic()
         self.compactions = 0
 
     def open(self) -> None:
         known = self._controller.scheduler.state.jobs
         self._doomed.update(entry.name for entry in os.scandir(self._controller.paths.jobs) if entry.name not in known)
-        self._tasks.every(TURN_S, self._turn, "maintenance")
+        self._tasks.every(PERIOD_S, self._turn, "maintenance")
 
     async def close(self) -> None:
         await self._tasks.close()
 
     async def _turn(self) -> None:
-        self._mind_the_disk()
-        self._forget_old()
+        self._check_disk()
+        self._purge_old()
         self._controller.progress.prune(self._controller.scheduler.state.jobs)
         await self._remove_folders()
         await self._remove_old_runs()
-        await self._shorten()
+        await self._compact()
         await self._back_up()
 
     # ---- the disk
 
-    def _mind_the_disk(self) -> None:
-        """With little space left nothing new is started: it would only fail."""
+    def _check_disk(self) -> None:
+        """Pause the scheduler while the disk is nearly full: runs would fail to start."""
         controller = self._controller
         paused = DISK_FLOOR in controller.scheduler.state.paused
         found = os.statvfs(controller.paths.state)
         free_mb = found.f_bavail * found.f_frsize >> 20
-        if free_mb < FLOOR_MB and not paused:
-            detail = f"less than {FLOOR_MB} MB are left at {controller.paths.state}"
-            controller.loop.tell(lambda now: [Paused(now, DISK_FLOOR, detail)])
-        elif free_mb >= 2 * FLOOR_MB and paused:
-            controller.loop.tell(lambda now: [Resumed(now, DISK_FLOOR)])
+        if free_mb < MIN_FREE_MB and not paused:
+            detail = f"less than {MIN_FREE_MB} MB are left at {controller.paths.state}"
+            controller.loop.post(lambda now: [Paused(now, DISK_FLOOR, detail)])
+        elif free_mb >= 2 * MIN_FREE_MB and paused:
+            controller.loop.post(lambda now: [Resumed(now, DISK_FLOOR)])
         if FILE_LIMIT in controller.scheduler.state.paused:
-            controller.loop.tell(lambda now: [Resumed(now, FILE_LIMIT)])
+            controller.loop.post(lambda now: [Resumed(now, FILE_LIMIT)])
 
-    # ---- what ended long ago
+    # ---- old jobs and runs
 
-    def forgotten(self, jobs: tuple[str, ...]) -> None:
-        """Their folders are to go."""
+    def remove_later(self, jobs: tuple[str, ...]) -> None:
+        """Remove the folders of these jobs once they are purged."""
         self._doomed.update(jobs)
 
-    def _forget_old(self) -> None:
+    def _purge_old(self) -> None:
         controller = self._controller
         before = controller.loop.clock.now() - controller.settings.keep_s
         old: list[str] = []
         for job in controller.scheduler.state.ended.values():
-            if (job.ended_at or 0.0) >= before or len(old) >= FORGET:
+            if (job.ended_at or 0.0) >= before or len(old) >= MAX_PURGED_JOBS:
                 break
             old.append(job.id)
         if old:
-            controller.loop.tell(lambda now: self._forget(now, tuple(old)))
+            controller.loop.post(lambda now: self._purge(now, tuple(old)))
 
-    def _forget(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
-        self.forgotten(jobs)
+    def _purge(self, now: float, jobs: tuple[str, ...]) -> list[Event]:
+        self.remove_later(jobs)
         return [Purged(now, jobs)]
 
     async def _remove_folders(self) -> None:
@@ -109,39 +128,39 @@ class Maintenance:
             await asyncio.to_thread(_remove, jobs / job)
 
     async def _remove_old_runs(self) -> None:
-        """Only jobs that hold GPUs get new runs: nobody else has more than at the last turn."""
+        """Only jobs that hold GPUs get new runs, so only these can have too many."""
         last = {job.id: job.run for job in self._controller.scheduler.state.active.values() if job.run > RUNS_KEPT}
         for job, run in last.items():
             await asyncio.to_thread(remove_old_runs, str(self._controller.paths.jobs / job), run)
 
     # ---- the journal
 
-    async def _shorten(self) -> None:
+    async def _compact(self) -> None:
         controller = self._controller
         facts = len(controller.journal) - controller.journal.base
-        if facts < max(FACTS, FACTS_PER_JOB * len(controller.scheduler.state.jobs)):
+        if facts < max(MIN_COMPACTION_FACTS, COMPACTION_FACTS_PER_JOB * len(controller.scheduler.state.jobs)):
             return
-        code = await self._maintain("compact")
+        code = await self._run_journal_tool("compact")
         if code == EXIT_TRY_LATER:
-            log.info("it was not the moment to shorten the journal")
+            log.info("the journal is busy; it is compacted later")
         elif code:
-            log.error("could not shorten the journal: exit code %s", code)
+            log.error("could not compact the journal: exit code %s", code)
         else:
             self.compactions += 1
-            log.info("shortened the journal by %d facts", facts)
+            log.info("compacted %d facts of the journal", facts)
 
     async def _back_up(self) -> None:
-        """Once a day, or as soon as it can be where no scheduler ran at that time."""
-        if time.monotonic() - self._opened_at < BACKUP_AFTER_S:
+        """Back the journal up once a day, or soon after the start if the last backup is older."""
+        if time.monotonic() - self._opened_at < BACKUP_DELAY_S:
             return
         last = store_at(self._controller.paths.journal_url).backup_at()
-        if last is not None and time.time() - last < BACKUP_S:
+        if last is not None and time.time() - last < BACKUP_PERIOD_S:
             return
-        code = await self._maintain("backup")
+        code = await self._run_journal_tool("backup")
         log.log(logging.ERROR if code else logging.INFO, "backed up the journal: exit code %s", code)
 
-    async def _maintain(self, verb: str) -> int:
-        """Run a maintenance of the journal in a process that gives way to others; return its exit code."""
+    async def _run_journal_tool(self, verb: str) -> int:
+        """Run `python -m weft.journal` in a process of low priority. Return its exit code."""
         command = (sys.executable, "-m", "weft.journal", verb, self._controller.paths.journal_url)
         process = await asyncio.create_subprocess_exec(*command)
         return await process.wait()

@@ -11,6 +11,7 @@ from weft.endpoints.paths import Paths
 from weft.model import Exited, Gpu, Job, JobId, Node, NodeJoined, Start, Started, Submitted
 from weft.server.backends.base import BackendPorts, Host, Order
 from weft.server.controller import Controller
+from weft.server.inventory import BackendSummary
 from weft.server.settings import Settings
 
 
@@ -22,12 +23,12 @@ class AtOnce:
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:
         assert not known
-        self._host.loop.tell(lambda now: [NodeJoined(now, Node("n1", (Gpu(),)))])
+        self._host.loop.post(lambda now: [NodeJoined(now, Node("n1", (Gpu(),)))])
 
     def execute(self, order: Order) -> None:
         if isinstance(order, Start):
             job, run = order.job, order.run
-            self._host.loop.tell(lambda now: [Started(now, job, run), Exited(now, job, run, "done", code=0)])
+            self._host.loop.post(lambda now: [Started(now, job, run), Exited(now, job, run, "done", code=0)])
 
     async def close(self) -> None: ...
 
@@ -38,22 +39,19 @@ def test_three_methods_are_enough(tmp_path: Path) -> None:
         paths.make()
         controller = Controller(paths, Settings(policy="fifo"), lambda host: BackendPorts(AtOnce(host)))
         await controller.open()
-        await controller.loop.ask(lambda now: ([Submitted(now, Job("1"))], None))
+        await controller.loop.call(lambda now: ([Submitted(now, Job("1"))], None))
         while not controller.is_idle():
             await asyncio.sleep(0.001)
         job = controller.scheduler.state.jobs["1"]
         assert job.status == "done"
-        assert (controller.inventory.nodes(), controller.inventory.readings(), controller.inventory.about()) == (
-            {},
-            {},
-            {},
-        )
+        assert (controller.inventory.nodes(), controller.inventory.readings()) == ({}, {})
+        assert controller.inventory.summary() == BackendSummary()
         assert controller.run_logs.tail("1", 1) == b""
         assert controller.run_logs.kept(job, 1, 0, 0).missing
         part = await controller.run_logs.read(job, 1, 0, 0, 0)
         assert part is not None
         assert part.missing
-        controller.change(Settings(policy="sjf"))
+        controller.apply_settings(Settings(policy="sjf"))
         assert controller.policy == "sjf"
         controller.stop()
         await controller.until_done(lambda: 0.0)

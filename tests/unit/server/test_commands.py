@@ -9,8 +9,8 @@ import pytest
 from support.builders import Rig
 from weft.errors import InputError, NotPermitted
 from weft.model import Event, Gpu, Node, Purged
-from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.auth.identity import Caller
+from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES
 from weft.server.jobs.commands import JobCommands

@@ -17,6 +17,7 @@ from weft.errors import WeftError
 from weft.server.http import app
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
+from weft.server.inventory import GpuUsage, NodeStatus
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -33,10 +34,10 @@ def controller(policy_failed: str = "") -> Any:
     jobs = {"1": SimpleNamespace(ended_at=None, status="waiting"), "2": SimpleNamespace(ended_at=3.0, status="done")}
     state = SimpleNamespace(jobs=jobs, paused={}, resources=SimpleNamespace(nodes=[room]))
     readings = {
-        ("n1", 0): {"utilisation": 30.0, "used_mb": 12_345_678},
-        ("n1", 1): {"utilisation": None, "used_mb": 0},
+        ("n1", 0): GpuUsage(used_mb=12_345_678, utilisation=30.0),
+        ("n1", 1): GpuUsage(used_mb=0),
     }
-    nodes = {"n1": {"state": "connected"}, "n2": {"state": "silent"}}
+    nodes = {"n1": NodeStatus("connected"), "n2": NodeStatus("silent")}
     inventory = SimpleNamespace(numbers=Numbers(), readings=lambda: readings, nodes=lambda: nodes)
     return SimpleNamespace(
         scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
@@ -94,7 +95,7 @@ def test_a_failed_policy_is_not_ready() -> None:
 
 def test_metrics_keep_their_names_labels_and_values() -> None:
     async def test(_web: Web, metrics: Metrics, port: int) -> None:
-        metrics.stepped(0.002, 0.3)
+        metrics.record_step(0.002, 0.3)
         metrics.called("/weft.v1.Scheduler/Query")
         metrics.called("/weft.v1.Scheduler/Query")
         code, headers, body = await page(port, "/metrics")

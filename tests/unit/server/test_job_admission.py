@@ -7,7 +7,7 @@ import pytest
 from support.builders import Rig, grid
 from weft.errors import InputError
 from weft.model import Job, Task
-from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
 from weft.wire.messages import JobSpec, SubmitRequest, Variable

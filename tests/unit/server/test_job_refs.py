@@ -6,7 +6,7 @@ import time
 
 from weft.core.state.state import State
 from weft.model import Job, Submitted
-from weft.server.api.job_refs import resolve
+from weft.server.jobs.job_refs import resolve
 
 
 def test_a_range_is_all_of_these_numbers_arrays_too_by_number() -> None:

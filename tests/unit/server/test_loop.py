@@ -24,7 +24,7 @@ def test_an_alarm_that_rings_too_soon_is_set_again() -> None:
         started: list[Start] = []
         loop = Loop(scheduler, MemoryJournal(), clock, lambda decision: started.append(decision))  # type: ignore[arg-type]
         loop.open()
-        loop.tell(lambda now: [NodeJoined(now, node("n0", 1)), Submitted(now, Job("1"))])
+        loop.post(lambda now: [NodeJoined(now, node("n0", 1)), Submitted(now, Job("1"))])
         while not started:
             await asyncio.sleep(0.001)
         due = 0.0
@@ -34,12 +34,12 @@ def test_an_alarm_that_rings_too_soon_is_set_again() -> None:
             due = now + 0.05
             return [Exited(now, "1", 1, "requeued", delay_s=0.05)]
 
-        loop.tell(end)
+        loop.post(end)
         for _ in range(10_000):
             if len(started) == 2:
                 break
             await asyncio.sleep(0.001)
-        loop.close()
+        await loop.close()
         assert [start.run for start in started if isinstance(start, Start)] == [1, 2]
         assert started[-1].at >= due
 
@@ -62,8 +62,8 @@ def test_facts_are_on_disk_before_anything_acts_on_them() -> None:
 
         loop = Loop(scheduler, journal, Clock(), lambda _: seen.append((journal.synced, len(journal))))
         loop.open()
-        await loop.ask(lambda now: ([NodeJoined(now, node("n0", 1)), Submitted(now, Job("a"))], None))
-        loop.close()
+        await loop.call(lambda now: ([NodeJoined(now, node("n0", 1)), Submitted(now, Job("a"))], None))
+        await loop.close()
         return seen
 
     (acted,) = asyncio.run(submit())

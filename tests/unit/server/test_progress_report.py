@@ -2,36 +2,36 @@ from __future__ import annotations
 
 import pytest
 
-from weft.server.jobs.progress_report import MOST_METRICS, Report
+from weft.server.jobs.progress_report import MAX_METRICS, Report
 from weft.wire.views.jobs import CheckpointView
 
 
 def told(*bodies: dict[str, object], every_s: float = 10.0) -> Report:
     report = Report(100.0)
     for number, body in enumerate(bodies):
-        report.take(body, 100.0 + number * every_s)
+        report.update(body, 100.0 + number * every_s)
     return report
 
 
 def test_the_rest_follows_from_the_pace() -> None:
     report = told({"step": 0, "total": 100}, {"step": 20})
-    assert report.rest_s(110.0) == 40.0
-    assert report.rest_s(115.0) == 35.0
-    assert report.rest_s(1000.0) == 0.0
+    assert report.remaining_s(110.0) == 40.0
+    assert report.remaining_s(115.0) == 35.0
+    assert report.remaining_s(1000.0) == 0.0
 
 
 def test_a_run_that_resumed_is_measured_from_where_it_began() -> None:
-    assert told({"step": 50, "total": 100}, {"step": 60}).rest_s(110.0) == 40.0
+    assert told({"step": 50, "total": 100}, {"step": 60}).remaining_s(110.0) == 40.0
 
 
 def test_a_count_that_begins_anew_is_measured_anew() -> None:
     report = told({"step": 90, "total": 100}, {"step": 0}, {"step": 10})
-    assert report.rest_s(120.0) == 90.0
+    assert report.remaining_s(120.0) == 90.0
 
 
 @pytest.mark.parametrize("bodies", [[{"step": 5}], [{"step": 5, "total": 10}], [{"step": 5}, {"step": 6}]])
 def test_without_a_pace_or_a_total_nobody_knows(bodies: list[dict[str, object]]) -> None:
-    assert told(*bodies).rest_s(200.0) is None
+    assert told(*bodies).remaining_s(200.0) is None
 
 
 def test_what_a_message_does_not_say_stays() -> None:
@@ -53,8 +53,8 @@ def test_metrics_are_finite_and_few() -> None:
     report = told({"metrics": {"a": float("nan"), "b": float("inf"), "c": None, "d": "1.5"}})
     assert report.metrics == {"a": None, "b": None, "c": None, "d": 1.5}
     for number in range(1000):
-        report.take({"metrics": {f"m{number}": 1.0}}, 0.0)
-    assert len(report.metrics) == MOST_METRICS
+        report.update({"metrics": {f"m{number}": 1.0}}, 0.0)
+    assert len(report.metrics) == MAX_METRICS
     assert "m999" in report.metrics
 
 

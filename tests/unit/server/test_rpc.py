@@ -13,8 +13,8 @@ import grpc.aio
 import pytest
 
 from weft.errors import InputError
-from weft.server.api.rpc import handler
-from weft.server.api.rpc_errors import abort
+from weft.server.rpc.errors import abort
+from weft.server.rpc.handlers import handler
 from weft.wire.messages import BlobName, BlobPart
 from weft.wire.service import PREFIX
 

@@ -15,7 +15,7 @@ from weft.cli.text import plural
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.server.serving import Opened, Plan
+    from weft.server.cluster_main import Plan, ServerStatus
     from weft.server.settings import Settings
 
 EXAMPLE: Final = """examples:
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     connection.load()
     from weft.endpoints.paths import server_folder
-    from weft.server import serving
+    from weft.server import cluster_main
     from weft.server.settings import changed
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
-    settings = changed(serving.usual(folder), **_given(args))
-    plan = serving.Plan(
+    settings = changed(cluster_main.saved_settings(folder), **_given(args))
+    plan = cluster_main.Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
         args.log_format, args.log_stderr, lambda opened: _opened(plan, opened),
     )  # fmt: skip
-    serving.run(plan)
+    cluster_main.run(plan)
     return 0
 
 
@@ -102,13 +102,13 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _opened(plan: Plan, opened: Opened) -> None:
+def _opened(plan: Plan, opened: ServerStatus) -> None:
     if sigterm.has_come():
         signal.raise_signal(signal.SIGTERM)  # it listens to that by now
     _greet(plan, opened)
 
 
-def _greet(plan: Plan, opened: Opened) -> None:
+def _greet(plan: Plan, opened: ServerStatus) -> None:
     """Who starts it by hand is told how to go on; a pipe is told nothing."""
     if not sys.stdout.isatty():
         return
@@ -117,7 +117,7 @@ def _greet(plan: Plan, opened: Opened) -> None:
     print("Ctrl-C ends it; jobs go on, and the next one finds them.", flush=True)
 
 
-def _lines(plan: Plan, opened: Opened) -> list[tuple[str, str]]:
+def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
     from weft.endpoints.addresses import Address, is_loopback
 
     local = is_loopback(plan.host)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from weft.errors import InputError, NotFound
 from weft.model import Blocked, Cordoned, Event, NodeId, Seconds, Slots, Unblocked, Uncordoned
 from weft.model.slots import format_slots
 from weft.model.status import Reason
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
+from weft.server.controller import Controller
 
 DRAINED: Final = Reason.DRAINED
 _PLACE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\d,]+)\]|:([\d,]+))")

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
 from weft.model import AdminAction, Cancelled, Event, Paused, Resumed, Wake
@@ -18,7 +18,8 @@ from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
-from weft.server.loop import CLOSING, POLICY_FAILED
+from weft.server.controller import Controller
+from weft.server.pause_reasons import CLOSING, POLICY_FAILED
 from weft.wire.views.base import Answer
 from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
 from weft.wire.views.operations import (
@@ -31,9 +32,6 @@ from weft.wire.views.operations import (
     SetView,
     ShutdownView,
 )
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
 
 LONGEST: Final = 4096
 KILL_S: Final = 10.0
@@ -51,7 +49,7 @@ class Asked(NamedTuple):
     async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
         """Who asked, and what comes of it."""
         controller, asked = self.controller, (self.who.user, self.verb, tuple(sorted(self.options.items())))
-        await controller.loop.ask(lambda now: ([AdminAction(now, *asked), *make(now)], None))
+        await controller.loop.call(lambda now: ([AdminAction(now, *asked), *make(now)], None))
 
 
 async def operate(controller: Controller, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
@@ -68,7 +66,7 @@ async def _pause(asked: Asked) -> PausedView:
 
 
 async def _resume(asked: Asked) -> PausedView:
-    asked.controller.try_policy_again()
+    asked.controller.retry_policy()
     await asked.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
 
@@ -125,7 +123,7 @@ async def _dump(asked: Asked) -> DumpView:
 async def _doctor(asked: Asked) -> SchedulerView:
     """Safe to paste: no environment, no command, no name of a job."""
     controller = asked.controller
-    state, about = controller.scheduler.state, controller.inventory.about()
+    state, summary = controller.scheduler.state, controller.inventory.summary()
     return SchedulerView(
         pid=os.getpid(),
         version=version("weft"),
@@ -134,7 +132,15 @@ async def _doctor(asked: Asked) -> SchedulerView:
         versions={name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
         policy=controller.policy,
         paused_for=dict(state.paused),
-        **about,
+        node=summary.node,
+        nodes=summary.nodes,
+        gpus=summary.gpus,
+        gpus_from=summary.gpus_from,
+        driver=summary.driver,
+        cpus=summary.cpus,
+        ram_mb=summary.ram_mb,
+        lease_s=summary.lease_s,
+        beat_s=summary.beat_s,
         state_dir=str(controller.paths.state),
         runtime_dir=str(controller.paths.runtime),
         journal=JournalView(facts=len(controller.journal), bytes=controller.journal.check(0.0).size_bytes),
@@ -167,7 +173,7 @@ async def _kill(controller: Controller) -> None:
             *(Cancelled(now, job) for job in controller.scheduler.state.active),
         ], None
 
-    await controller.loop.ask(make)
+    await controller.loop.call(make)
     for job in list(controller.scheduler.state.active.values()):
         controller.backend.execute(Kill(job.id, job.run))
     with suppress(TimeoutError):

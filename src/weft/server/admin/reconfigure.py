@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from weft.errors import InputError
-from weft.server.api.rows import (
+from weft.model import Event
+from weft.server.auth.identity import Caller
+from weft.server.controller import Controller
+from weft.server.settings import changed
+from weft.server.state_views import (
     brief_reason,
     first_in_line,
     gpu_views,
-    iso,
     job_detail,
     node_views,
 )
-from weft.server.auth.identity import Caller
-from weft.server.settings import changed
 from weft.wire.convert import variables
 from weft.wire.messages import ChangeRequest
 from weft.wire.views.operations import ClosedView, DumpView, IntervalView, PolicyView, RefusalView, SetView
-
-if TYPE_CHECKING:
-    from weft.model import Event
-    from weft.server.controller import Controller
+from weft.wire.views.timestamps import iso
 
 
 def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:
     """Another policy, or other options of it, from now on; what runs stays unless the new one preempts it."""
     if options.get("policy"):
-        controller.change(
+        controller.apply_settings(
             changed(controller.settings, policy=options["policy"], placement=options.get("placement", ""))
         )
     return PolicyView(policy=controller.policy, placement=controller.settings.placement)
@@ -45,7 +42,7 @@ def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView
         raise InputError(
             f"{text[:40]!r} is no interval", hint="seconds from 0.1 to 86,400; 0: whenever something happens"
         )
-    controller.change(changed(controller.settings, interval_s=seconds))
+    controller.apply_settings(changed(controller.settings, interval_s=seconds))
     return IntervalView(interval_s=seconds)
 
 

@@ -16,8 +16,8 @@ import grpc
 
 from weft.endpoints.paths import make_private
 from weft.errors import InputError, NotFound, Refused, WeftError
-from weft.server.api.rpc import handler
-from weft.server.api.rpc_errors import abort
+from weft.server.rpc.errors import abort
+from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
 
 MOST_BYTES: Final = 1 << 30

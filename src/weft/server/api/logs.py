@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from weft.core.state.job import JobState
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotFound
 from weft.model import JobId
-from weft.server.api.job_refs import one
 from weft.server.auth.identity import Caller, check_owner
+from weft.server.controller import Controller
+from weft.server.jobs.job_refs import one
 from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
 
 LOOK_S: Final = 0.2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from weft.core.explain import explain
 from weft.core.state.job import JobState
@@ -13,25 +13,23 @@ from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
-from weft.server.api.job_refs import one, resolve
-from weft.server.api.rows import (
+from weft.server.controller import Controller
+from weft.server.jobs.checkpoints import last_checkpoint
+from weft.server.jobs.job_refs import one, resolve
+from weft.server.state_views import (
     brief_reason,
     first_in_line,
     gpu_views,
-    iso,
     job_detail,
     job_view,
     node_views,
     whereabouts,
 )
-from weft.server.jobs.checkpoints import last_checkpoint
 from weft.wire.messages import QueryRequest
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
+from weft.wire.views.timestamps import iso
 
 USUAL_LIMIT: Final = 200
 MOST: Final = 10_000
@@ -131,7 +129,7 @@ class Queries:
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
         """GPUs on which it has a process though it was not given them."""
         found = self._controller.inventory.readings().items()
-        return [where for where, reading in found if job in reading.get("misplaced", ())]
+        return [where for where, reading in found if job in (reading.misplaced or ())]
 
     def _history(self, request: QueryRequest) -> HistoryView:
         """Those that have ended, the last first."""

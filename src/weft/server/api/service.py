@@ -9,6 +9,7 @@ from typing import Any, Final
 from weft.errors import JournalError, NotPermitted
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
+from weft.server.admin.operations import operate
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
@@ -47,15 +48,15 @@ class Service:
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         controller = self._controller
         who = caller()
-        controller.check_space()
-        reply: m.SubmitReply = await controller.loop.ask(lambda now: controller.commands.submit(request, now, who))
+        controller.check_disk_space()
+        reply: m.SubmitReply = await controller.loop.call(lambda now: controller.commands.submit(request, now, who))
         return reply
 
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
         controller, who = self._controller, caller()
-        reply: m.ChangeReply = await controller.loop.ask(lambda now: controller.commands.change(request, now, who))
+        reply: m.ChangeReply = await controller.loop.call(lambda now: controller.commands.change(request, now, who))
         if request.verb == "forget":
-            controller.maintenance.forgotten(tuple(reply.ids))
+            controller.maintenance.remove_later(tuple(reply.ids))
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
@@ -69,7 +70,7 @@ class Service:
         if who.role != "admin" and request.verb not in FOR_ALL:
             raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
         options = dict(pairs(request.options))
-        return m.JsonReply(json=encode(await self._controller.operate(request.verb, options, who)))
+        return m.JsonReply(json=encode(await operate(self._controller, request.verb, options, who)))
 
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
         return read_log(self._controller, request, caller())

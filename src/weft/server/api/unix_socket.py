@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.errors import InputError, NotPermitted, WeftError
-from weft.server.api.protocol_version import check_protocol
-from weft.server.api.requests import UnreadableRequest, reader, too_large
 from weft.server.auth.identity import let_in, owner
+from weft.server.rpc.protocol_version import check_protocol
+from weft.server.rpc.requests import UnreadableRequest, reader, too_large
 from weft.wire import frames
 from weft.wire.failures import encode_error
 from weft.wire.service import MAX_MESSAGE_BYTES, SCHEDULER

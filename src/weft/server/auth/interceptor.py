@@ -19,14 +19,14 @@ from weft.endpoints.addresses import is_loopback
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import InputError, NotPermitted, WeftError
-from weft.server.api.protocol_version import check_protocol
-from weft.server.api.rpc import handler
-from weft.server.api.rpc_errors import abort
 from weft.server.auth import tls
 from weft.server.auth.identity import Caller, Role, caller, let_in, owner
 from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
+from weft.server.rpc.errors import abort
+from weft.server.rpc.handlers import handler
+from weft.server.rpc.protocol_version import check_protocol
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.service import PREFIX, SERVER

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from weft.errors import NotFound, UnknownName
 from weft.inputs.quantities import parse_duration
-from weft.server.api.rows import iso
 from weft.server.auth.tls import Material
 from weft.server.auth.tokens import Tokens
 from weft.wire.views.auth import InvitationView, TokensView, TokenView
 from weft.wire.views.base import Answer
+from weft.wire.views.timestamps import iso
 
 USUAL_EXPIRY: Final = "1h"
 

@@ -1,4 +1,4 @@
-"""What is known of the nodes of a cluster and their GPUs, as their agents report it."""
+"""The nodes of a cluster and their GPUs, as their agents report them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from weft.engines.process.shim import run_files
 from weft.model import NodeId
-from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.base import Host
+from weft.server.gpu_numbers import GpuNumbers
+from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
+from weft.wire.views.doctor import DeviceView, MembersView
 
 FILE: Final = "numbers.json"
 log = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ class AgentInventory:
             self.numbers.know(node, numbers)
 
     def registered(self, member: RegisteredNode) -> None:
-        """Keep how the node numbers its GPUs: jobs name them by these numbers while it is away, too."""
+        """Save how the node numbers its GPUs: jobs may name them by number while it is away."""
         numbers = [gpu.index for gpu in member.spec.gpus]
         self.numbers.know(member.id, numbers)
         if self._numbered.get(member.id) != numbers:
@@ -37,42 +39,43 @@ class AgentInventory:
             run_files.write_atomic(str(self._path), json.dumps(self._numbered).encode())
         log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(numbers), member.version)
 
-    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
+    def nodes(self) -> Mapping[NodeId, NodeStatus]:
         now, registry = self._host.loop.clock.now(), self._registry()
         return {
-            member.id: {
-                "state": "connected" if member.connected else "silent", "beat_s": round(now - member.heard_at, 3),
-                "load": round(member.load, 2), "address": member.spec.address, "version": member.version,
-                "lost_in_s": None if member.connected else round(registry.lost_at(member) - now, 3),
-            }
+            member.id: NodeStatus(
+                state="connected" if member.connected else "silent",
+                beat_s=round(now - member.heard_at, 3),
+                load=round(member.load, 2),
+                address=member.spec.address,
+                version=member.version,
+                lost_in_s=None if member.connected else round(registry.lost_at(member) - now, 3),
+            )
             for member in registry.members()
-        }  # fmt: skip
+        }
 
-    def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
+    def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
         return {
-            (member.id, reading.gpu): {
-                "used_mb": reading.used_mb, "utilisation": reading.utilisation, "processes": reading.processes,
-            }
-            for member in self._registry().members() if member.connected
+            (member.id, reading.gpu): GpuUsage(reading.used_mb, reading.utilisation, reading.processes)
+            for member in self._registry().members()
+            if member.connected
             for reading in member.readings
-        }  # fmt: skip
+        }
 
-    def about(self) -> dict[str, Any]:
+    def summary(self) -> BackendSummary:
         members = list(self._registry().members())
-        return {
-            "node": "",
-            "nodes": {"connected": sum(each.connected for each in members), "all": len(members)},
-            "gpus": [
-                {"model": gpu.model, "memory_mb": gpu.memory_mb}
-                for room in self._host.state().resources.nodes if room.alive for gpu in room.node.gpus
-            ],
-            "gpus_from": "agents", "driver": "ok", "cpus": 0, "ram_mb": 0,
-            "lease_s": self._lease_s, "beat_s": self._heartbeat_s,
-        }  # fmt: skip
+        rooms = [room for room in self._host.state().resources.nodes if room.alive]
+        return BackendSummary(
+            nodes=MembersView(connected=sum(each.connected for each in members), known=len(members)),
+            gpus=[DeviceView(gpu.model, gpu.memory_mb) for room in rooms for gpu in room.node.gpus],
+            gpus_from="agents",
+            driver="ok",
+            lease_s=self._lease_s,
+            beat_s=self._heartbeat_s,
+        )
 
 
 def _load(path: Path) -> dict[NodeId, list[int]]:
-    """How the GPUs of nodes were numbered when they were last here."""
+    """Return the GPU numbers of each node, as last saved."""
     try:
         found = json.loads(path.read_text())
         return {str(node): [int(number) for number in numbers] for node, numbers in found.items()}

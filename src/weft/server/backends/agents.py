@@ -17,20 +17,20 @@ from weft.engines.process import lease
 from weft.errors import InputError
 from weft.model import Event, JobId, Resumed, Seconds, Start
 from weft.plugins import registry as plugins
-from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
 from weft.server.backends.base import BackendPorts, Host, Kill, Order
+from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.checkpoints import Checkpoints
 from weft.server.jobs.quotas import Quotas
-from weft.server.loop import CLOSING
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.outbox import Reply
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.run_messages import stop_run
 from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
+from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
 from weft.version import VERSION
 from weft.wire import messages as m
@@ -78,7 +78,7 @@ class AgentBackend:
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:  # noqa: ARG002
         """Agents say which runs they have when they register."""
-        self._host.loop.tell(self._opening)
+        self._host.loop.post(self._opening)
         if not self._is_open:
             self._is_open = True
             self._tasks.every(TICK_S, self._tick, "looking after the agents")
@@ -97,7 +97,7 @@ class AgentBackend:
         self._registry = self._new_registry()
 
     async def _tick(self) -> None:
-        self.streams.carry_out(await self._host.loop.ask(lambda now: self.registry.tick(now)))
+        self.streams.carry_out(await self._host.loop.call(lambda now: self.registry.tick(now)))
 
     # ---- decisions in
 
@@ -130,7 +130,7 @@ class AgentBackend:
             case "kept":
                 self.logs.forget_unknown(conn, message.kept)
             case kind:
-                replies: list[Reply] = await self._host.loop.ask(lambda now: self.registry.take(conn, message, now))
+                replies: list[Reply] = await self._host.loop.call(lambda now: self.registry.take(conn, message, now))
                 if kind == "hello" and (member := self.registry.member(conn)) is not None:
                     self.inventory.registered(member)
                 self.streams.carry_out(replies)
@@ -140,7 +140,7 @@ class AgentBackend:
         if member is not None:
             log.info("node %s is not connected any more", member.id)
         self.logs.disconnected(conn)
-        self._host.loop.tell(lambda now: self._parted(conn, now))
+        self._host.loop.post(lambda now: self._parted(conn, now))
 
     def _parted(self, conn: int, now: Seconds) -> list[Event]:
         events, replies = self.registry.gone(conn, now)

@@ -1,7 +1,7 @@
 """The seam between the scheduler and the place where runs execute.
 
-A `Backend` carries out decisions; what happens to its runs comes back as events through the loop of its `Host`. The
-ports `Inventory`, `RunLogs`, `Admission` and `Endpoint` are optional: `BackendPorts` has a stand-in for each.
+A `Backend` executes decisions. What happens to its runs comes back as events through the loop of its `Host`. The ports
+`Inventory`, `RunLogs`, `Admission` and `Endpoint` are optional: `BackendPorts` has a default for each.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
-from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.gpu_numbers import GpuNumbers
+from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.settings import Settings
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the server of one machine does not load gRPC
     import grpc
 
 
@@ -38,19 +39,19 @@ Order = Decision | Kill
 
 @dataclass(frozen=True)
 class Host:
-    """What a backend may use of the controller that it works for."""
+    """The parts of the controller that a backend may use."""
 
     loop: Loop
-    """Takes events, and knows the time."""
+    """Receives events, and tells the time."""
     state: Callable[[], State]
-    """The present state: it is replaced when the policy changes, or when the journal could not be written."""
+    """Returns the present state. It is replaced when the policy changes or the journal could not be written."""
     paths: Paths
     settings: Settings
     """As they were when the server started."""
     progress: Callable[[Mapping[str, Any]], None]
-    """Takes what a run says of itself; raises where that makes no sense."""
+    """Receives the progress that a run reports. Raises if it makes no sense."""
     cluster: str
-    """The name of the journal: a cluster has one for life."""
+    """The name of the journal. A cluster keeps it for life."""
 
 
 class Backend(Protocol):
@@ -58,7 +59,7 @@ class Backend(Protocol):
         """Find the runs of these jobs again, before anything new is decided. Called again after `reset`."""
 
     def execute(self, order: Order) -> None:
-        """Carry out what has been decided and is on disk. What comes of it comes back as events."""
+        """Execute a decision that is on disk. The result comes back as events."""
 
     async def close(self) -> None:
         """Leave the runs alone: the next backend finds them."""
@@ -69,64 +70,64 @@ class Inventory(Protocol):
 
     numbers: GpuNumbers
 
-    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
-        """What is known of each node in addition to the state."""
+    def nodes(self) -> Mapping[NodeId, NodeStatus]:
+        """Return the connection status of each node."""
 
-    def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
-        """What the driver last measured of each GPU."""
+    def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
+        """Return what the driver last measured of each GPU."""
 
-    def about(self) -> dict[str, Any]:
-        """For `weft doctor`."""
+    def summary(self) -> BackendSummary:
+        """Return what `weft doctor` shows."""
 
 
 class RunLogs(Protocol):
-    """What runs wrote."""
+    """The output of runs."""
 
     async def read(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
-        """A part of a log, from `offset` on or this many lines from the end; None: its node cannot be reached."""
+        """Return a part of a log, from `offset` on or the last `lines`. None: the node cannot be reached."""
 
     def kept(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
-        """The last part of a log whose node cannot be reached, as far as it is at hand."""
+        """Return the last part of a log whose node cannot be reached, as far as the server keeps it."""
 
     def tail(self, job: JobId, run: int) -> bytes:
-        """The last part of a log, as far as it is at hand."""
+        """Return the last part of a log that can be read without waiting."""
 
     def forget(self, jobs: Iterable[JobId]) -> None:
-        """Remove what is kept of these jobs."""
+        """Remove the logs of these jobs."""
 
 
 class Admission(Protocol):
-    """Which jobs and settings a backend accepts."""
+    """The jobs and settings that a backend accepts."""
 
     @property
     def quotas(self) -> Quotas | None:
-        """What one user may have; None: there is only one user."""
+        """The quotas of users. None: there is only one user."""
 
     def check_settings(self, settings: Settings) -> None:
-        """Raise if the backend could not work with these."""
+        """Raise if the backend cannot work with these settings."""
 
     def rules(self, scheduler: Scheduler) -> AdmissionRules:
-        """What a job must be to be accepted, under this scheduler."""
+        """Return the checks that a job must pass under this scheduler."""
 
 
 class NoInventory:
-    """Nothing is known of nodes but what the state says."""
+    """For a backend that knows nothing of nodes but what the state holds."""
 
     def __init__(self) -> None:
         self.numbers = GpuNumbers()
 
-    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
+    def nodes(self) -> Mapping[NodeId, NodeStatus]:
         return {}
 
-    def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
+    def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
         return {}
 
-    def about(self) -> dict[str, Any]:
-        return {}
+    def summary(self) -> BackendSummary:
+        return BackendSummary()
 
 
 class NoRunLogs:
-    """The backend keeps no logs."""
+    """For a backend that keeps no logs."""
 
     async def read(self, _job: JobState, _run: int, _rank: int, _offset: int, _lines: int) -> LogPart | None:
         return MISSING
@@ -138,32 +139,32 @@ class NoRunLogs:
         return b""
 
     def forget(self, jobs: Iterable[JobId]) -> None:
-        """There is nothing to remove."""
+        """Remove nothing."""
 
 
 class AnyJob:
-    """Every job that makes sense is accepted, under any policy."""
+    """For a backend that accepts every valid job, under any policy."""
 
     quotas: Quotas | None = None
 
     def check_settings(self, settings: Settings) -> None:
-        """Any settings will do."""
+        """Accept all settings."""
 
     def rules(self, scheduler: Scheduler) -> AdmissionRules:
         return ClusterRules(scheduler.state, GpuNumbers())
 
 
 class Endpoint(Protocol):
-    """What a backend serves at the port of its server."""
+    """The gRPC methods that a backend serves on the port of its server."""
 
     def handler(self) -> grpc.GenericRpcHandler: ...
 
     def disconnect(self) -> None:
-        """Send the clients away, before the port is closed."""
+        """Close the connections, before the port is closed."""
 
 
-def _nothing() -> None:
-    """What a backend does that has no use for a hook."""
+def _do_nothing() -> None:
+    """The default hook."""
 
 
 @dataclass(frozen=True)
@@ -175,11 +176,10 @@ class BackendPorts:
     logs: RunLogs = field(default_factory=NoRunLogs)
     admission: Admission = field(default_factory=AnyJob)
     endpoint: Endpoint | None = None
-    leave: Callable[[], None] = _nothing
-    """Called at once when the server is told to stop; `close` follows when it has answered what it was asked."""
-    reset: Callable[[], None] = _nothing
-    """Called when the state went back to what the journal says: forget what was concluded from events that it lost.
-    `open` follows."""
+    leave: Callable[[], None] = _do_nothing
+    """Called as soon as the server must stop. `close` follows when all calls are answered."""
+    reset: Callable[[], None] = _do_nothing
+    """Called when the state was rebuilt from the journal: forget what lost events implied. `open` follows."""
 
 
 BuildBackend = Callable[[Host], BackendPorts]

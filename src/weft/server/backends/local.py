@@ -1,4 +1,4 @@
-"""Runs on this machine, in the scheduler's own process: the scheduler that every command starts by itself."""
+"""The backend of one machine: runs are started by the server process itself."""
 
 from __future__ import annotations
 
@@ -33,20 +33,22 @@ from weft.model import (
     Started,
     Stop,
 )
-from weft.server.api.gpu_numbers import GpuNumbers
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
+from weft.server.gpu_numbers import GpuNumbers
+from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
-from weft.server.loop import CLOSING
 from weft.server.nodes.reconciler import FULL
 from weft.server.nodes.run_messages import launch_message
+from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
+from weft.wire.views.doctor import DeviceView
 
-TAIL_BYTES: Final = 8192
+MAX_TAIL_BYTES: Final = 8192
 
 
 class LocalBackend:
-    """The node runtime of this machine, without a wire between it and the scheduler."""
+    """The node runtime of this machine, in the process of the scheduler."""
 
     def __init__(self, host: Host, machine: Machine, nvml: Nvml | NoDriver) -> None:
         self._host = host
@@ -58,7 +60,7 @@ class LocalBackend:
         self._is_open = False
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:
-        self._host.loop.tell(self._joining)
+        self._host.loop.post(self._joining)
         runs = {(job.id, job.run): held_by(job) for job in known.values()}
         if self._is_open:
             there = set(self.runtime.runs)
@@ -70,7 +72,7 @@ class LocalBackend:
             self.runtime.stop(job.id, job.run, job.stop_why)
 
     def _joining(self, now: Seconds) -> list[Event]:
-        """The node joins, unless it is there as it was."""
+        """Return the events that make this machine the one node of the state; none if it is already."""
         state = self._host.state()
         living = [room.node for room in state.resources.nodes if room.alive]
         events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in state.paused else []
@@ -79,7 +81,7 @@ class LocalBackend:
         return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
 
     def leave(self) -> None:
-        """The scheduler was told to stop: a SIGTERM that ends runs now is not theirs."""
+        """The server must stop. A SIGTERM that ends a run from now on was meant for the server."""
         self.runtime.leave()
 
     async def close(self) -> None:
@@ -112,10 +114,10 @@ class LocalBackend:
     # ---- events out
 
     def run_changed(self, report: Report) -> None:
-        self._host.loop.tell(lambda now: self._events(report, now))
+        self._host.loop.post(lambda now: self._events(report, now))
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
-        self._host.loop.tell(facts_at)
+        self._host.loop.post(facts_at)
 
     def progress_reported(self, body: dict[str, Any]) -> None:
         self._host.progress(body)
@@ -123,7 +125,7 @@ class LocalBackend:
     def _events(self, report: Report, now: Seconds) -> list[Event]:
         job = self._host.state().jobs.get(report.job)
         if isinstance(report, RunStarted):
-            if job is not None and job.status == "running":  # adopted: that is known already
+            if job is not None and job.status == "running":  # adopted: the state knows it
                 return []
             return [Started(now, report.job, report.run)]
         full = FULL.get(report.why)
@@ -135,19 +137,19 @@ class LocalBackend:
 def launch_spec(
     job: JobState, run: int, machine: Machine, gpus: tuple[int, ...], memory_mb: int, socket: str
 ) -> LaunchSpec:
-    """Return the launch of a run: what an agent would make of its message."""
+    """Return what to launch, as an agent would derive it from its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
     return run_order(message, machine, env={}, tree="", socket=socket, lease="")
 
 
 def held_by(job: JobState) -> HeldGpus:
-    """What a run that has not ended was given of this machine."""
+    """Return what is allocated to a run on this machine."""
     gpus = tuple(gpu for _, each in job.slots for gpu in each)
     return HeldGpus(gpus, job.started_at, job.allocation.memory_mb.max)
 
 
 def as_known(machine: Machine, folder: Path, state: State) -> Machine:
-    """Return the machine as the journal knows it, if it has the same GPUs or runs use the GPUs that it had."""
+    """Return the machine as the journal knows it, if its GPUs are the same or runs use the old ones."""
     known = next((room.node for room in state.resources.nodes if room.alive), None)
     found = with_gpus_in_use(machine, folder, in_use=known is not None and bool(state.active))
     if known is None or known.gpus != found.node.gpus:
@@ -157,32 +159,34 @@ def as_known(machine: Machine, folder: Path, state: State) -> Machine:
 
 
 class LocalInventory:
+    """This machine and its GPUs."""
+
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
         self.numbers = GpuNumbers()
         self.numbers.know(backend.node.id, [device.index for device in backend.machine.devices])
 
-    def nodes(self) -> Mapping[NodeId, Mapping[str, Any]]:
+    def nodes(self) -> Mapping[NodeId, NodeStatus]:
         return {}
 
-    def readings(self) -> Mapping[tuple[NodeId, int], Mapping[str, Any]]:
+    def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
         node = self._backend.node.id
-        return {(node, gpu): reading for gpu, reading in self._backend.runtime.readings().items()}
+        return {(node, gpu): GpuUsage(**reading) for gpu, reading in self._backend.runtime.readings().items()}
 
-    def about(self) -> dict[str, Any]:
+    def summary(self) -> BackendSummary:
         machine, node = self._backend.machine, self._backend.node
-        return {
-            "node": node.id,
-            "gpus": [{"model": gpu.model, "memory_mb": gpu.memory_mb} for gpu in node.gpus],
-            "gpus_from": machine.source,
-            "driver": machine.note or "ok",
-            "cpus": node.cpus,
-            "ram_mb": node.ram_mb,
-        }
+        return BackendSummary(
+            node=node.id,
+            gpus=[DeviceView(gpu.model, gpu.memory_mb) for gpu in node.gpus],
+            gpus_from=machine.source,
+            driver=machine.note or "ok",
+            cpus=node.cpus,
+            ram_mb=node.ram_mb,
+        )
 
 
 class LocalLogs:
-    """Logs are files of this machine: always at hand, and removed with the folders of their jobs."""
+    """Logs are files on this machine. They are removed with the folders of their jobs."""
 
     def __init__(self, jobs: Path) -> None:
         self._jobs = str(jobs)
@@ -196,10 +200,10 @@ class LocalLogs:
     def tail(self, job: JobId, run: int) -> bytes:
         path = log_path(self._jobs, job, run)
         size = read_part(path, max_bytes=0).size
-        return read_part(path, max(size - TAIL_BYTES, 0)).text
+        return read_part(path, max(size - MAX_TAIL_BYTES, 0)).text
 
     def forget(self, jobs: Iterable[JobId]) -> None:
-        """Maintenance removes their folders."""
+        """Remove nothing: maintenance removes the folders."""
 
 
 class LocalAdmission:
@@ -211,14 +215,14 @@ class LocalAdmission:
         self._node, self._numbers = node, numbers
 
     def check_settings(self, settings: Settings) -> None:
-        """One machine can do whatever a policy asks for."""
+        """Accept all settings: one machine can do what any policy asks for."""
 
     def rules(self, scheduler: Scheduler) -> SingleNodeRules:
         return SingleNodeRules(self._node, self._numbers, scheduler.placement)
 
 
 def local_backend(machine: Machine, nvml: Nvml | NoDriver) -> BuildBackend:
-    """The backend of this machine."""
+    """Return a function that builds the backend of this machine."""
 
     def build(host: Host) -> BackendPorts:
         backend = LocalBackend(host, machine, nvml)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
@@ -20,10 +20,8 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.errors import WeftError
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
-    from weft.server.http.prometheus import Metrics
+from weft.server.controller import Controller
+from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"
 REQUEST_S: Final = 10.0

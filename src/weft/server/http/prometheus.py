@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter as Count
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import grpc.aio
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from weft.core.state.job import JobState
-
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
+from weft.server.controller import Controller
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
@@ -42,7 +40,7 @@ class Metrics:
             registry=self._registry,
         )
 
-    def stepped(self, deciding_s: float, committing_s: float) -> None:
+    def record_step(self, deciding_s: float, committing_s: float) -> None:
         """Record a turn of the loop in which something happened."""
         self._deciding.observe(deciding_s)
         self._committing.observe(committing_s)
@@ -80,7 +78,7 @@ class _State:
         controller = self._controller
         yield from _jobs(controller)
         yield from _gpus(controller)
-        agents = Count(each["state"] for each in controller.inventory.nodes().values())
+        agents = Count(each.state for each in controller.inventory.nodes().values())
         yield _gauge(
             "weft_agents",
             "Registered nodes, by the state of their agent.",
@@ -122,12 +120,12 @@ def _gpus(controller: Controller) -> Iterator[Metric]:
     yield _gauge(
         "weft_gpu_utilisation",
         "Utilisation of each GPU in percent, from the driver.",
-        ((gpu, reading["utilisation"]) for gpu, reading in readings if reading["utilisation"] is not None),
+        ((gpu, reading.utilisation) for gpu, reading in readings if reading.utilisation is not None),
     )
     yield _gauge(
         "weft_gpu_memory_used_bytes",
         "Memory in use on each GPU, from the driver.",
-        ((gpu, reading["used_mb"] * (1 << 20)) for gpu, reading in readings),
+        ((gpu, reading.used_mb * (1 << 20)) for gpu, reading in readings if reading.used_mb is not None),
     )
 
 

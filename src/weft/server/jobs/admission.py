@@ -13,7 +13,7 @@ from weft.core.state.state import State
 from weft.errors import InputError
 from weft.model import Job, Node, NodeId, Task
 from weft.model.slots import format_message
-from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.gpu_numbers import GpuNumbers
 
 MOST_GPUS: Final = 100_000
 MOST_MB: Final = 1 << 40

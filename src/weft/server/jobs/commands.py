@@ -25,10 +25,10 @@ from weft.model import (
     Task,
 )
 from weft.model.status import ACTIVE, ENDED
-from weft.server.api.job_refs import one, resolve
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.builder import JobBuilder
+from weft.server.jobs.job_refs import one, resolve
 from weft.server.jobs.quotas import Quotas
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable

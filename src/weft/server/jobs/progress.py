@@ -1,58 +1,62 @@
-"""How far jobs are: what they report themselves, or what their logs show."""
+"""The progress of jobs, as they report it or as their logs show it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.engines.process.output.progress_bars import last_bar
 from weft.model import JobId, Progressed
 from weft.server.jobs.progress_report import Report
+from weft.server.loop import Loop
 from weft.wire.views.jobs import ProgressView
 
-if TYPE_CHECKING:
-    from weft.server.controller import Controller
-
-JOURNAL_S: Final = 10.0
-"""How often progress becomes a fact: policies need no more."""
+JOURNAL_PERIOD_S: Final = 10.0
+"""How often the progress of a run is journalled. Policies need no more."""
 
 
 class Progress:
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    """The last report of each run.
+
+    `state` returns the present state, `tail` the last part of a run's log.
+    """
+
+    def __init__(self, loop: Loop, state: Callable[[], State], tail: Callable[[JobId, int], bytes]) -> None:
+        self._loop, self._state, self._tail = loop, state, tail
         self._reports: dict[tuple[JobId, int], Report] = {}
 
-    def take(self, body: Mapping[str, Any]) -> None:
-        """What a run says of itself; raises where that makes no sense."""
+    def receive(self, body: Mapping[str, Any]) -> None:
+        """Record what a run reports. Raise if it makes no sense."""
         job, run = str(body["job"]), int(body["run"])
-        if self._controller.scheduler.state.running(job, run) is None:
+        if self._state().running(job, run) is None:
             return
-        now = self._controller.loop.clock.now()
+        now = self._loop.clock.now()
         known = self._reports.get((job, run))
         if known is None:
             known = self._reports[job, run] = Report(now)
-        known.take(body, now)
-        rest_s = known.rest_s(now)
-        if rest_s is not None and now - known.told_at > JOURNAL_S:
-            known.told_at = now
-            self._controller.loop.tell(lambda at: [Progressed(at, job, run, rest_s)])
+        known.update(body, now)
+        remaining_s = known.remaining_s(now)
+        if remaining_s is not None and now - known.journalled_at > JOURNAL_PERIOD_S:
+            known.journalled_at = now
+            self._loop.post(lambda at: [Progressed(at, job, run, remaining_s)])
 
     def of(self, job: JobState) -> ProgressView | None:
-        """Return how far a job is, where it reports it or its log shows it."""
+        """Return the progress of a job, if it reports any or its log shows a progress bar."""
         report = self._reports.get((job.id, job.run))
         if report is None:
             return self._of_log(job) if job.active else None
-        eta_s = report.rest_s(self._controller.loop.clock.now()) if job.active else None
+        eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
         return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job")
 
     def _of_log(self, job: JobState) -> ProgressView | None:
-        bar = last_bar(self._controller.run_logs.tail(job.id, job.run))
+        bar = last_bar(self._tail(job.id, job.run))
         if bar is None:
             return None
         return ProgressView(bar.step, bar.total, bar.left_s, source="log")
 
     def prune(self, jobs: Mapping[JobId, JobState]) -> None:
-        """Forgets runs that are not the last of their job, and jobs that are forgotten."""
+        """Forget runs that are not the last of their job, and jobs that were purged."""
         for job, run in [key for key in self._reports if key[0] not in jobs or jobs[key[0]].run != key[1]]:
             del self._reports[job, run]

@@ -9,11 +9,11 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
 from weft.model.status import ACTIVE
-from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes.gangs import Gang, Gangs
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
+from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
 from weft.wire.runs import ASKED, FENCED, TORN

@@ -30,12 +30,12 @@ from weft.model import (
     Uncordoned,
 )
 from weft.model.status import Reason
-from weft.server.loop import DISK_FLOOR, FILE_LIMIT
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Reply, Taken
 from weft.server.nodes.reconciler import FULL_S, RunReconciler
 from weft.server.nodes.registered_node import RegisteredNode, node_of
 from weft.server.nodes.validation import problem
+from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.messages import (
     AgentMessage,
     GpuBlock,

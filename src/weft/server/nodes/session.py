@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 import grpc
 
 from weft.errors import InputError, WeftError
-from weft.server.api.rpc import handler
 from weft.server.auth.identity import caller
 from weft.server.nodes.outbox import Close
 from weft.server.nodes.streams import Stream, Streams, end
+from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
 
 HELLO_S: Final = 30.0

@@ -1,4 +1,4 @@
-"""The scheduler of a cluster as a process: its folder, its lock, its port, its log, from the start to SIGTERM."""
+"""The scheduler of a cluster as a process, started by `weft server`: it locks its folder, listens and serves."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import Refused
 from weft.server.api.blobs import PRUNE_S, Blobs
-from weft.server.api.rpc import scheduler_handler
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.log_file import Format, log_to
+from weft.server.rpc.handlers import scheduler_handler
 from weft.server.settings import Settings, load, save
 
 if TYPE_CHECKING:
     from weft.server.http.app import Web
 
-POLICY: Final = "balanced"
+DEFAULT_POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
 log = logging.getLogger("weft.server")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How and where it is to serve."""
+    """How and where to serve."""
 
     folder: Path
     host: str
     port: int
     settings: Settings
     journal_url: str = ""
-    """Empty: in the folder."""
+    """Empty: a journal in the folder."""
     metrics_port: int | None = None
     log_format: Format = "text"
     log_to_stderr: bool = False
-    opened: Callable[[Opened], None] = field(default=lambda _: None)
-    """Called when it listens."""
+    on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
+    """Called when the server listens."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class ServerStatus:
+    """A server that has started to listen."""
+
     pid: int
     port: int
     secure: bool
@@ -61,35 +63,35 @@ class Opened:
     journal_url: str
     nodes: int
     jobs: int
-    """That have not ended."""
+    """Jobs that have not ended."""
 
 
-def usual(folder: Path) -> Settings:
-    """As it was set up last, or as it comes."""
-    return load(folder) if (folder / "settings.json").exists() else Settings(policy=POLICY, idle_s=0.0)
+def saved_settings(folder: Path) -> Settings:
+    """Return the settings of the last server in this folder, or the defaults."""
+    return load(folder) if (folder / "settings.json").exists() else Settings(policy=DEFAULT_POLICY, idle_s=0.0)
 
 
 def run(plan: Plan) -> None:
-    """Until it is told to end; jobs go on."""
+    """Serve until the server is told to end. Jobs keep running."""
     check_settings(plan.settings)
     os.umask(0o077)
     here = Paths(plan.folder, plan.folder / "run", plan.journal_url)
     here.make()
-    with _alone(here.lock, plan), _alone(_journal_lock(here), plan):
+    with _exclusive(here.lock, plan), _exclusive(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
         asyncio.run(_serve(here, plan))
 
 
 def _journal_lock(here: Paths) -> Path:
-    """Two schedulers must not share a journal, whatever their folders; one that is no file is locked by its store."""
+    """Return the lock file of the journal: schedulers must not share one. A journal that is no file locks itself."""
     path = here.journal_url.rpartition("://")[2]
     return Path(f"{path}.lock") if os.path.isabs(path) else here.state / "journal.lock"
 
 
 @contextmanager
-def _alone(path: Path, plan: Plan) -> Iterator[None]:
-    """One scheduler for each folder, and for each journal."""
+def _exclusive(path: Path, plan: Plan) -> Iterator[None]:
+    """Hold a lock file; raise if another scheduler holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +100,7 @@ def _alone(path: Path, plan: Plan) -> Iterator[None]:
         os.close(lock)
         whose = f"the scheduler {pid}" if pid.isdecimal() else "another scheduler"
         raise Refused(
-            f"{whose} works with {path.parent} already\n"
+            f"{whose} uses {path.parent} already\n"
             f"  weft operate shutdown --scheduler localhost:{plan.port} ends it; or use another --port and --db"
         ) from None
     try:
@@ -113,7 +115,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     controller = Controller(here, plan.settings, agent_backend)
     endpoint = controller.ports.endpoint
     gateway = AuthGateway(plan.folder)
-    web, interceptors = _web(controller) if plan.metrics_port is not None else (None, ())
+    web, interceptors = _build_web(controller) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
     service, blobs = Service(controller), Blobs(here.state / "blobs")
     server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
@@ -135,16 +137,16 @@ async def _serve(here: Paths, plan: Plan) -> None:
     await server.start()
     state = controller.scheduler.state
     waiting = len(state.jobs) - len(state.ended)
-    opened = Opened(
+    status = ServerStatus(
         os.getpid(), port, gateway.material is not None, metrics_port, here.journal_url,
         sum(room.alive for room in state.resources.nodes), waiting,
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
-    plan.opened(opened)
+    plan.on_ready(status)
     if web:
         web.ready = True
     tasks = TaskSet()
-    tasks.every(PRUNE_S, lambda: _prune(controller, blobs), "removing the files of submitters")
+    tasks.every(PRUNE_S, lambda: _prune_blobs(controller, blobs), "removing unused blobs")
     await controller.until_done(lambda: service.asked_at)
     if web:
         web.ready = False
@@ -159,18 +161,18 @@ async def _serve(here: Paths, plan: Plan) -> None:
     log.info("done")
 
 
-def _web(controller: Controller) -> tuple[Web, tuple[ServerInterceptor, ...]]:
-    """Import what serves HTTP only where a port for it is given: it costs 0.1 s and 10 MB."""
+def _build_web(controller: Controller) -> tuple[Web, tuple[ServerInterceptor, ...]]:
+    """Build the HTTP side. Imported only if a port for it is set: it costs 0.1 s and 10 MB."""
     from weft.server.http.app import Web
     from weft.server.http.prometheus import Metrics
 
     metrics = Metrics(controller)
-    controller.loop.stepped = metrics.stepped
+    controller.loop.on_step = metrics.record_step
     return Web(controller, metrics), (metrics.interceptor(),)
 
 
-async def _prune(controller: Controller, blobs: Blobs) -> None:
-    """Files that no job needs any more go."""
+async def _prune_blobs(controller: Controller, blobs: Blobs) -> None:
+    """Remove the blobs that no job needs."""
     jobs = controller.scheduler.state.jobs.values()
     used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
     await asyncio.to_thread(blobs.prune, used)

@@ -1,10 +1,9 @@
-"""Jobs, GPUs and nodes of the state as views."""
+"""The jobs, GPUs and nodes of the state, as the views that answers consist of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from weft.core.resources.node import memory_held
 from weft.core.scheduler import Scheduler
@@ -14,20 +13,21 @@ from weft.jobspec.description import described
 from weft.model import JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
-from weft.server.api.gpu_numbers import GpuNumbers
+from weft.server.gpu_numbers import GpuNumbers
+from weft.server.inventory import GpuUsage, NodeStatus
 from weft.wire.views.base import made
 from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.wire.views.nodes import BlockView, GpuView, NodeView
+from weft.wire.views.timestamps import iso
 
 CODES: Final = {
     "blocked": "PD", "waiting": "PD", "held": "H", "starting": "R", "running": "R", "stopping": "CG", "done": "CD",
     "failed": "F", "cancelled": "CA",
 }  # fmt: skip
 """Slurm's two letters."""
-
-
-def iso(at: Seconds | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+NO_USAGE: Final = GpuUsage()
+NO_STATUS: Final = NodeStatus()
+LOST: Final = NodeStatus("lost")
 
 
 def code(job: JobState) -> str:
@@ -98,7 +98,7 @@ def job_detail(
 
 
 def whereabouts(job: JobState, now: Seconds, renumber: Renumber) -> str:
-    """Of a job that does not wait: where it is, or how it ended."""
+    """Return where a job runs, or how it ended. The job does not wait."""
     if job.active:
         woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
         where = f" on {format_slots(renumber(job.slots))}" if job.slots else ""
@@ -109,15 +109,13 @@ def whereabouts(job: JobState, now: Seconds, renumber: Renumber) -> str:
 
 
 def _time_s(job: JobState, now: Seconds) -> float:
-    """How long its run lasts; of one that waits, how long it has waited; of one that ended, what its runs took."""
+    """Return how long a job has run; of a waiting job, how long it has waited; of an ended job, what its runs took."""
     if job.active:
         return now - job.started_at
     return job.attained_s if job.status in ENDED else now - job.waiting_since
 
 
-def gpu_views(
-    state: State, measured: Mapping[tuple[str, int], Mapping[str, Any]], numbers: GpuNumbers
-) -> list[GpuView]:
+def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], numbers: GpuNumbers) -> list[GpuView]:
     found = []
     closed: dict[str, list[BlockView]] = {}
     for (node, why), closure in state.closed.items():
@@ -130,21 +128,23 @@ def gpu_views(
         for gpu, device in enumerate(room.node.gpus) if room.alive else ():
             where = room.node.id, gpu
             jobs = [holder for holder in room.holders[gpu] if isinstance(holder, JobState)]
-            reading = measured.get(where, {})
+            usage = measured.get(where, NO_USAGE)
             found.append(
                 GpuView(
                     node=room.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
                     reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
                     blocked=[*blocked.get(where, ()), *closed.get(room.node.id, ())],
-                    used_mb=reading.get("used_mb"), utilisation=reading.get("utilisation"),
-                    processes=reading.get("processes"), misplaced=reading.get("misplaced"),
+                    used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
+                    misplaced=usage.misplaced,
                 )
             )  # fmt: skip
     return found
 
 
-def node_views(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[NodeView]:
-    """Return the nodes with what the backend knows of them. A node that was lost and has joined again is there once."""
+def node_views(state: State, known: Mapping[str, NodeStatus]) -> list[NodeView]:
+    """Return the nodes with what the backend knows of them. A node that was lost and joined again is listed once."""
+    rooms = [room for room in state.resources.nodes if state.resources.by_id[room.node.id] is room]
+    statuses = [known.get(room.node.id, NO_STATUS) if room.alive else LOST for room in rooms]
     return [
         NodeView(
             node=room.node.id, alive=room.alive, gpus=len(room.node.gpus),
@@ -152,19 +152,20 @@ def node_views(state: State, known: Mapping[str, Mapping[str, Any]]) -> list[Nod
             jobs=len(room.runs()), cpus=room.node.cpus, cpus_used=room.cpus_used, ram_mb=room.node.ram_mb,
             ram_used_mb=room.ram_used, labels=dict(room.node.labels),
             closed=[why for node, why in state.closed if node == room.node.id],
-            **({"state": "lost"} if not room.alive else known.get(room.node.id, {})),
+            state=status.state, beat_s=status.beat_s, load=status.load, address=status.address,
+            version=status.version, lost_in_s=status.lost_in_s,
         )
-        for room in state.resources.nodes if state.resources.by_id[room.node.id] is room
+        for room, status in zip(rooms, statuses, strict=True)
     ]  # fmt: skip
 
 
 def first_in_line(scheduler: Scheduler) -> JobId | None:
-    """Of those that wait, the first that could run here at all."""
+    """Return the first waiting job that could run here at all."""
     return next((job.id for job in scheduler.in_order() if not scheduler.impossible(job)), None)
 
 
 def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> str:
-    """In one word, cheaply: `why` tells it in full."""
+    """Return in one word why a job waits, or why it ended. Cheap: `weft why` explains in full."""
     if job.status == "held":
         return Reason.HELD
     if job.status == "blocked":

@@ -9,8 +9,8 @@ from typing import Any, Final
 import grpc
 
 from weft.errors import InputError, WeftError
-from weft.server.api.requests import UnreadableRequest, reader
-from weft.server.api.rpc_errors import abort
+from weft.server.rpc.errors import abort
+from weft.server.rpc.requests import UnreadableRequest, reader
 from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
 
 Method = Callable[..., Any]

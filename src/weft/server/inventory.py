@@ -1,0 +1,50 @@
+"""What a backend knows of its nodes and GPUs beyond the state. Answers, metrics and `weft doctor` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.wire.views.doctor import DeviceView, MembersView
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """The connection of a node. All None: the node needs none."""
+
+    state: str | None = None
+    """connected, silent or lost."""
+    beat_s: float | None = None
+    """Seconds since the last heartbeat."""
+    load: float | None = None
+    address: str | None = None
+    version: str | None = None
+    lost_in_s: float | None = None
+    """Seconds until the scheduler gives the node up; None while it is connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """What the driver last measured of a GPU."""
+
+    used_mb: int | None = None
+    utilisation: float | None = None
+    processes: int | None = None
+    misplaced: Sequence[str] | None = None
+    """Jobs with a process on this GPU that was not allocated to them. None: the backend does not check."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSummary:
+    """The nodes and GPUs of a backend, for `weft doctor`."""
+
+    node: str = ""
+    nodes: MembersView | None = None
+    """Of a cluster."""
+    gpus: Sequence[DeviceView] = ()
+    gpus_from: str = ""
+    driver: str = ""
+    cpus: int = 0
+    ram_mb: int = 0
+    lease_s: float | None = None
+    beat_s: float | None = None

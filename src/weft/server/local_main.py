@@ -1,0 +1,103 @@
+"""The scheduler of one machine and one user, as a process. Commands start it, and it ends when it is idle."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import logging.handlers
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from weft.endpoints.paths import Paths, user_paths
+from weft.engines.process.gpu.this_machine import discover_this_machine
+from weft.errors import JournalError, WeftError
+from weft.journal import store_at
+from weft.server.api.service import Service
+from weft.server.api.unix_socket import UnixSocketServer
+from weft.server.backends.local import local_backend
+from weft.server.controller import Controller
+from weft.server.settings import load
+
+MAX_LOG_BYTES: Final = 1 << 20
+LOCK_TIMEOUT_S: Final = 10.0
+GRACE_S: Final = 1.0
+log = logging.getLogger("weft.server")
+
+
+def main(args: Sequence[str]) -> int:
+    """Serve until idle or stopped. `args` are the folders of state and sockets, or empty."""
+    os.umask(0o077)
+    here = Paths(Path(args[0]), Path(args[1])) if len(args) == 2 else user_paths()
+    here.make()
+    lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not _acquire(lock, here):
+        return 0  # another process was faster, and serves
+    pid = str(os.getpid()).encode()
+    os.truncate(lock, os.pwrite(lock, pid, 0))  # never empty: an empty lock file means that no job is left
+    _open_log(here)
+    try:
+        lock_content = asyncio.run(_serve(here))
+    except JournalError as error:
+        hint = "; weft up --restore goes back to the last backup" if store_at(here.journal_url).backup_at() else ""
+        log.error("%s%s", error, hint)
+        return 1
+    except WeftError as error:
+        log.error("%s", error)
+        return 1
+    except Exception:
+        log.exception("the scheduler failed")
+        raise
+    os.truncate(lock, 0)
+    os.pwrite(lock, lock_content, 0)
+    return 0
+
+
+def _acquire(lock: int, here: Paths) -> bool:
+    """Lock the file. Wait a moment: a killed scheduler may still hold the lock. Return False if another one answers."""
+    until = time.monotonic() + LOCK_TIMEOUT_S
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if here.answers():
+                return False
+        time.sleep(0.01)
+    return False
+
+
+async def _serve(here: Paths) -> bytes:
+    """Serve until the end. Return what to leave in the lock file; a scheduler that dies leaves its pid there."""
+    settings = load(here.state)
+    machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
+    controller = Controller(here, settings, local_backend(machine, nvml))
+    service = Service(controller)
+    server = UnixSocketServer(service.methods)
+    with suppress(FileNotFoundError):
+        here.socket.unlink()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, controller.stop)
+    await controller.open()
+    await server.open(here.socket)
+    log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
+    await controller.until_done(lambda: service.asked_at)
+    with suppress(FileNotFoundError):
+        here.socket.unlink()
+    await server.close(GRACE_S)
+    await controller.close()
+    log.info("done")
+    return b"" if controller.is_idle() else b"stopped"
+
+
+def _open_log(here: Paths) -> None:
+    handler = logging.handlers.RotatingFileHandler(here.server_log, maxBytes=MAX_LOG_BYTES, backupCount=1)
+    logging.basicConfig(
+        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
