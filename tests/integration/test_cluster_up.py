@@ -39,7 +39,7 @@ def test_up_jobs_run_down_and_nothing_is_left(person: Person) -> None:
     assert f"export WEFT_SCHEDULER=localhost:{port}" in shown
     assert f"weft cluster down --port {port}" in shown
     again = person.weft("cluster", "up", "--nodes", "1", "--port", port, code=6).stderr
-    assert "a cluster is up" in again
+    assert "a cluster already runs" in again
     person.env["WEFT_SCHEDULER"] = f"localhost:{port}"
     a0, t0 = sorted(person.json("nodes")["nodes"], key=lambda node: str(node["node"]))
     assert (a0["node"], a0["state"], a0["gpus"], a0["cpus"], a0["ram_mb"]) == ("a0", "connected", 2, 96, 524288)
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_said_and_nothing_stays(person: Person, words: tuple[s
 def test_a_port_that_is_taken_is_left_alone(person: Person) -> None:
     with socket.create_server(("127.0.0.1", 0)) as line:
         port = str(line.getsockname()[1])
-        assert "something listens" in person.weft("cluster", "up", "--port", port, code=6).stderr
+        assert "another program already listens" in person.weft("cluster", "up", "--port", port, code=6).stderr
 
 
 def test_the_ones_that_ship_are_brought_up(person: Person) -> None:

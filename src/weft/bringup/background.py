@@ -1,4 +1,4 @@
-"""A worker in the background: start one and wait until it has joined; end exactly that one."""
+"""Starts a worker in the background and waits until it has joined; ends exactly that worker."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from weft.agent.state_dir import Folder
     from weft.agent.worker import Note
 
-JOIN_S: Final = 60.0
-"""How long a worker may take to join the scheduler."""
-END_S: Final = 20.0
-"""How long a worker, and then its runs, may take to end."""
+JOIN_TIMEOUT_S: Final = 60.0
+"""Limit for a worker to join the scheduler."""
+END_TIMEOUT_S: Final = 20.0
+"""Limit for a worker, and then for its runs, to end."""
 Notify = Callable[["Folder", "Note"], None]
-"""Called in the background process with each note of the worker."""
+"""Called in the background process for each note of the worker."""
 
 
 class StartedWorker(NamedTuple):
@@ -30,15 +30,15 @@ class StartedWorker(NamedTuple):
 
     worker: str
     process: str
-    """BOOT:PID:START, which no other process ever has."""
+    """BOOT:PID:START, unique to this process."""
     folder: str
 
 
 class EndedWorker(NamedTuple):
     ended: bool
-    """False: it had gone already."""
+    """False: the worker had ended before."""
     killed: int
-    """How many of its runs were killed."""
+    """Number of its runs that were killed."""
 
 
 def start(work: Callable[[Notify], int]) -> StartedWorker | int:
@@ -60,7 +60,7 @@ def start(work: Callable[[Notify], int]) -> StartedWorker | int:
 
 
 def _reporter(writing: int) -> Notify:
-    """Return what sends the worker's notes to the parent until it has joined, and then lets go of the terminal."""
+    """Return a function that sends the worker's notes to the parent. Once joined, it detaches from the terminal."""
     left = [writing]
 
     def notify(folder: Folder, note: Note) -> None:
@@ -84,7 +84,7 @@ def _reporter(writing: int) -> Notify:
 
 def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
     """Return the worker once it has joined; None if the child ended instead."""
-    until, rest, words = time.monotonic() + JOIN_S, b"", "the scheduler does not answer"
+    until, rest, reason = time.monotonic() + JOIN_TIMEOUT_S, b"", "the scheduler does not answer"
     while (left := until - time.monotonic()) > 0:
         if not select.select([pipe], [], [], left)[0]:
             break
@@ -96,11 +96,11 @@ def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
             message: dict[str, Any] = json.loads(line)
             if "worker" in message:
                 return StartedWorker(**message)
-            words = message["words"].partition("\n")[0] or words
+            reason = message["words"].partition("\n")[0] or reason
     os.kill(child, signal.SIGKILL)  # not reaped yet, so the pid is still the child's
     os.waitpid(child, 0)
     raise Unreachable(
-        f"the worker has not joined after {JOIN_S:.0f} s: {words}\n  without --background it goes on trying"
+        f"the worker has not joined after {JOIN_TIMEOUT_S:.0f} s: {reason}\n  a worker in the foreground keeps trying"
     )
 
 
@@ -115,37 +115,37 @@ def parse_process(text: str) -> Identity:
     boot, _, rest = text.partition(":")
     pid, _, start = rest.partition(":")
     if not (boot and pid.isascii() and pid.isdecimal() and start.isascii() and start.isdecimal()):
-        raise InputError(f"--stop: {text[:80]!r} is not a process", hint="BOOT:PID:START, as --background printed it")
+        raise InputError(f"{text[:80]!r} is not a process", hint="write BOOT:PID:START, as printed at its start")
     return Identity(boot, int(pid), int(start))
 
 
-def end(name: str, folder: Folder, only: str, *, kill: bool) -> EndedWorker:
-    """End the worker of this name. `only` names a process: a worker of the same name started since is left alone."""
+def end(name: str, folder: Folder, only: Identity | None, *, kill: bool) -> EndedWorker:
+    """End the worker of this name. With `only`, leave a worker alone that is another process."""
     from weft.agent.shutdown import kill_runs
 
     pid = folder.holder()
     who = identify(pid) if pid is not None else None
-    if only and who != parse_process(only):
+    if only is not None and who != only:
         who = None
-    if who is None and not only:
-        raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends the one of that name")
-    ended = who is not None and end_process(who, END_S)
-    killed = kill_runs(folder, END_S) if kill and folder.holder() is None else 0
+    if who is None and only is None:
+        raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends a worker by name")
+    ended = who is not None and end_process(who, END_TIMEOUT_S)
+    killed = kill_runs(folder, END_TIMEOUT_S) if kill and folder.holder() is None else 0
     return EndedWorker(ended, killed)
 
 
-def end_process(who: Identity, patience_s: float) -> bool:
-    """Send SIGTERM, then SIGKILL where that is not enough. Return False if the process had gone already."""
+def end_process(who: Identity, timeout_s: float) -> bool:
+    """Send SIGTERM, then SIGKILL after `timeout_s`. Return False if the process had ended before."""
     handle = open_pidfd(who)
     if handle is None:
         return False
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal.pidfd_send_signal(handle, number)
-            if select.select([handle], [], [], patience_s)[0] or not is_alive(who):
+            if select.select([handle], [], [], timeout_s)[0] or not is_alive(who):
                 return True
     except ProcessLookupError:
         return True
     finally:
         os.close(handle)
-    raise WeftError(f"process {who.pid} does not end\n  is it waiting for a disk?")
+    raise WeftError(f"process {who.pid} does not end, even by SIGKILL\n  check whether it waits for a disk")

@@ -1,4 +1,4 @@
-"""What `weft cluster` has started, written down so that `weft cluster down` ends exactly that."""
+"""The record of what `weft cluster` started, so that `weft cluster down` ends exactly that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER: Final = "clusters"
 
 @dataclass(frozen=True)
 class Process:
-    """On this machine: the scheduler, or a worker."""
+    """The scheduler, or a worker on this machine."""
 
     name: str
     who: Identity
@@ -32,18 +32,21 @@ class Process:
 
 @dataclass(frozen=True)
 class Remote:
-    """A worker on a machine that is reached over ssh."""
+    """A worker on a machine reached over ssh."""
 
     name: str
     ssh: tuple[str, ...]
-    """What goes there."""
+    """The ssh command line, up to the remote command."""
     weft: str
+    """The weft program there."""
     process: str
-    """As that machine calls it."""
+    """BOOT:PID:START on that machine."""
 
 
 @dataclass(frozen=True)
 class Record:
+    """All that `weft cluster` started for one scheduler."""
+
     scheduler: str
     processes: tuple[Process, ...] = ()
     remotes: tuple[Remote, ...] = ()
@@ -60,22 +63,23 @@ class Record:
         return replace(self, processes=(*self.processes, process))
 
     def with_remote(self, remote: Remote) -> Record:
-        """In place of an earlier one of that name."""
+        """Return the record with this remote; it replaces one of the same name."""
         return replace(self, remotes=(*(each for each in self.remotes if each.name != remote.name), remote))
 
 
 def load(where: Address, env: Mapping[str, str] = os.environ) -> Record | None:
+    """Return the record of the scheduler at an address; None if there is none."""
     path = _path(where, env)
     try:
-        return _of(json.loads(read_private(path)))
+        return _decode(json.loads(read_private(path)))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError):
-        raise WeftError(f"{path} cannot be read\n  remove it, and end what it names by hand") from None
+        raise WeftError(f"{path} is malformed\n  end the processes that it names by hand, then remove it") from None
 
 
 def save(record: Record, env: Mapping[str, str] = os.environ) -> None:
-    """Removes it where nothing is left."""
+    """Write a record; remove its file if nothing is left to end."""
     path = _path(parse_address(record.scheduler), env)
     if not record.processes and not record.remotes:
         path.unlink(missing_ok=True)
@@ -84,22 +88,22 @@ def save(record: Record, env: Mapping[str, str] = os.environ) -> None:
     write_private(path, json.dumps(asdict(record), indent=2).encode())
 
 
-def known(env: Mapping[str, str] = os.environ) -> list[Record]:
-    """All that there are."""
-    found = [load(_where(path), env) for path in sorted(_folder(env).glob("*_*.json"))]
+def load_all(env: Mapping[str, str] = os.environ) -> list[Record]:
+    """Return the records of all schedulers."""
+    found = [load(_address(path), env) for path in sorted(_folder(env).glob("*_*.json"))]
     return [record for record in found if record is not None]
 
 
 @contextmanager
-def alone(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """One `weft cluster` at a time for each scheduler."""
+def locked(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Let one `weft cluster` at a time change a scheduler's record; raise Refused if another holds the lock."""
     make_private(_folder(env))
     lock = os.open(_path(where, env).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Refused(f"another weft cluster is at work on {where}\n  wait for it, or interrupt it") from None
+        raise Refused(f"another weft cluster command changes {where}\n  wait for it, or interrupt it") from None
     finally:
         os.close(lock)
 
@@ -112,12 +116,12 @@ def _path(where: Address, env: Mapping[str, str]) -> Path:
     return _folder(env) / f"{where.host.lower()}_{where.port}.json"
 
 
-def _where(path: Path) -> Address:
+def _address(path: Path) -> Address:
     host, _, port = path.stem.rpartition("_")
     return Address(host, int(port))
 
 
-def _of(found: Mapping[str, Any]) -> Record:
+def _decode(found: Mapping[str, Any]) -> Record:
     processes = (Process(**{**each, "who": Identity(*each["who"])}) for each in found["processes"])
     remotes = (Remote(**{**each, "ssh": tuple(each["ssh"])}) for each in found["remotes"])
     return Record(found["scheduler"], tuple(processes), tuple(remotes))

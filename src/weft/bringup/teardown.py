@@ -1,4 +1,4 @@
-"""Ends what `weft cluster` has started, and nothing else: processes by what they are, never by their number alone."""
+"""Ends what `weft cluster` started, and nothing else. Processes are matched by identity, never by pid alone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from weft.client import Client
     from weft.wire.views.jobs import JobView
 
-END_S: Final = 20.0
+END_TIMEOUT_S: Final = 20.0
+"""Limit for the scheduler, each worker, and its runs to end."""
+MAX_LISTED_JOBS: Final = 10_000
 
 
-def alive(record: Record) -> list[str]:
-    """What of it runs on this machine."""
+def running_processes(record: Record) -> list[str]:
+    """Return the names of the recorded processes that run on this machine."""
     return [each.name for each in record.processes if is_alive(each.who)]
 
 
-def reached(record: Record) -> Client | None:
-    """Its scheduler, if that answers."""
+def connect(record: Record) -> Client | None:
+    """Return a client of the recorded scheduler; None if the scheduler does not answer."""
     from weft.client import Client
 
     try:
@@ -40,9 +42,9 @@ def reached(record: Record) -> Client | None:
     return client
 
 
-def running(client: Client, record: Record) -> list[JobView]:
-    """Jobs that would be stopped: all of them with the scheduler, else those on its workers."""
-    jobs = [job for job in client.queue(limit=10_000).jobs if job.place]
+def running_jobs(client: Client, record: Record) -> list[JobView]:
+    """Return the jobs that ending would stop: all if the record has the scheduler, else those on its workers."""
+    jobs = [job for job in client.queue(limit=MAX_LISTED_JOBS).jobs if job.place]
     if record.server is not None:
         return jobs
     names = {each.name for each in record.workers} | {each.name for each in record.remotes}
@@ -50,30 +52,30 @@ def running(client: Client, record: Record) -> list[JobView]:
 
 
 def stop_jobs(client: Client) -> None:
-    """Stops the jobs, then the scheduler; returns when it listens no more, or does not go."""
+    """Stop the jobs, then the scheduler. Wait until its process has ended, at most `END_TIMEOUT_S`."""
     from weft.wire.views.operations import SHUTDOWN
 
     pid = client.operate(SHUTDOWN, jobs="stop").pid
-    until = time.monotonic() + END_S
+    until = time.monotonic() + END_TIMEOUT_S
     while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
         time.sleep(0.05)
 
 
 def end_processes(record: Record) -> None:
-    """The workers, with what they still run, then the scheduler."""
+    """End the workers with their runs, then the scheduler."""
     from weft.agent.shutdown import kill_runs
     from weft.agent.state_dir import folder_of
 
     for each in record.workers:
         send_signal(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
     for each in record.workers:
-        end_process(each.who, END_S)
+        end_process(each.who, END_TIMEOUT_S)
     for each in record.workers:
-        kill_runs(folder_of(each.name, Path(each.folder)), END_S)
+        kill_runs(folder_of(each.name, Path(each.folder)), END_TIMEOUT_S)
     if record.server is not None:
-        end_process(record.server.who, END_S)
+        end_process(record.server.who, END_TIMEOUT_S)
 
 
-def forget(where: Address) -> None:
-    """Its jobs, their logs, its tokens: all that it kept."""
+def remove_files(where: Address) -> None:
+    """Remove the scheduler's files: jobs, logs and tokens."""
     shutil.rmtree(server_folder(where.port), ignore_errors=True)

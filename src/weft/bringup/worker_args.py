@@ -1,4 +1,4 @@
-"""A node of a cluster, as the words that start a worker for it."""
+"""The command-line arguments of a worker that stands for a node."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from weft.errors import InputError
 from weft.model import Node
 
 
-def worker_words(node: Node) -> list[str]:
-    """What is said of it; GPUs are declared, and need not be there."""
+def worker_args(node: Node) -> list[str]:
+    """Return the arguments that describe a node. Its GPUs are declared and need not exist."""
     words = ["--id", node.id, "--pretend", "--cpus", str(node.cpus), "--mem", str(node.ram_mb)]
     if node.switch:
         words += ["--switch", node.switch]
     for name, value in node.labels:
-        words += ["--labels", _plain(f"{name}={value}", "label")]
+        words += ["--labels", _check_comma(f"{name}={value}", "label")]
     if not node.gpus:
         return [*words, "--gpus", NO_GPUS]
     words += ["--gpus", ",".join(map(str, range(len(node.gpus))))]
     if any(gpu.model for gpu in node.gpus):
-        words += ["--models", ",".join(_plain(gpu.model, "model") for gpu in node.gpus)]
+        words += ["--models", ",".join(_check_comma(gpu.model, "model") for gpu in node.gpus)]
     return [*words, "--memories", ",".join(str(gpu.memory_mb) for gpu in node.gpus)]
 
 
-def _plain(text: str, what: str) -> str:
+def _check_comma(text: str, what: str) -> str:
+    """Return the text; raise if it has a comma, which separates values in the arguments."""
     if "," in text:
-        raise InputError(f"a {what} with a comma: {text[:80]!r}", hint="a worker is told them in a list with commas")
+        raise InputError(f"{what} {text[:80]!r} has a comma", hint=f"remove the comma from the {what}")
     return text

@@ -133,7 +133,11 @@ def _stop(args: argparse.Namespace) -> int:
 
     name = args.id or host_name()
     folder = folder_of(name, Path(args.folder) if args.folder else None)
-    ended, killed = background.end(name, folder, args.stop, kill=args.kill)
+    try:
+        only = background.parse_process(args.stop) if args.stop else None
+    except InputError as error:
+        raise error.at(key="--stop") from None
+    ended, killed = background.end(name, folder, only, kill=args.kill)
     if args.json:
         render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
     else:

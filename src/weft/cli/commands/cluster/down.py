@@ -21,7 +21,6 @@ EXAMPLE: Final = """examples:
   weft cluster down --port 50061 --clean -y
   weft cluster down --scheduler gpu-head:50051"""
 
-AT_ONCE: Final = 16
 SHOWN: Final = 10
 
 
@@ -39,16 +38,16 @@ def run(args: argparse.Namespace) -> int:
     from weft.bringup import record, teardown
 
     where = parse_address(args.scheduler) if args.scheduler else Address("localhost", args.port)
-    with record.alone(where):
+    with record.locked(where):
         found = record.load(where)
         if found is None:
             return _nothing(args, where)
-        client = teardown.reached(found)
-        jobs = teardown.running(client, found) if client is not None else []
+        client = teardown.connect(found)
+        jobs = teardown.running_jobs(client, found) if client is not None else []
         if jobs and not args.yes and render.can_ask() and not change_report.is_sure("stop", jobs):
-            render.say("it goes on")
+            render.say("aborted; nothing was stopped")
             return 1
-        there = teardown.alive(found)
+        there = teardown.running_processes(found)
         if client is not None:
             if found.server is not None:
                 teardown.stop_jobs(client)
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         ended = there + away
         record.save(record.Record(found.scheduler, remotes=tuple(left)))
         if args.clean and found.server is not None:
-            teardown.forget(where)
+            teardown.remove_files(where)
     if args.json:
         render.print_json({
             "schema": 1, "scheduler": str(where), "ended": ended, "jobs": len(jobs), "left": [e.name for e in left],
@@ -74,33 +73,20 @@ def _those(ended: list[str]) -> str:
 
 
 def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
-    """Names of those that were ended, and those that could not be reached: they stay on record."""
-    from concurrent.futures import ThreadPoolExecutor
-
+    """End the workers on other machines. Return the names of those that ended, and those that could not be ended."""
     from weft.bringup import ssh
-    from weft.errors import WeftError
 
-    def end(each: Remote) -> bool | WeftError:
-        try:
-            return ssh.end(each)
-        except WeftError as error:
-            return error
-
-    ended, left = [], []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for each, came in zip(found.remotes, pool.map(end, found.remotes), strict=True):
-            if isinstance(came, WeftError):
-                left.append(each)
-                render.say(f"{each.name} was not ended: {str(came).partition(chr(10))[0]}; weft cluster down again")
-            elif came:
-                ended.append(each.name)
-    return ended, left
+    results = ssh.end_workers(found.remotes)
+    failed = [each for each in results if each.error]
+    for each in failed:
+        render.say(f"{each.remote.name} was not ended: {each.error}; run weft cluster down again")
+    return [each.remote.name for each in results if each.ended], [each.remote for each in failed]
 
 
 def _nothing(args: argparse.Namespace, where: Address) -> int:
     from weft.bringup import record
 
-    others = ", ".join(each.scheduler for each in record.known())
+    others = ", ".join(each.scheduler for each in record.load_all())
     if args.json:
         render.print_json({"schema": 1, "scheduler": str(where), "ended": [], "jobs": 0, "left": []})
     else:

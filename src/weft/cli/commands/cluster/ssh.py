@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import auth_target, flags, render, tables
 from weft.cli.tables import Cell, Column
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.bringup.hosts import Host
-    from weft.bringup.ssh import Joined
+    from weft.bringup.ssh import StartResult
     from weft.endpoints.addresses import Address
 
 EXAMPLE: Final = """examples:
   weft cluster ssh --hosts hosts.txt --scheduler gpu-head:50051
   weft cluster down --scheduler gpu-head:50051"""
-AT_ONCE: Final = 16
-EXPIRES: Final = "10m"
+TOKEN_LIFETIME: Final = "10m"
 COLUMNS: Final = (Column("HOST"), Column("WORKER"), Column("RESULT"))
 
 
@@ -37,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.bringup import record
+    from weft.bringup import record, ssh
     from weft.bringup.hosts import read_hosts
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
@@ -45,67 +44,40 @@ def run(args: argparse.Namespace) -> int:
     where = config.scheduler_address(args.scheduler) or Address("localhost")
     hosts = read_hosts(args.hosts)
     _check(where, hosts)
-    with record.alone(where):
-        done = _begin(where, hosts, args.ssh_config)
+    with record.locked(where):
+        done = ssh.start_workers(hosts, where, lambda: _create_token(where), ssh_config=args.ssh_config)
     _show(args, where, done)
     return 0 if all(each.remote is not None for each in done) else 1
 
 
 def _check(where: Address, hosts: list[Host]) -> None:
-    from weft.bringup.hosts import is_here
+    from weft.bringup.hosts import is_this_machine
 
-    away = [host.host for host in hosts if not is_here(host)] if where.is_loopback else []
+    away = [host.host for host in hosts if not is_this_machine(host)] if where.is_loopback else []
     if away:
         raise InputError(
-            f"{away[0]} cannot reach a scheduler at {where}: that is this machine alone",
+            f"{away[0]} cannot reach a scheduler at {where}, which is a loopback address",
             hint="weft auth init --host NAME; weft server --host 0.0.0.0; then --scheduler NAME:PORT",
         )
 
 
-def _begin(where: Address, hosts: list[Host], ssh_config: str) -> list[Joined]:
-    """At several machines at a time; each that has joined is on record at once."""
-    import os
-    import threading
-    from concurrent.futures import ThreadPoolExecutor
-
-    from weft.bringup import record, ssh
-
-    config, writing = os.path.abspath(ssh_config) if ssh_config else "", threading.Lock()
-
-    def token() -> str:
-        with writing:
-            return _token(where)
-
-    def begin(host: Host) -> Joined:
-        try:
-            made = ssh.begin(host, config, where, token)
-        except WeftError as error:
-            return ssh.Joined(host, words=str(error).partition("\n")[0])
-        with writing:
-            record.save((record.load(where) or record.Record(str(where))).with_remote(made))
-        return ssh.Joined(host, made)
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(begin, hosts))
-
-
-def _token(where: Address) -> str:
+def _create_token(where: Address) -> str:
     from weft.wire.views.auth import INVITE
 
     which = argparse.Namespace(port=None, scheduler=str(where))
-    return auth_target.managed(which, INVITE, role="worker", expires=EXPIRES).token
+    return auth_target.managed(which, INVITE, role="worker", expires=TOKEN_LIFETIME).token
 
 
-def _show(args: argparse.Namespace, where: Address, done: list[Joined]) -> None:
+def _show(args: argparse.Namespace, where: Address, done: list[StartResult]) -> None:
     if args.json:
         rows = [
-            {"host": each.host.host, "worker": each.host.id, "joined": each.remote is not None, "words": each.words}
+            {"host": each.host.host, "worker": each.host.id, "joined": each.remote is not None, "words": each.error}
             for each in done
         ]
         render.print_json({"schema": 1, "scheduler": str(where), "hosts": rows})
         return
     cells = [
-        [Cell(each.host.host), Cell(each.host.id), Cell("joined", "green") if each.remote else Cell(each.words, "red")]
+        [Cell(each.host.host), Cell(each.host.id), Cell("joined", "green") if each.remote else Cell(each.error, "red")]
         for each in done
     ]
     tables.print_table(COLUMNS, cells, args.color)

@@ -20,7 +20,7 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.bringup.record import known
+    from weft.bringup.record import load_all
     from weft.engines.process.shim.process_id import is_alive
 
     rows: list[dict[str, Any]] = [
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
             "workers": len(each.workers), "running": sum(is_alive(worker.who) for worker in each.workers),
             "remotes": [remote.name for remote in each.remotes],
         }
-        for each in known()
+        for each in load_all()
     ]  # fmt: skip
     if args.json:
         render.print_json({"schema": 1, "clusters": rows})
