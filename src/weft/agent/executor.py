@@ -28,6 +28,7 @@ from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import needs_port
 from weft.engines.process.shim import run_files
 from weft.errors import InputError
+from weft.inputs.atomic import write_atomic
 from weft.wire.messages import StartRun
 from weft.wire.runs import RunKey
 
@@ -118,7 +119,7 @@ class Executor:
             known = run_files.read_object(path) or {"time": 0.0}
             if float(json.loads(order.checkpoint)["time"]) > float(known["time"]):
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-                run_files.write_atomic(path, order.checkpoint.encode())
+                write_atomic(path, order.checkpoint.encode())
 
     def _refuse(self, order: StartRun, why: str, detail: str) -> None:
         """It never starts: neither this order nor a late one of the same run."""

@@ -21,6 +21,7 @@ from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
 from weft.engines.process.shim import run_files
 from weft.errors import InputError, Refused
+from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 from weft.wire.runs import RunKey
 
@@ -91,7 +92,7 @@ class Folder:
         token = _read(path)
         if not token:
             token = secrets.token_hex(8)
-            run_files.write_atomic(str(path), token.encode())
+            write_atomic(path, token.encode())
         return f"{token}@{_machine()}"
 
     def cluster(self) -> str:
@@ -106,7 +107,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 self._aside(cluster).rename(self.jobs)
             self.jobs.mkdir(mode=0o700, exist_ok=True)
-        run_files.write_atomic(str(self.state / "cluster"), cluster.encode())
+        write_atomic(self.state / "cluster", cluster.encode())
 
     def _aside(self, cluster: str) -> Path:
         return self.state / f"jobs-of-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Final
 
 from weft.errors import WeftError
+from weft.inputs.atomic import write_atomic
 
 MAX_PRIVATE_BYTES: Final = 1 << 20
 
@@ -35,19 +35,4 @@ def read_private(path: Path) -> bytes:
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace the file atomically; only its owner can read it."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with open(number, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(number)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_atomic(path, content, durable=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from weft.errors import InputError, WeftError
+from weft.inputs.atomic import write_atomic
 
 MAX_TEXT_BYTES: Final = 1 << 30
 """The limit after unpacking, enough for some twenty million jobs: a small gzip can unpack to any size."""
@@ -48,17 +48,13 @@ def check_target(path: str | Path, *, force: bool) -> None:
 def write_file(path: str | Path, data: bytes) -> None:
     """Write a file atomically; write to a pipe or device directly."""
     target = Path(path)
-    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     try:
         if target.exists() and not target.is_file():
             target.write_bytes(data)
         else:
-            partial.write_bytes(data)
-            partial.replace(target)
+            write_atomic(target, data, mode=0o666)  # less what the umask takes away, like any file of the user
     except OSError as error:
         raise WeftError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read_bytes(file: str, max_bytes: int) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import ClassVar, Final
 
 from weft.errors import NotFound
+from weft.inputs.atomic import replacement
 
 BACKUP_SUFFIX: Final = ".backup"
 DAMAGED_SUFFIX: Final = ".damaged"
@@ -51,7 +51,5 @@ class FileStore:
             old = self.path.with_name(self.path.name + suffix)
             if old.exists():
                 old.replace(self.path.with_name(f"{self.path.name}{DAMAGED_SUFFIX}{suffix}"))
-        copy = self.path.with_name(f"{self.path.name}.tmp")
-        shutil.copyfile(self.backup_path, copy)
-        os.chmod(copy, 0o600)
-        copy.replace(self.path)
+        with replacement(self.path, durable=True) as temporary:
+            shutil.copyfile(self.backup_path, temporary)

@@ -8,20 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from weft.errors import JournalError
+from weft.inputs.atomic import write_all
 
 
 def open_private(path: Path, flags: int) -> int:
     """Open `path`; a new file is readable by its owner alone from the start."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
-
-
-def sync_folder(path: Path) -> None:
-    """Sync the folder of `path`, so that a new name in it survives a power cut."""
-    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def save_torn(path: Path, torn: bytes) -> str:
@@ -34,13 +26,6 @@ def save_torn(path: Path, torn: bytes) -> str:
     finally:
         os.close(fd)
     return saved.name
-
-
-def write_all(fd: int, content: bytes) -> None:
-    """Write every byte: a single `os.write` may stop halfway."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 @contextmanager

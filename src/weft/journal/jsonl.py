@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from weft.errors import JournalError
+from weft.inputs.atomic import sync_folder, write_all, write_atomic
 from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, UNFINISHED, Health, Journal
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
 from weft.journal.file_store import FileStore
-from weft.journal.files import explain_errors, open_private, save_torn, sync_folder, write_all
+from weft.journal.files import explain_errors, open_private, save_torn
 from weft.model import Fact
 
 HEADERS: Final = tuple(b'{"weft":"journal","format":%d}\n' % number for number in range(1, FORMAT + 1))
@@ -256,17 +257,10 @@ class JsonlStore(FileStore):
         return False
 
     def backup(self) -> None:
-        copy = self.path.with_name(f"{self.backup_path.name}.tmp")
         with explain_errors(self.path, "back up"):
             content = self.path.read_bytes()
-            copy.unlink(missing_ok=True)
-            fd = open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            try:
-                write_all(fd, content[: content.rfind(b"\n") + 1])  # without a line that is being written
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            copy.replace(self.backup_path)
+            whole_lines = content[: content.rfind(b"\n") + 1]  # without a line that is being written
+            write_atomic(self.backup_path, whole_lines, durable=True)
 
     def check(self, timeout_s: float = CHECK_TIMEOUT_S) -> Health:
         size = self.path.stat().st_size if self.path.exists() else 0

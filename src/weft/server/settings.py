@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from weft.errors import InputError
+from weft.inputs.atomic import write_atomic
 
 FILE: Final = "settings.json"
 HINT: Final = "weft up writes it anew; or remove it"
@@ -84,10 +84,7 @@ def _wrong(path: Path, what: str) -> InputError:
 
 
 def save(state: Path, settings: Settings) -> None:
-    beside = state / f"{FILE}.tmp"
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(asdict(settings), file, indent=2)
-    beside.replace(state / FILE)
+    write_atomic(state / FILE, json.dumps(asdict(settings), indent=2).encode())
 
 
 def changed(settings: Settings, **given: Any) -> Settings:

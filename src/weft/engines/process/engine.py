@@ -33,6 +33,7 @@ from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
+from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 
 POLL_S: Final = 1.0
@@ -156,7 +157,7 @@ class ProcessEngine:
         call: int = CHECK_STOP_FILE
         try:
             run_files.make_run_dir(folder)
-            run_files.write_atomic(f"{folder}/{run_files.STOP}", run_files.to_json({"why": why, "grace_s": grace_s}))
+            write_atomic(f"{folder}/{run_files.STOP}", run_files.to_json({"why": why, "grace_s": grace_s}))
         except OSError:
             if known.shim is None:
                 raise

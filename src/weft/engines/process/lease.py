@@ -12,6 +12,7 @@ from typing import Final
 
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import boot_id
+from weft.inputs.atomic import write_atomic
 
 ENDED: Final = "lease-ended"
 """Exit reason of a run whose lease has expired."""
@@ -30,7 +31,7 @@ def write(path: str, until: float) -> None:
     """Let runs continue until this time."""
     content = run_files.to_json({"boot": boot_id(), "until": round(until, 3)})
     try:
-        run_files.write_atomic(path, content)
+        write_atomic(path, content)
     except OSError:
         _write_over(path, content)
 

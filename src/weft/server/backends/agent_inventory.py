@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from weft.engines.process.shim import run_files
+from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
 from weft.server.backends.base import Host
 from weft.server.gpu_numbers import GpuNumbers
@@ -36,7 +36,7 @@ class AgentInventory:
         self.numbers.know(member.id, numbers)
         if self._numbered.get(member.id) != numbers:
             self._numbered[member.id] = numbers
-            run_files.write_atomic(str(self._path), json.dumps(self._numbered).encode())
+            write_atomic(self._path, json.dumps(self._numbered).encode())
         log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(numbers), member.version)
 
     def nodes(self) -> Mapping[NodeId, NodeStatus]:

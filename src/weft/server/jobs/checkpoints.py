@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.engines.process.shim import run_files
+from weft.inputs.atomic import write_atomic
 from weft.model import JobId
 from weft.server.jobs.progress_report import checkpoint_of
 from weft.wire.views.jobs import CheckpointView
@@ -42,7 +43,7 @@ class Checkpoints:
         found = {key: body.get(key) for key in ("path", "step", "time")}
         path = self._path(job)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        run_files.write_atomic(str(path), run_files.to_json(found))
+        write_atomic(path, run_files.to_json(found))
 
     def _known_at(self, job: JobId) -> float:
         try:

@@ -8,6 +8,7 @@ from typing import Final
 
 from weft.engines.process.output.logs import MISSING, LogPart, last_lines_offset
 from weft.engines.process.shim import run_files
+from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 
 PREFIX: Final = "tail."
@@ -24,7 +25,7 @@ class LogTails:
         folder = run_files.run_dir(self._jobs, job, run)
         run_files.make_run_dir(folder)
         start = max(len(text) - MOST_BYTES, 0)
-        run_files.write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
+        write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
 
     def nodes(self, job: JobId, run: int) -> list[NodeId]:
         """Of which anything is kept."""

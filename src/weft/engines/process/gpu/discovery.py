@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from weft.engines.process.gpu.nvml import Device, NoDriver, Nvml
 from weft.errors import InputError
+from weft.inputs.atomic import write_atomic
 from weft.model import Gpu, Node, NodeId
 
 DEVICES_FILE: Final = "devices.json"
@@ -110,7 +111,4 @@ def load_devices(state: Path) -> tuple[Device, ...]:
 
 def save_devices(state: Path, devices: tuple[Device, ...]) -> None:
     """Save the devices for a scheduler that starts while jobs still run on them."""
-    temporary = state / f"{DEVICES_FILE}.tmp"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump([asdict(device) for device in devices], file)
-    temporary.replace(state / DEVICES_FILE)
+    write_atomic(state / DEVICES_FILE, json.dumps([asdict(device) for device in devices]).encode())

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from weft.engines.process.events import RunExited, RunStarted, read_exited, read_identity, read_started
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import Identity
+from weft.inputs.atomic import write_all
 
 Fate = Literal["finished", "unclaimed", "fenced", "reboot", "alive", "lost", "unclear"]
 
@@ -99,7 +100,7 @@ def fence(folder: str) -> bool:
     except FileExistsError:
         return False
     with contextlib.suppress(OSError):  # on a full disk the empty file is enough
-        run_files.write_all(handle, run_files.to_json({"fenced": True}))
+        write_all(handle, run_files.to_json({"fenced": True}))
     os.close(handle)
     # a shim that has started the run has renamed its claim
     if any(os.path.exists(f"{folder}/{name}") for name in (run_files.STARTED, run_files.EXIT)):

@@ -7,6 +7,8 @@ import json
 import os
 from typing import Any, Final
 
+from weft.inputs.atomic import write_all
+
 SPEC: Final = "spec.json"
 CLAIM: Final = "claim.json"
 """Decides whether the run starts: a shim creates it to start the run, an engine creates it to prevent that.
@@ -52,13 +54,6 @@ def to_json(value: Any) -> bytes:
     return _encode(value).encode("ascii")
 
 
-def write_atomic(path: str, content: bytes) -> None:
-    """Write a temporary file and rename it, so that readers see the old or the new content."""
-    temporary = f"{path}.tmp"
-    write_new(temporary, content)
-    os.rename(temporary, path)
-
-
 def write_new(path: str, content: bytes) -> None:
     """Write in place: for files that are read only after a later file exists."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -66,12 +61,6 @@ def write_new(path: str, content: bytes) -> None:
         write_all(handle, content)
     finally:
         os.close(handle)
-
-
-def write_all(handle: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def read_object(path: str) -> dict[str, Any] | None:

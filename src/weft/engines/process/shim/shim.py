@@ -17,6 +17,7 @@ from weft.engines.process.shim import launch, notify, oom, process_tree, run_fil
 from weft.engines.process.shim.log_rotation import rotate_if_over
 from weft.engines.process.shim.process_id import identify
 from weft.engines.process.shim.stop_escalation import DEFAULT_REASON, StopEscalation, StopStep, first_step
+from weft.inputs.atomic import write_all
 
 CHECK_STOP_FILE: Final = signal.SIGUSR1
 """Signal that tells a shim to read its stop file."""
@@ -135,7 +136,7 @@ class Shim:
 
     def _write_log(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            run_files.write_all(self.log_fd, f"weft: {text}\n".encode(errors="backslashreplace"))
+            write_all(self.log_fd, f"weft: {text}\n".encode(errors="backslashreplace"))
 
     # ---- supervising
 
