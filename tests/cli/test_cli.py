@@ -268,7 +268,7 @@ def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture
         (["--model", "unreal"], "--model"),
         (["--format", "xml"], "--format"),
         (["--cluster", "0x8"], "0 GPUs"),
-        (["--cluster", "nosuch"], "neither NODESxGPUS, nor one that ships, nor a file"),
+        (["--cluster", "nosuch"], "not NODESxGPUS, a bundled cluster or a file"),
         (["--cluster"], "--cluster"),
         (["--out", ""], "no output directory"),
         (["--out", "."], "cannot be replaced"),

@@ -11,7 +11,7 @@ import pytest
 from weft.core.metrics.figures import Record, figures, gather
 from weft.model import WHOLE, Gpu, Job, Node, Profile, Share
 from weft.plugins import registry
-from weft.sim.bounds import bounds
+from weft.sim.bounds import compute_bounds
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.costs.muri import makespan_since
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
@@ -59,7 +59,7 @@ def trace(draw: random.Random, gpus: int) -> list[TraceJob]:
 def beats(setting: Setting, measured: Callable[[float], bool] = lambda _: True) -> str:
     """What it does better than is possible; by Muri's rules an end may be moved onto an arrival, by as much as this."""
     assert isinstance(setting.policy, str)
-    possible = bounds(setting.jobs, setting.nodes, setting.model, measured)
+    possible = compute_bounds(setting.jobs, setting.nodes, setting.model, measured)
     record = gather(simulate(setting).journal.read(), since=makespan_since(setting.model))
     whole, part = figures(record), figures(Record([job for job in record.jobs if measured(job.submit)]))
     if part.avg_jct_s is None or whole.makespan_s is None:
@@ -94,7 +94,7 @@ def test_they_are_not_far_away(model: Model) -> None:
     """A bound of nothing holds too, and is worth nothing."""
     nodes = [Node(f"n{at}", (Gpu("", 100),) * 8) for at in range(4)]
     jobs, _ = split_feasible(small().jobs, nodes)
-    possible = bounds(jobs, nodes, model)
+    possible = compute_bounds(jobs, nodes, model)
     found = figures(gather(simulate(Setting(nodes, jobs, "srsf", model=model)).journal.read()))
     assert found.avg_jct_s is not None
     assert found.makespan_s is not None
@@ -107,7 +107,7 @@ def test_they_are_not_far_away(model: Model) -> None:
 def test_where_nobody_waits_they_are_reached() -> None:
     nodes = [Node("n0", (Gpu("", 100),) * 8)]
     jobs = [TraceJob(10.0 * at, Job(f"j{at}", 1, declared_s=50.0), 50.0) for at in range(8)]
-    possible = bounds(jobs, nodes, "real")
+    possible = compute_bounds(jobs, nodes, "real")
     found = figures(gather(simulate(Setting(nodes, jobs, "fifo")).journal.read()))
     assert found.avg_jct_s == possible.avg_jct_s == 50
     assert found.makespan_s is not None

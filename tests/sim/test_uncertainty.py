@@ -241,7 +241,7 @@ class Once(Crashes):
     def __init__(self, left: float) -> None:
         self._left = left
 
-    def left_at(self, job: str, run: int, left: float) -> float:
+    def remaining_at_crash(self, job: str, run: int, left: float) -> float:
         return self._left if run == 1 else 0.0
 
 

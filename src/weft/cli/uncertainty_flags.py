@@ -100,10 +100,10 @@ def _within(text: str, low: float, high: float, what: str) -> float:
 
 
 def _estimates(text: str) -> str:
-    from weft.sim.faults.estimates import check
+    from weft.sim.faults.estimates import parse_sigma
 
     try:
-        check(text)
+        parse_sigma(text)
     except InputError as error:
         raise argparse.ArgumentTypeError(f"{error.hint}; found {text[:80]!r}") from None
     return text

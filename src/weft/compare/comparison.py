@@ -13,7 +13,7 @@ from weft.compare.workload import LoadedWorkload, Warn, Workload, ignore, load_w
 from weft.errors import InputError
 from weft.report.digest import Digest
 from weft.report.stats import FIGURES, Outcome, estimate, summarise
-from weft.sim.bounds import bounds
+from weft.sim.bounds import compute_bounds
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
 """Called with the policy and the number of jobs of each trial, before the first starts."""
@@ -138,7 +138,7 @@ def _bounds(
     if any(values[key] for result in results for values in result.runs for key in ("failed", "unfinished")):
         return None
     every = [
-        asdict(bounds(each.jobs, each.nodes, each.workload.model, span.contains))
+        asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains))
         for each, span in zip(loaded, spans, strict=True)
     ]
     means = {key: estimate([each[key] for each in every]) for key in every[0]}

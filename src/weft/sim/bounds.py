@@ -1,7 +1,7 @@
-"""What no policy can beat: lower bounds on average JCT and makespan, interleaving allowed.
+"""Lower bounds on average JCT and makespan that no policy can beat, with or without weaving.
 
-Derived and proved in docs/reference/report.md. In short: no job is done sooner than alone on the best GPUs; and all of
-them together use up the GPUs, of which a solo second of a job costs at least its *price*, whomever it is woven with.
+docs/reference/report.md derives and proves them. In short: no job finishes sooner than alone on the best GPUs, and all
+jobs together use the GPUs, of which a solo second of a job costs at least its *price*, in whichever weave it runs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_FACTOR: Final = {members: min(FACTORS[members], GREEDY_FACTORS[members]) for members in FACTORS}
-MANY: Final = 10
-"""Of more profiles on one number of GPUs not every weave is looked at."""
-PIVOTS: Final = 500
-SHORTEST_S: Final = 1e-9
-"""A weave of profiles without stages would take no time."""
+MAX_EXACT_PROFILES: Final = 10
+"""With more profiles for one GPU count, not every weave is examined."""
+MAX_PIVOTS: Final = 500
+MIN_CYCLE_S: Final = 1e-9
+"""The lower limit of a cycle: profiles without stages would take no time."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Bounds:
     avg_jct_s: float
     makespan_s: float
     alone_avg_jct_s: float
-    """As if every job had the cluster to itself: holds also for those who share GPUs without weaving."""
+    """As if every job had the cluster to itself. This also bounds policies that share GPUs without weaving."""
     alone_makespan_s: float
 
 
@@ -45,20 +45,23 @@ class Bounds:
 class _Need:
     submit_s: float
     ready_s: float
-    """It does nothing before."""
+    """The earliest time at which it can work."""
     least_s: float
-    """From there, at full speed."""
+    """Its shortest duration from there."""
     price_s: float
-    """Seconds of the whole cluster that it takes at least."""
+    """The least time of the whole cluster that it uses."""
 
 
-def bounds(
+def compute_bounds(
     jobs: Sequence[TraceJob],
     nodes: Sequence[Node],
     model: Literal["real", "muri"],
     measured: Callable[[float], bool] = lambda _: True,
 ) -> Bounds:
-    """For a trace of which every job gets done; the JCT of those that are measured, by their submission."""
+    """Return the bounds for a trace whose jobs all finish.
+
+    The JCT is that of the jobs for which `measured` accepts the submission time.
+    """
     needs = sorted(_needs(jobs, nodes, model), key=lambda need: need.ready_s)
     some = [need for need in needs if measured(need.submit_s)]
     since_s = makespan_since(model)
@@ -66,30 +69,30 @@ def bounds(
     alone_s = max(need.ready_s + need.least_s for need in needs) - first_s
     submits_s = fsum(need.submit_s for need in some)
     alone_sum_s = fsum(need.ready_s + need.least_s for need in some) - submits_s
-    middles_s = _serve(some, by_rest=False)[1] + fsum(need.least_s for need in some) / 2 - submits_s
-    ends_s = _serve(some, by_rest=True)[0] - submits_s
+    middles_s = _simulate_server(some, by_rest=False)[1] + fsum(need.least_s for need in some) / 2 - submits_s
+    ends_s = _simulate_server(some, by_rest=True)[0] - submits_s
     count = max(len(some), 1)
     return Bounds(
         avg_jct_s=max(alone_sum_s, middles_s, ends_s) / count,
-        makespan_s=max(alone_s, _last_s(needs) - first_s),
+        makespan_s=max(alone_s, _busy_until(needs) - first_s),
         alone_avg_jct_s=alone_sum_s / count,
         alone_makespan_s=alone_s,
     )
 
 
-# ---- what each job needs
+# ---- the needs of each job
 
 
 def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str) -> Iterable[_Need]:
     gpus = sum(len(node.gpus) for node in nodes)
     real = model == "real"
-    spread = _spread(nodes) if real else lambda _: 1.0
+    spread = _spread_factor(nodes) if real else lambda _: 1.0
     buckets: dict[int, dict[Profile, float]] = {}
     for each in jobs:
         if each.job.profile is not None:
             bucket = buckets.setdefault(each.job.gpus, {})
             bucket[each.job.profile] = bucket.get(each.job.profile, 0.0) + each.work_s
-    terms = {size: _terms(bucket) for size, bucket in buckets.items()}
+    terms = {size: _prices_and_speeds(bucket) for size, bucket in buckets.items()}
     for each in jobs:
         job, profile = each.job, each.job.profile
         price, fastest = (1.0, 1.0) if profile is None else terms[job.gpus][profile]
@@ -103,8 +106,8 @@ def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str) -> Itera
         )
 
 
-def _spread(nodes: Sequence[Node]) -> Callable[[int], float]:
-    """How much slower a gang is for not fitting on a node, or on the nodes of a switch."""
+def _spread_factor(nodes: Sequence[Node]) -> Callable[[int], float]:
+    """Return a function that gives the slowdown of a gang that spans nodes or switches."""
     switches: dict[str, int] = {}
     for node in nodes:
         switches[node.switch] = switches.get(node.switch, 0) + len(node.gpus)
@@ -117,21 +120,21 @@ def _spread(nodes: Sequence[Node]) -> Callable[[int], float]:
     return factor
 
 
-# ---- what a solo second costs
+# ---- the price of a solo second
 
 
-def _terms(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
-    """For each profile of one number of GPUs: the price of a solo second in GPU-seconds, and its shortest duration."""
-    if len(work_s) > MANY:
-        return _rough_terms(work_s)
+def _prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
+    """Return, for each profile of one GPU count, the price of a solo second in GPU-seconds and its least duration."""
+    if len(work_s) > MAX_EXACT_PROFILES:
+        return _rough_prices_and_speeds(work_s)
     profiles = sorted(work_s, key=lambda p: (p.model, p.iteration_s, p.data_s, p.gpu_s, p.network_s))
     rates, fastest = _rates(tuple(profiles))
     prices = _prices(rates, [work_s[profile] for profile in profiles])
     return {profile: (float(price), 1 / speed) for profile, price, speed in zip(profiles, prices, fastest, strict=True)}
 
 
-def _rough_terms(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
-    """Where there are too many weaves to look at: a weave has one GPU stage, and one network stage, at a time."""
+def _rough_prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
+    """Bound prices without examining weaves: a weave runs one GPU stage and one network stage at a time."""
     factor = min(LEAST_FACTOR.values())
     by_gpu = {p: min(1.0, factor * p.gpu_s / p.iteration_s) for p in work_s}
     by_network = {p: min(1.0, factor * p.network_s / p.iteration_s) for p in work_s}
@@ -142,9 +145,9 @@ def _rough_terms(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, flo
 
 @cache
 def _rates(profiles: tuple[Profile, ...]) -> tuple[NDArray[np.float64], tuple[float, ...]]:
-    """A row for each weave there can be, and for each alone: solo seconds done per second, added up by profile.
+    """Return the rates of all weaves, and the highest rate of a job of each profile.
 
-    And how many a single job of each profile does at most.
+    A row for each possible weave, and for each job alone, holds the solo seconds done per second, summed by profile.
     """
     import numpy as np
 
@@ -154,7 +157,7 @@ def _rates(profiles: tuple[Profile, ...]) -> tuple[NDArray[np.float64], tuple[fl
     for members in LEAST_FACTOR:
         for weave in combinations_with_replacement(kinds, members):
             stages = tuple((profiles[at].data_s, profiles[at].gpu_s, profiles[at].network_s) for at in weave)
-            cycle = max(cycle_s(stages, "best") * LEAST_FACTOR[members], SHORTEST_S)
+            cycle = max(cycle_s(stages, "best") * LEAST_FACTOR[members], MIN_CYCLE_S)
             rows.append([weave.count(at) * profiles[at].iteration_s / cycle for at in kinds])
             for at in weave:
                 fastest[at] = max(fastest[at], profiles[at].iteration_s / cycle)
@@ -162,9 +165,9 @@ def _rates(profiles: tuple[Profile, ...]) -> tuple[NDArray[np.float64], tuple[fl
 
 
 def _prices(rates: NDArray[np.float64], work_s: Sequence[float]) -> NDArray[np.float64]:
-    """Prices at which no weave does more than a GPU-second's worth per second, and the work is worth most.
+    """Return prices that maximise the value of the work while no weave does more than 1 GPU-second's worth per second.
 
-    A linear program, by the simplex method; whatever comes of it is scaled down to prices that do hold.
+    This is a linear program, solved by the simplex method. The result is scaled down to prices that are valid.
     """
     import numpy as np
 
@@ -172,7 +175,7 @@ def _prices(rates: NDArray[np.float64], work_s: Sequence[float]) -> NDArray[np.f
     table = np.zeros((count + 1, kinds + 1))
     table[:-1, :-1], table[:-1, -1], table[-1, :-1] = rates, 1.0, -np.asarray(work_s) / max(*work_s, 1e-300)
     basis, rest = list(range(kinds, kinds + count)), list(range(kinds))
-    for _ in range(PIVOTS):
+    for _ in range(MAX_PIVOTS):
         column = int(table[-1, :-1].argmin())
         if table[-1, column] >= -1e-12:
             break
@@ -199,27 +202,27 @@ def _pivot(table: NDArray[np.float64], row: int, column: int) -> None:
     table[row, column] = 1 / pivot
 
 
-# ---- one machine as fast as the cluster
+# ---- a single server as fast as the cluster
 
 
-def _serve(needs: Sequence[_Need], *, by_rest: bool) -> tuple[float, float]:
-    """The sums of the jobs' ends and of the mean times at which they are served.
+def _simulate_server(needs: Sequence[_Need], *, by_rest: bool) -> tuple[float, float]:
+    """Return the sum of the jobs' ends, and the sum of the mean times at which they are served.
 
-    The shortest goes first: by what is left, which makes the sum of ends least, or by what it was, which makes the sum
-    of mean times least.
+    The shortest job goes first: by remaining work, which minimises the sum of ends, or by total work, which minimises
+    the sum of mean times.
     """
     ends = middles = now = 0.0
     queue: list[tuple[float, int, float]] = []
     for at in range(len(needs) + 1):
         until = needs[at].ready_s if at < len(needs) else float("inf")
         while queue and now < until:
-            key, who, rest = heappop(queue)
+            key, index, rest = heappop(queue)
             served = min(rest, until - now)
-            price = needs[who].price_s
+            price = needs[index].price_s
             middles += (now + served / 2) * served / price if price else now
             now += served
             if rest - served > 0:
-                heappush(queue, (rest - served if by_rest else key, who, rest - served))
+                heappush(queue, (rest - served if by_rest else key, index, rest - served))
             else:
                 ends += now
         if at < len(needs):
@@ -228,8 +231,8 @@ def _serve(needs: Sequence[_Need], *, by_rest: bool) -> tuple[float, float]:
     return ends, middles
 
 
-def _last_s(needs: Iterable[_Need]) -> float:
-    """When a machine that never rests while there is work has done all."""
+def _busy_until(needs: Iterable[_Need]) -> float:
+    """Return the time at which a server that is never idle while there is work finishes."""
     now = 0.0
     for need in needs:
         now = max(now, need.ready_s) + need.price_s

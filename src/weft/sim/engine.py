@@ -126,7 +126,7 @@ class Engine:
             self._count_ends(events)
             events += self._fail(now)
         while self._arrival == now:
-            events.append(Submitted(now, self._estimates.tell(self._jobs[self._arrived].job)))
+            events.append(Submitted(now, self._estimates.declare(self._jobs[self._arrived].job)))
             self._arrived += 1
             more = self._arrived < len(self._jobs)
             self._arrival = self._jobs[self._arrived].submit_s if more else float("inf")

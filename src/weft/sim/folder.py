@@ -1,7 +1,7 @@
-"""An output directory that is there whole or not at all.
+"""Output directories that appear complete or not at all.
 
-It is written beside its place under a hidden name and renamed at the end; whatever goes wrong before, an interrupt
-included, nothing of it is left.
+The files are written under a hidden name in the same parent directory, which is renamed at the end. After an error or
+an interrupt, nothing is left.
 """
 
 from __future__ import annotations
@@ -22,60 +22,63 @@ FILES: Final = frozenset({"job.csv", "cluster.csv", "journal.jsonl", SUMMARY})
 
 
 def check_target(directory: str | Path, *, force: bool = False) -> Path:
-    """Where the output will really be; InputError where it may not or cannot be written."""
+    """Return the real path of the output; raise InputError if it cannot be written."""
     if not str(directory):
-        raise InputError("no output directory", hint="name one: --out DIR")
+        raise InputError("no output directory", hint="add --out DIR")
     target = Path(os.path.realpath(directory))
     try:
         if target.is_dir():
             _check_replaceable(target, str(directory), force)
         elif target.exists():
-            raise InputError("is a file", where=str(directory), hint="expected a directory, or a name not taken yet")
-        _try_out(target)
+            raise InputError(
+                "is a file", where=str(directory), hint="expected a directory, or a path that does not exist"
+            )
+        _test_writable(target)
     except OSError as error:
-        what = f"cannot be made: {error.strerror or error}"
-        raise InputError(what, where=str(directory), hint="name a directory that you may write") from None
+        what = f"cannot be created: {error.strerror or error}"
+        raise InputError(what, where=str(directory), hint="choose a directory that you may write to") from None
     return target
 
 
 @contextmanager
-def all_or_nothing(directory: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """A directory to write into, which takes its place when the block ends well."""
+def atomic_folder(directory: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Yield a directory to write into, which becomes `directory` when the block ends without an error."""
     target = check_target(directory, force=force)
-    partial = _partial(target)
+    partial = _partial_path(target)
     made: list[Path] = []
     try:
         _make_parents(target.parent, made)
         partial.mkdir()
         yield partial
-        _put(partial, target)
+        _publish(partial, target)
         made = []
     except OSError as error:
-        what = f"cannot write {directory}: {error.strerror or error}; nothing of it was kept"
-        raise WeftError(f"{what}\n  make room there, or name another directory with --out") from None
+        what = f"cannot write {directory}: {error.strerror or error}; nothing was written"
+        raise WeftError(f"{what}\n  free some disk space, or choose another directory with --out") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        _remove(made)
+        _remove_empty(made)
 
 
 def _check_replaceable(target: Path, shown: str, force: bool) -> None:
     here = Path.cwd()
     if target == here or target in here.parents or target == Path(os.path.expanduser("~")) or target.is_mount():
-        hint = "name a new directory inside it"
-        raise InputError("cannot be replaced: you are in it, or too much else is", where=shown, hint=hint)
+        hint = "choose a new directory inside it"
+        what = "cannot be replaced: it contains the current directory, or is a home directory or mount point"
+        raise InputError(what, where=shown, hint=hint)
     names = {entry.name for entry in target.iterdir()}
     if not names or force:
         return
     if not read_summary(target / SUMMARY):
-        hint = "name another directory, or let --force replace all that is in it"
+        hint = "choose another directory, or replace its contents with --force"
         raise InputError("exists and is not the output of a simulation", where=shown, hint=hint)
     if others := sorted(names - FILES):
-        hint = "move that away, name another directory, or let --force replace all that is in it"
-        raise InputError(f"holds more than the output of a simulation: {others[0]}", where=shown, hint=hint)
+        hint = "move that away, choose another directory, or replace its contents with --force"
+        raise InputError(f"contains more than the output of a simulation: {others[0]}", where=shown, hint=hint)
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary.json of a simulation; empty where there is none."""
+    """Return the summary.json of a simulation; {} if there is none."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -83,37 +86,37 @@ def read_summary(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and {"schema", "policy", "avg_jct_s"} <= found.keys() else {}
 
 
-def _try_out(target: Path) -> None:
-    """Makes a directory there and removes it again: nothing else is a sure answer."""
+def _test_writable(target: Path) -> None:
+    """Create a directory there and remove it: no other check is reliable."""
     made: list[Path] = []
     try:
         _make_parents(target.parent, made)
-        _partial(target).mkdir()
-        _partial(target).rmdir()
+        _partial_path(target).mkdir()
+        _partial_path(target).rmdir()
     finally:
-        _remove(made)
+        _remove_empty(made)
 
 
-def _partial(target: Path) -> Path:
+def _partial_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.partial-{os.getpid()}")
 
 
 def _make_parents(folder: Path, made: list[Path]) -> None:
-    """Makes the missing ones, outermost first, and adds them to `made`."""
+    """Create missing parents, outermost first, and append them to `made`."""
     missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     for each in reversed(missing):
         each.mkdir()
         made.append(each)
 
 
-def _remove(made: list[Path]) -> None:
-    with suppress(OSError):  # somebody else uses it by now
+def _remove_empty(made: list[Path]) -> None:
+    with suppress(OSError):  # another process uses it by now
         for folder in reversed(made):
             folder.rmdir()
 
 
-def _put(partial: Path, target: Path) -> None:
-    """Renames; an interrupt waits until one of the two is in its place."""
+def _publish(partial: Path, target: Path) -> None:
+    """Rename `partial` to `target`. Interrupts are blocked until one of the two is in place."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         if not target.exists():

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: job.csv, cluster.csv, journal.jsonl, summary.json; and figures from them again."""
+"""The output of a simulation (job.csv, cluster.csv, journal.jsonl, summary.json), and records read from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.journal.codec import encode_line
 from weft.journal.jsonl import HEADER
 from weft.model import Seconds
 from weft.sim.costs.muri import makespan_since
-from weft.sim.folder import SUMMARY, all_or_nothing, read_summary
+from weft.sim.folder import SUMMARY, atomic_folder, read_summary
 from weft.sim.traces.formats.draft import MAX_GPUS
 
 JOB_COLUMNS: Final = (
@@ -28,16 +28,16 @@ JOB_COLUMNS: Final = (
 CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
 
 _DERIVED: Final = {"user", "jct_s", "first_wait_s"}
-"""Columns that reading can do without."""
+"""Columns that reading does not need."""
 _STATUSES: Final = get_args(Status)
 
 
 def write_output(
     directory: str | Path, record: Record, journal: Journal, summary: Mapping[str, Any], *, force: bool = False
 ) -> None:
-    """All four files, or nothing."""
-    with all_or_nothing(directory, force=force) as folder:
-        _write_csv(folder / "job.csv", JOB_COLUMNS, map(_cells, record.jobs))
+    """Write all four files, or none."""
+    with atomic_folder(directory, force=force) as folder:
+        _write_csv(folder / "job.csv", JOB_COLUMNS, map(_format_job, record.jobs))
         _write_csv(folder / "cluster.csv", CLUSTER_COLUMNS, record.rows)
         with open(folder / "journal.jsonl", "wb") as file:
             file.write(HEADER)
@@ -46,31 +46,31 @@ def write_output(
 
 
 def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
-    """The record of a job.csv. How many GPUs there were, unless given, is in the cluster.csv beside it.
+    """Return the record of a job.csv.
 
-    Whose rules it went by is in the summary.json beside it.
+    The number of GPUs, unless given, comes from the cluster.csv next to it, and the cost model from the summary.json.
     """
     jobs = read_job_csv(path)
-    beside = Path(path).with_name("cluster.csv")
-    counts = list(_read_gpus(beside)) if beside.is_file() else []
+    cluster_csv = Path(path).with_name("cluster.csv")
+    counts = list(_read_gpus(cluster_csv)) if cluster_csv.is_file() else []
     until = counts[-1][0] if counts else None
     if gpus is not None:
         counts = [(float("-inf"), gpus)]
-    return Record(jobs, gpus=gpu_changes(counts), until=until, since=makespan_since(_model(Path(path))))
+    return Record(jobs, gpus=gpu_changes(counts), until=until, since=makespan_since(_read_model(Path(path))))
 
 
-def _model(job_csv: Path) -> object:
+def _read_model(job_csv: Path) -> object:
     return read_summary(job_csv.with_name(SUMMARY)).get("model")
 
 
 def read_job_csv(path: str | Path) -> list[JobRecord]:
-    """The jobs of a job.csv, as `write_output` wrote it."""
+    """Return the jobs of a job.csv that `write_output` wrote."""
     table = read_table(path)
     _check_columns(table, [column for column in JOB_COLUMNS if column not in _DERIVED], "job.csv")
     lines: dict[str, int] = {}
     jobs: list[JobRecord] = []
     for row in table.rows:
-        job = _job(row)
+        job = _parse_job(row)
         if (first := lines.setdefault(job.id, row.line)) != row.line:
             what = f"job id {shorten(job.id)} occurs twice"
             raise InputError(what, where=row.where, hint=f"first on line {first}; expected one line per job")
@@ -87,15 +87,15 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[objec
         writer.writerows(rows)
 
 
-def _cells(job: JobRecord) -> tuple[object, ...]:
-    """Numbers in full, so that reading them back gives the same; nothing for what is unknown."""
+def _format_job(job: JobRecord) -> tuple[object, ...]:
+    """Return the cells of a job: numbers in full precision, so that they read back equal; None if unknown."""
     return (
         job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
         job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s,
     )  # fmt: skip
 
 
-def _job(row: Row) -> JobRecord:
+def _parse_job(row: Row) -> JobRecord:
     name, status = row.text("job_id"), row.text("status")
     if not name:
         raise row.error("job_id", "a job id")
@@ -107,14 +107,14 @@ def _job(row: Row) -> JobRecord:
         gpus=row.whole("gpus", high=MAX_GPUS),
         status=cast(Status, status),
         submit=row.number("submit_s"),
-        first_start=_maybe(row, "first_start_s"),
-        end=_maybe(row, "end_s"),
+        first_start=_number_or_none(row, "first_start_s"),
+        end=_number_or_none(row, "end_s"),
         runs=row.whole("runs"),
         preemptions=row.whole("preemptions"),
         queue_s=row.number("queue_s"),
         gpu_seconds=row.number("gpu_seconds"),
-        solo_s=_maybe(row, "solo_s"),
-        rho=_maybe(row, "rho"),
+        solo_s=_number_or_none(row, "solo_s"),
+        rho=_number_or_none(row, "rho"),
     )
     _check_times(row, job)
     return job
@@ -131,7 +131,7 @@ def _check_times(row: Row, job: JobRecord) -> None:
         raise row.error("end_s", "a time not before its submission and first start")
 
 
-def _maybe(row: Row, column: str) -> float | None:
+def _number_or_none(row: Row, column: str) -> float | None:
     return row.number(column) if row.text(column) else None
 
 

@@ -20,7 +20,7 @@ from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
 from weft.sim.costs.real import CHECKPOINT_INTERVAL_S, RealCosts
 from weft.sim.costs.speed import Speed
 from weft.sim.engine import Costs, Engine
-from weft.sim.faults.estimates import estimates_of
+from weft.sim.faults.estimates import make_estimates
 from weft.sim.faults.failures import Crashes, Faults
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.traces.trace import TraceJob
@@ -93,7 +93,7 @@ def prepare(
 
 def _engine(setting: Setting, policy: Policy, faults: Faults, crashes: Crashes | None) -> Engine:
     unsure, seed = setting.uncertainty, setting.seed
-    beliefs, crashes = estimates_of(unsure.estimates, seed), crashes or Crashes(seed, unsure.crash_rate)
+    beliefs, crashes = make_estimates(unsure.estimates, seed), crashes or Crashes(seed, unsure.crash_rate)
     switches = {node.id: node.switch for node in setting.nodes}
     speed = Speed(switches, getattr(policy, "pace", Pace()), policy.oversubscription > 1)
     jobs = {job.job.id: job for job in setting.jobs}

@@ -55,7 +55,7 @@ def test_up_and_down_in_turn_for_as_long_as_asked() -> None:
 
 def test_crashes_come_at_the_asked_rate_anywhere_in_the_work() -> None:
     crashes = Crashes(3, 0.25)
-    left = [crashes.left_at(f"j{n}", 1, 10.0) for n in range(4000)]
+    left = [crashes.remaining_at_crash(f"j{n}", 1, 10.0) for n in range(4000)]
     hit = [each for each in left if each]
     assert len(hit) / 4000 == pytest.approx(0.25, abs=0.02)
     assert mean(hit) == pytest.approx(5, abs=0.3)
@@ -65,12 +65,12 @@ def test_crashes_come_at_the_asked_rate_anywhere_in_the_work() -> None:
 
 def test_a_crash_depends_on_seed_job_and_run_only() -> None:
     crashes = Crashes(3, 0.5)
-    drawn = [[crashes.left_at(f"j{n}", run, 10.0) for n in range(50)] for run in (1, 2)]
+    drawn = [[crashes.remaining_at_crash(f"j{n}", run, 10.0) for n in range(50)] for run in (1, 2)]
     assert drawn[0] != drawn[1]
-    assert drawn[0] == [Crashes(3, 0.5).left_at(f"j{n}", 1, 10.0) for n in range(50)]
-    assert drawn[0] != [Crashes(4, 0.5).left_at(f"j{n}", 1, 10.0) for n in range(50)]
-    assert Crashes(3, 0.0).left_at("j0", 1, 10.0) == 0
-    assert Crashes(3, 1.0).left_at("j0", 1, 10.0) > 0
+    assert drawn[0] == [Crashes(3, 0.5).remaining_at_crash(f"j{n}", 1, 10.0) for n in range(50)]
+    assert drawn[0] != [Crashes(4, 0.5).remaining_at_crash(f"j{n}", 1, 10.0) for n in range(50)]
+    assert Crashes(3, 0.0).remaining_at_crash("j0", 1, 10.0) == 0
+    assert Crashes(3, 1.0).remaining_at_crash("j0", 1, 10.0) > 0
 
 
 def test_only_what_is_unusual_is_said() -> None:

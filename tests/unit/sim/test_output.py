@@ -113,7 +113,7 @@ def test_a_link_stays_a_link(here: Path, record: Record) -> None:
         ({"thesis.tex": "x"}, "not the output of a simulation"),
         ({"summary.json": "{}"}, "not the output of a simulation"),
         ({"summary.json": "[" * 100_000}, "not the output of a simulation"),
-        ({"summary.json": json.dumps(SUMMARY), "notes.txt": "x"}, "holds more than .* notes.txt"),
+        ({"summary.json": json.dumps(SUMMARY), "notes.txt": "x"}, "contains more than .* notes.txt"),
     ],
 )
 def test_what_is_not_ours_is_kept_unless_forced(here: Path, record: Record, files: dict[str, str], says: str) -> None:
@@ -179,7 +179,7 @@ def test_a_full_disk_is_one_clear_error(here: Path, record: Record) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(WeftError, match=r"cannot write out: .*nothing of it was kept"):
+        with pytest.raises(WeftError, match=r"cannot write out: .*nothing was written"):
             write_output("out", record, journal, SUMMARY)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -109,10 +109,10 @@ def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | N
 
 def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | None, summary: dict[str, Any]) -> None:
     from weft.report.folder import write_report
-    from weft.sim.folder import all_or_nothing
+    from weft.sim.folder import atomic_folder
 
     report = _report(args, comparison, base)
-    with all_or_nothing(args.out, force=args.force) as folder:
+    with atomic_folder(args.out, force=args.force) as folder:
         write_report(folder, report, summary)
     if render.is_rich(args.color) and not args.json:
         render.say(f"wrote report.html and the pictures to {args.out}")

@@ -127,11 +127,11 @@ def _summary(
 def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, Any]) -> None:
     from weft.report.folder import write_csv, write_pictures, write_summary
     from weft.report.muri_pictures import draw_figures
-    from weft.sim.folder import all_or_nothing
+    from weft.sim.folder import atomic_folder
 
     pictures = list(draw_figures(table))
     columns = ("figure", "trace", "policy", "baseline", *COLUMNS, *(f"{key.removesuffix('_s')}_x" for key in COLUMNS))
-    with all_or_nothing(args.out, force=args.force) as folder:
+    with atomic_folder(args.out, force=args.force) as folder:
         write_pictures(folder, pictures)
         write_csv(folder / "figures.csv", columns, map(_cells, table))
         write_summary(folder, summary)

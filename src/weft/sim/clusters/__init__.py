@@ -1,1 +1,1 @@
-"""Simulated clusters: reading their descriptions, and which jobs of a trace they can hold."""
+"""Simulated clusters: readers of their descriptions, and the jobs of a trace that they can hold."""

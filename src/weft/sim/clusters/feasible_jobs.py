@@ -1,4 +1,4 @@
-"""Which jobs of a trace a cluster can ever hold."""
+"""The jobs of a trace that a cluster can hold."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Split = tuple[list[TraceJob], list[tuple[TraceJob, str]]]
 def split_feasible(
     jobs: Iterable[TraceJob], nodes: Sequence[Node], placements: Sequence[Placement] = (), *, forgiving: bool = False
 ) -> Split:
-    """The jobs that the whole cluster, empty, could hold with each placement; and the others, each with why not.
+    """Return the jobs that the empty cluster could hold with each placement, and the others with the reason.
 
-    A placement that raises is a PlanError that names it; if `forgiving`, it is not asked any further.
+    A placement that raises causes a PlanError that names it. If `forgiving`, that placement is ignored instead.
     """
     feasible, infeasible = _split(jobs, Feasible(nodes))
     for placement in placements:

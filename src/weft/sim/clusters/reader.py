@@ -1,4 +1,4 @@
-"""Clusters, in four forms: `8x8`, the name of one that ships, a Muri CSV, our YAML (docs/reference/cluster-spec.md)."""
+"""Reader of clusters in four forms: `8x8`, a bundled name, a Muri CSV, Weft's YAML (docs/reference/cluster-spec.md)."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ MAX_FILE_BYTES: Final = 4 << 20
 
 _GRID: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 _MURI_COLUMNS: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
-NAMED: Final = ("n1g8", "n2g8", "n4g8", "n8g8")
-"""Clusters that ship: nodes as in Muri's testbed."""
+BUNDLED: Final = ("n1g8", "n2g8", "n4g8", "n8g8")
+"""Bundled clusters, with nodes as in Muri's testbed."""
 _FORMS: Final = f"""expected one of
     8x8           nodes x GPUs of each
-    {NAMED[-1]}          one that ships: {", ".join(NAMED)}
+    {BUNDLED[-1]}          a bundled cluster: {", ".join(BUNDLED)}
     FILE.csv      a Muri cluster: {",".join(_MURI_COLUMNS)}
     FILE.yaml     nodes: [{{count: 4, gpus: 8}}]"""
 
 
 def read_cluster(spec: str) -> tuple[Node, ...]:
-    """The nodes that the spec describes, in order."""
+    """Return the nodes that the spec describes, in order."""
     if grid := _GRID.fullmatch(spec):
-        return _grid(int(grid[1]), int(grid[2]), spec)
-    if spec in NAMED:
+        return _make_grid(int(grid[1]), int(grid[2]), spec)
+    if spec in BUNDLED:
         text = files("weft.sim").joinpath("data", f"{spec}.csv").read_text(encoding="utf-8")
-        return _muri(parse_table(text, spec))
+        return _parse_muri(parse_table(text, spec))
     if not os.path.lexists(spec):
-        raise InputError(f"no cluster {shorten(spec)}: neither NODESxGPUS, nor one that ships, nor a file", hint=_FORMS)
+        raise InputError(f"no cluster {shorten(spec)}: not NODESxGPUS, a bundled cluster or a file", hint=_FORMS)
     text = read_text(spec, max_bytes=MAX_FILE_BYTES)
     if _is_csv(text, spec):
-        return _muri(parse_table(text, spec))
+        return _parse_muri(parse_table(text, spec))
     return parse_cluster(text, spec)
 
 
-def _grid(nodes: int, gpus: int, spec: str) -> tuple[Node, ...]:
+def _make_grid(nodes: int, gpus: int, spec: str) -> tuple[Node, ...]:
     if not 1 <= nodes * gpus <= MAX_GPUS:
         what = f"cluster {spec!r} has {nodes * gpus:,} GPUs"
         raise InputError(what, hint=f"expected NODESxGPUS with 1 to {MAX_GPUS:,} GPUs in all, such as 8x8")
@@ -55,7 +55,7 @@ def _is_csv(text: str, spec: str) -> bool:
     return first.startswith(_MURI_COLUMNS) or spec.endswith(".csv")
 
 
-def _muri(table: Table) -> tuple[Node, ...]:
+def _parse_muri(table: Table) -> tuple[Node, ...]:
     for column in _MURI_COLUMNS:
         if column not in table.columns:
             hint = f"expected {', '.join(_MURI_COLUMNS)}; found {table.shown}"

@@ -1,4 +1,4 @@
-"""Our YAML cluster file (docs/reference/cluster-spec.md), read node by node so that every mistake has its line."""
+"""Parser of Weft's YAML cluster file (docs/reference/cluster-spec.md). Every error names its line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_cluster(text: str, file: str) -> tuple[Node, ...]:
     gpus = 0
     numbers: Counter[str] = Counter()
     for group in groups:
-        for node in _group(group, numbers, MAX_NODES - len(nodes)):
+        for node in _parse_group(group, numbers, MAX_NODES - len(nodes)):
             if node.id in nodes:
                 raise group.error(f"node id {node.id!r} occurs twice", "give the groups prefixes that cannot collide")
             nodes[node.id] = node
@@ -37,13 +37,13 @@ def parse_cluster(text: str, file: str) -> tuple[Node, ...]:
     return tuple(nodes.values())
 
 
-def _group(marked: YamlValue, numbers: Counter[str], room: int) -> Iterator[Node]:
-    """The nodes of one group; `numbers` counts each prefix across the file."""
-    group = marked.mapping("a node group", _GROUP_KEYS)
+def _parse_group(value: YamlValue, numbers: Counter[str], remaining: int) -> Iterator[Node]:
+    """Yield the nodes of one group; `numbers` counts the nodes of each prefix across the file."""
+    group = value.mapping("a node group", _GROUP_KEYS)
     count = group.whole("count", 1, low=1, high=MAX_NODES)
-    if count > room:
-        raise marked.error("too many nodes", f"expected at most {MAX_NODES:,} in all")
-    gpus, labels = _gpus(group), _labels(group)
+    if count > remaining:
+        raise value.error("too many nodes", f"expected at most {MAX_NODES:,} in all")
+    gpus, labels = _parse_gpus(group), _parse_labels(group)
     cpus, ram_mb, switch = group.whole("cpus", 0), group.whole("ram_mb", 0), group.text("switch", "s0")
     prefix = group.text("name", "n")
     for _ in range(count):
@@ -52,17 +52,19 @@ def _group(marked: YamlValue, numbers: Counter[str], room: int) -> Iterator[Node
         yield Node(f"{prefix}{number}", gpus, cpus, ram_mb, switch, labels)
 
 
-def _gpus(group: YamlMapping) -> tuple[Gpu, ...]:
-    """A number of equal GPUs, or a list of unlike ones that fall back on the group's model and memory."""
-    usual = Gpu(group.text("gpu_model", ""), group.whole("memory_mb", Gpu().memory_mb, low=1))
+def _parse_gpus(group: YamlMapping) -> tuple[Gpu, ...]:
+    """Return equal GPUs from a count, or different ones from a list. The group gives default model and memory."""
+    default = Gpu(group.text("gpu_model", ""), group.whole("memory_mb", Gpu().memory_mb, low=1))
     gpus = group.require("gpus")
     if not isinstance(gpus.node, yaml.SequenceNode):
-        return (usual,) * gpus.whole(high=MAX_GPUS)
+        return (default,) * gpus.whole(high=MAX_GPUS)
     each = [gpu.mapping("a GPU", _GPU_KEYS) for gpu in gpus.items("a list of GPUs")]
-    return tuple(Gpu(gpu.text("model", usual.model), gpu.whole("memory_mb", usual.memory_mb, low=1)) for gpu in each)
+    return tuple(
+        Gpu(gpu.text("model", default.model), gpu.whole("memory_mb", default.memory_mb, low=1)) for gpu in each
+    )
 
 
-def _labels(group: YamlMapping) -> tuple[tuple[str, str], ...]:
+def _parse_labels(group: YamlMapping) -> tuple[tuple[str, str], ...]:
     labels = group.get("labels")
     if labels is None:
         return ()

@@ -55,7 +55,7 @@ class MuriCosts:
         run = Run.of(self._jobs[start.job].job, start)
         run.started, run.since = True, start.at
         run.left = self._left.get(start.job, self._iterations(start.job))
-        run.crash_left = self._crashes.left_at(start.job, start.run, run.left)
+        run.crash_left = self._crashes.remaining_at_crash(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
         return [Started(start.at, start.job, start.run, 0.0)]
@@ -131,7 +131,7 @@ class MuriCosts:
     def _believed_s(self, run: Run) -> float | None:
         solo = profile_of(run).iteration_s
         left_s = run.left * solo
-        return self._estimates.left_s(run.job.id, self._iterations(run.job.id) * solo - left_s, left_s)
+        return self._estimates.remaining_s(run.job.id, self._iterations(run.job.id) * solo - left_s, left_s)
 
     def _iterations(self, job: JobId) -> float:
         known = self._jobs[job]

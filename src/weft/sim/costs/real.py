@@ -41,7 +41,7 @@ class RealCosts:
         run = Run.of(self._jobs[start.job].job, start)
         left = self._left.get(start.job)
         run.left = self._jobs[start.job].work_s if left is None else left
-        run.crash_left = self._crashes.left_at(start.job, start.run, run.left)
+        run.crash_left = self._crashes.remaining_at_crash(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
         profile = run.job.profile
@@ -126,7 +126,7 @@ class RealCosts:
         return self._believed(run, left)
 
     def _believed(self, run: Run, left: float) -> float | None:
-        return self._estimates.left_s(run.job.id, self._jobs[run.job.id].work_s - left, left)
+        return self._estimates.remaining_s(run.job.id, self._jobs[run.job.id].work_s - left, left)
 
     def _remove(self, run: Run, now: Seconds) -> list[Event]:
         run.version = -1

@@ -1,1 +1,1 @@
-"""Uncertainty in a simulation: node failures, crashing runs, and wrong estimates of durations."""
+"""Uncertainty in a simulation: node failures, crashes of runs, and inexact estimates of durations."""

@@ -1,8 +1,8 @@
-"""What the scheduler is told of how long jobs take. The truth stays in the simulator.
+"""Estimates of durations that the scheduler gets. The true durations stay in the simulator.
 
-`exact`: the truth. `lognormal:SIGMA`: the truth times exp(N(0, SIGMA)), drawn for each job. `unknown`: nothing, until
-jobs have finished; then the mean of those most like it. Whatever is told at submission, later news of a job is told in
-the same terms: what is believed to be left is the estimate less what is done.
+`exact`: the true duration. `lognormal:SIGMA`: the true duration times exp(N(0, SIGMA)), drawn for each job. `unknown`:
+no estimate until similar jobs have finished, then their mean. Later reports of a job are consistent with its estimate:
+the remaining time is the estimate minus the work done.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ from weft.errors import InputError
 from weft.model import Event, Exited, Job, JobId, Progressed, Seconds, Started
 
 OVERDUE_S: Final = 1.0
-"""What is believed to be left of a job that has done all that was expected of it."""
-UNTOLD_RATE: Final = 1.0
-"""Of a run that has said only that it works (Muri's rules)."""
+"""The remaining time of a job that has exceeded its estimate."""
+DEFAULT_RATE: Final = 1.0
+"""The rate of a run that has reported none (Muri's rules)."""
 MAX_SIGMA: Final = 10.0
 
 Group = tuple[str | int | None, ...]
 
 
 class Estimates:
-    """The truth; the other kinds of estimate say otherwise."""
+    """Exact estimates, and the interface of the other kinds."""
 
-    def tell(self, job: Job) -> Job:
-        """The job as the scheduler gets it at submission."""
+    def declare(self, job: Job) -> Job:
+        """Return the job as submitted to the scheduler, with the estimate as its declared duration."""
         return job
 
-    def left_s(self, job: JobId, done_s: float, left_s: float) -> float | None:  # noqa: ARG002
-        """What the scheduler believes is left of a job with so much done and so much truly left; None: no idea."""
+    def remaining_s(self, job: JobId, done_s: float, left_s: float) -> float | None:  # noqa: ARG002
+        """Return the estimated remaining time of a job, given its work done and truly left; None if unknown."""
         return left_s
 
     def observe(self, events: Iterable[Event]) -> None:
-        """What happened, as the scheduler sees it too."""
+        """Learn from events that the scheduler also sees."""
 
 
-class Believed(Estimates):
-    """Estimates that may be wrong: what is left is the estimate less what is done."""
+class Inexact(Estimates):
+    """Estimates that may be wrong: the remaining time is the estimate minus the work done."""
 
     def __init__(self) -> None:
-        self._told_s: dict[JobId, float | None] = {}
+        self._declared_s: dict[JobId, float | None] = {}
 
-    def tell(self, job: Job) -> Job:
-        told = self.estimate(job)
-        self._told_s[job.id] = length_s(told)
-        return told
+    def declare(self, job: Job) -> Job:
+        declared = self.estimate(job)
+        self._declared_s[job.id] = declared_length_s(declared)
+        return declared
 
     def estimate(self, job: Job) -> Job:
         return replace(job, declared_s=None, iterations=None)
 
-    def left_s(self, job: JobId, done_s: float, left_s: float) -> float | None:  # noqa: ARG002
-        told_s = self._told_s[job]
-        return None if told_s is None else max(told_s - done_s, OVERDUE_S)
+    def remaining_s(self, job: JobId, done_s: float, left_s: float) -> float | None:  # noqa: ARG002
+        declared_s = self._declared_s[job]
+        return None if declared_s is None else max(declared_s - done_s, OVERDUE_S)
 
 
-class Noisy(Believed):
-    """The truth times a factor that is drawn for each job, whatever became of the others."""
+class Noisy(Inexact):
+    """The true duration times a random factor, drawn for each job independently of the others."""
 
     def __init__(self, seed: int, sigma: float) -> None:
         super().__init__()
@@ -74,8 +74,8 @@ class Noisy(Believed):
 
 
 @dataclass(slots=True)
-class _Worked:
-    """A job at work: solo seconds so far, and at which rate since when."""
+class _ObservedWork:
+    """The observed work of a job: solo seconds so far, and the present rate and its start."""
 
     groups: tuple[Group, ...]
     work_s: float = 0.0
@@ -87,20 +87,20 @@ class _Worked:
         self.since = now
 
 
-class Learned(Believed):
-    """Nothing is declared: the mean solo time of finished jobs of the same user, label and GPUs, or of a wider group.
+class Learned(Inexact):
+    """The mean solo time of finished jobs of the same user, label and GPUs, or of a wider group.
 
-    A job's solo time is what was seen of it: each stretch at work times its rate, work that was done twice included.
+    A job's solo time is as observed: the sum of working time multiplied by rate, including repeated work.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._sums: dict[Group, tuple[int, float]] = {}
-        self._jobs: dict[JobId, _Worked] = {}
+        self._jobs: dict[JobId, _ObservedWork] = {}
 
     def estimate(self, job: Job) -> Job:
-        groups = groups_of(job)
-        self._jobs[job.id] = _Worked(groups)
+        groups = similarity_groups(job)
+        self._jobs[job.id] = _ObservedWork(groups)
         known = next((self._sums[group] for group in groups if group in self._sums), None)
         mean_s = None if known is None else max(known[1] / known[0], OVERDUE_S)
         return replace(job, declared_s=mean_s, iterations=None)
@@ -109,7 +109,7 @@ class Learned(Believed):
         for event in events:
             if isinstance(event, Started):
                 job = self._jobs[event.job]
-                job.rate, job.since = event.rate or UNTOLD_RATE, event.at
+                job.rate, job.since = event.rate or DEFAULT_RATE, event.at
             elif isinstance(event, Progressed):
                 job = self._jobs[event.job]
                 job.settle(event.at)
@@ -121,36 +121,36 @@ class Learned(Believed):
                 if event.how == "done":
                     self._learn(self._jobs.pop(event.job))
 
-    def _learn(self, job: _Worked) -> None:
+    def _learn(self, job: _ObservedWork) -> None:
         for group in job.groups:
             count, sum_s = self._sums.get(group, (0, 0.0))
             self._sums[group] = count + 1, sum_s + job.work_s
 
 
-def groups_of(job: Job) -> tuple[Group, ...]:
-    """Whom a job is like, the closest first. Its label is its name, or else its model."""
+def similarity_groups(job: Job) -> tuple[Group, ...]:
+    """Return the groups of similar jobs, the most similar first. A job's label is its name, or else its model."""
     label = job.name or (job.profile.model if job.profile else "")
     user = job.user
     return (user, label, job.gpus), (user, label, None), (None, label, None), (user, None, None), ()
 
 
-def length_s(job: Job) -> float | None:
-    """How long it takes alone, by what was declared."""
+def declared_length_s(job: Job) -> float | None:
+    """Return the job's solo duration according to its declaration."""
     if job.iterations is not None and job.profile is not None:
         return job.iterations * job.profile.iteration_s
     return job.declared_s
 
 
-def estimates_of(kind: str, seed: int) -> Estimates:
-    """By the words of `--estimates`."""
-    sigma = check(kind)
+def make_estimates(kind: str, seed: int) -> Estimates:
+    """Return the estimates for a value of `--estimates`."""
+    sigma = parse_sigma(kind)
     if sigma is not None:
         return Noisy(seed, sigma)
     return Estimates() if kind == "exact" else Learned()
 
 
-def check(kind: str) -> float | None:
-    """InputError where there is no such kind of estimate; else its sigma, where it has one."""
+def parse_sigma(kind: str) -> float | None:
+    """Return the sigma of a kind of estimates, None if it has none; raise InputError for an unknown kind."""
     if kind in ("exact", "unknown"):
         return None
     name, _, text = kind.partition(":")
@@ -160,5 +160,5 @@ def check(kind: str) -> float | None:
         sigma = -1.0
     if not 0 <= sigma <= MAX_SIGMA:
         hint = f"expected exact, unknown, or lognormal:SIGMA with SIGMA from 0 to {MAX_SIGMA:g}, such as lognormal:0.5"
-        raise InputError(f"no such estimates: {kind[:80]!r}", hint=hint)
+        raise InputError(f"unknown kind of estimates: {kind[:80]!r}", hint=hint)
     return sigma

@@ -1,7 +1,7 @@
-"""What goes wrong: nodes that fail and are repaired, runs that crash.
+"""Random faults: nodes that fail and are repaired, and runs that crash.
 
-All of it is drawn by the seed from streams of their own, one for each node and each run, so that every policy meets the
-same failures, and asking for one kind of trouble does not change another.
+Each node and each run has a separate random stream, derived from the seed. So every policy meets the same faults, and
+enabling one kind does not change another.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from weft.model import JobId, Node, NodeJoined, NodeLost, Seconds
 
 
 class Faults:
-    """Every node works for an exponential time of mean `mtbf_s` and is repaired for one of mean `repair_s`, in turn."""
+    """Node failures. Each node alternates between exponential up times (mean `mtbf_s`) and repairs (`repair_s`)."""
 
     def __init__(self, nodes: Sequence[Node] = (), seed: int = 0, mtbf_s: float = 0.0, repair_s: float = 0.0) -> None:
         self._nodes, self._mtbf_s, self._repair_s = nodes, mtbf_s, repair_s
         self._draws = [random.Random(f"{seed}:failures:{node.id}") for node in nodes]
         self._heap = [(draws.expovariate(1 / mtbf_s), at, True) for at, draws in enumerate(self._draws)]
-        """When, which node, and whether it is up until then."""
+        """Time of the next change, index of the node, and whether the node is up until then."""
         heapify(self._heap)
 
     def next_time(self) -> Seconds:
         return self._heap[0][0] if self._heap else float("inf")
 
     def happen(self, now: Seconds) -> list[NodeLost | NodeJoined]:
-        """Nodes that fail or come back now."""
+        """Return the nodes that fail or come back now."""
         events: list[NodeLost | NodeJoined] = []
         while self.next_time() <= now:
             at, which, up = heappop(self._heap)
@@ -39,13 +39,13 @@ class Faults:
 
 
 class Crashes:
-    """Each run crashes with chance `rate`, at a point of its remaining work that is drawn uniformly."""
+    """Crashes of runs. A run crashes with probability `rate`, at a uniformly drawn point of its remaining work."""
 
     def __init__(self, seed: int = 0, rate: float = 0.0) -> None:
         self._seed, self._rate = seed, rate
 
-    def left_at(self, job: JobId, run: int, left: float) -> float:
-        """How much of the work is left when the run crashes; 0: it does not."""
+    def remaining_at_crash(self, job: JobId, run: int, left: float) -> float:
+        """Return the work left when the run crashes; 0 if it does not crash."""
         if not self._rate:
             return 0.0
         draws = random.Random(f"{self._seed}:crashes:{run}:{job}")

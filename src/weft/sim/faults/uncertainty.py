@@ -1,4 +1,4 @@
-"""What a simulation does not take for granted: estimates, nodes, runs."""
+"""The settings of uncertainty in a simulation: estimates, node failures, crashes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from weft.errors import InputError
 from weft.sim.faults import estimates
 
 REPAIR_S: Final = 3600.0
-SHORTEST_S: Final = 1.0
-LONGEST_S: Final = 1e12
+MIN_TIME_S: Final = 1.0
+MAX_TIME_S: Final = 1e12
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,20 @@ class Uncertainty:
     """Mean time between failures of a node; None: nodes do not fail."""
     repair_s: float = REPAIR_S
     crash_rate: float = 0.0
-    """The chance of each run to crash."""
+    """The probability that a run crashes."""
 
     def __post_init__(self) -> None:
-        estimates.check(self.estimates)
+        estimates.parse_sigma(self.estimates)
         for name, value in (("a time between failures", self.mtbf_s), ("a repair time", self.repair_s)):
-            if value is not None and not SHORTEST_S <= value <= LONGEST_S:
-                raise InputError(f"{name} of {value} s", hint=f"expected from {SHORTEST_S:g} to {LONGEST_S:g} s")
+            if value is not None and not MIN_TIME_S <= value <= MAX_TIME_S:
+                raise InputError(f"{name} of {value} s", hint=f"expected from {MIN_TIME_S:g} to {MAX_TIME_S:g} s")
         if not (math.isfinite(self.crash_rate) and 0 <= self.crash_rate <= 1):
-            raise InputError(f"a crash rate of {self.crash_rate}", hint="expected a chance from 0 to 1")
+            raise InputError(f"a crash rate of {self.crash_rate}", hint="expected a probability from 0 to 1")
 
     def as_json(self) -> dict[str, Any]:
-        """What is not as usual."""
-        usual = {field.name: field.default for field in fields(self)}
-        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+        """Return the settings that differ from their defaults."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in asdict(self).items() if value != defaults[name]}
 
 
 CERTAIN: Final = Uncertainty()
