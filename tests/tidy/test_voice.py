@@ -1,4 +1,4 @@
-"""The documents are written in plain technical English: none of the phrases that CONTRIBUTING asks to avoid."""
+"""Documents and examples use plain technical English, without the phrases that CONTRIBUTING asks to avoid."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+ALONE = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "Makefile", "docs/quickstart.md")
 FOLDERS = ("docs/howto", "docs/reference", "docs/decisions", "examples")
+SUFFIXES = {".md", ".py", ".sh", ".yml", ".toml"}
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "docs/quickstart.md")),
-    *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md"))),
+    *(ROOT / name for name in ALONE),
+    *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*")) if page.suffix in SUFFIXES),
 ]
 BANNED_PHRASES = (
     "whoever", "those who", "nobody", "somebody", "anew", "beside",
