@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -20,7 +19,8 @@ from weft.engines.process.launch_spec import is_valid_job_id
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
 from weft.engines.process.recovery import run_record
 from weft.engines.process.shim import run_files
-from weft.errors import InputError, Refused
+from weft.errors import InputError
+from weft.inputs import locks
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 from weft.wire.runs import RunKey
@@ -55,34 +55,13 @@ class Folder:
         Paths(self.state, self.runtime).make()
 
     def lock(self) -> int:
-        """Two agents with one folder would both start its runs."""
-        handle = os.open(self.state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.read(handle, 20).decode(errors="replace").strip()
-            os.close(handle)
-            raise Refused(
-                f"a worker called {self.state.name} runs here already (pid {pid or 'unknown'})\n"
-                "  stop it, or give this one another --id"
-            ) from None
-        os.truncate(handle, os.pwrite(handle, str(os.getpid()).encode(), 0))
-        return handle
+        """Lock the folder until this process ends: two agents with one folder would both start its runs."""
+        what = f"a worker called {self.state.name} runs here already"
+        return locks.acquire(self.state / "lock", what, "stop it, or give this one another --id")
 
     def holder(self) -> int | None:
-        """The pid of the agent that has this folder now. While it has the lock, nobody else gets that pid."""
-        try:
-            handle = os.open(self.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(handle, 20, 0).decode(errors="replace").strip()
-            return int(text) if text.isdecimal() else None
-        finally:
-            os.close(handle)
-        return None
+        """Return the pid of the agent that holds the lock of this folder."""
+        return locks.holder(self.state / "lock")
 
     # ---- who it is
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,8 @@ from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import make_private, user_paths
 from weft.endpoints.private_files import read_private, write_private
 from weft.engines.process.shim.process_id import Identity
-from weft.errors import Refused, WeftError
+from weft.errors import WeftError
+from weft.inputs import locks
 
 FOLDER: Final = "clusters"
 
@@ -98,14 +98,9 @@ def load_all(env: Mapping[str, str] = os.environ) -> list[Record]:
 def locked(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]:
     """Let one `weft cluster` at a time change a scheduler's record; raise Refused if another holds the lock."""
     make_private(_folder(env))
-    lock = os.open(_path(where, env).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    what = f"another weft cluster command changes {where}"
+    with locks.locked(_path(where, env).with_suffix(".lock"), what, "wait for it, or interrupt it"):
         yield
-    except BlockingIOError:
-        raise Refused(f"another weft cluster command changes {where}\n  wait for it, or interrupt it") from None
-    finally:
-        os.close(lock)
 
 
 def _folder(env: Mapping[str, str]) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from typing import Final
 
 from weft.client import Client
 from weft.endpoints.paths import Paths
 from weft.errors import Unreachable
+from weft.inputs.locks import is_locked
 from weft.wire.views.operations import SHUTDOWN, ShutdownView
 
 END_S: Final = 60.0
@@ -32,17 +31,13 @@ def end_scheduler(client: Client, **options: str) -> ShutdownView:
     here = client.paths
     answer = client.operate(SHUTDOWN, **options)
     until = time.monotonic() + END_S
-    with open(os.open(here.lock, os.O_RDWR | os.O_CLOEXEC)) as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if here.lock_text() != str(answer.pid) and here.lock_text().isdecimal():
-                    return answer  # the next scheduler has started already
-                if time.monotonic() > until:
-                    raise Unreachable(
-                        f"the scheduler, {answer.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
-                    ) from None
-                time.sleep(POLL_S)
-            else:
-                return answer
+    while is_locked(here.lock):
+        text = here.lock_text()
+        if text != str(answer.pid) and text.isdecimal():
+            break  # the next scheduler has started already
+        if time.monotonic() > until:
+            raise Unreachable(
+                f"the scheduler, {answer.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
+            )
+        time.sleep(POLL_S)
+    return answer

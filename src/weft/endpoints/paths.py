@@ -109,16 +109,9 @@ class Paths(NamedTuple):
 
     def _is_locked(self) -> bool:
         """Return whether a scheduler holds the lock. It releases the lock after recording its end."""
-        import fcntl
+        from weft.inputs.locks import is_locked  # few commands need it
 
-        try:
-            with open(self.lock) as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return is_locked(self.lock)
 
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):

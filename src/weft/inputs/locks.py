@@ -61,7 +61,7 @@ def try_lock(fd: int) -> bool:
 
 
 def write_holder(fd: int) -> None:
-    """Write the pid of this process into a lock file. The file is never empty meanwhile."""
+    """Write the pid of this process into a lock file. The file is never empty: that has a meaning for some readers."""
     os.truncate(fd, os.pwrite(fd, str(os.getpid()).encode(), 0))
 
 

@@ -6,7 +6,6 @@ interrupted: opening the file for appending cuts that line off and saves its byt
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
@@ -19,6 +18,7 @@ from typing import ClassVar, Final, Self
 
 from weft.errors import JournalError
 from weft.inputs.atomic import sync_folder, write_all, write_atomic
+from weft.inputs.locks import try_lock
 from weft.journal.base import CHECK_TIMEOUT_S, OK, PAGE_FACTS, UNFINISHED, Health, Journal
 from weft.journal.codec import FORMAT, check_format, decode_line, encode_line, is_garbled
 from weft.journal.file_store import FileStore
@@ -192,12 +192,10 @@ class JsonlJournal:
         return lines - 1, end
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(self._fd):
             raise JournalError(
                 f"cannot open {self.path}: another process is writing to it\n  stop it, or open for reading only"
-            ) from None
+            )
 
     def _has_header(self) -> bool:
         """Return False for a new file, or for one whose header is incomplete."""

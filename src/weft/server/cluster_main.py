@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import signal
@@ -17,7 +16,7 @@ from grpc.aio import ServerInterceptor
 
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
-from weft.errors import Refused
+from weft.inputs.locks import locked
 from weft.server.api.blobs import PRUNE_S, Blobs
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import AuthGateway
@@ -92,23 +91,11 @@ def _journal_lock(here: Paths) -> Path:
 @contextmanager
 def _exclusive(path: Path, plan: Plan) -> Iterator[None]:
     """Hold a lock file; raise if another scheduler holds it."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = os.pread(lock, 20, 0).decode(errors="replace").strip()
-        os.close(lock)
-        whose = f"the scheduler {pid}" if pid.isdecimal() else "another scheduler"
-        raise Refused(
-            f"{whose} uses {path.parent} already\n"
-            f"  weft operate shutdown --scheduler localhost:{plan.port} ends it; or use another --port and --db"
-        ) from None
-    try:
-        os.truncate(lock, os.pwrite(lock, str(os.getpid()).encode(), 0))
+    what = f"a scheduler uses {path.parent} already"
+    hint = f"weft operate shutdown --scheduler localhost:{plan.port} ends it; or use another --port and --db"
+    with locked(path, what, hint) as lock:
         yield
         os.truncate(lock, 0)
-    finally:
-        os.close(lock)
 
 
 async def _serve(here: Paths, plan: Plan) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import logging.handlers
 import os
@@ -17,6 +16,7 @@ from typing import Final
 from weft.endpoints.paths import Paths, user_paths
 from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
+from weft.inputs.locks import try_lock, write_holder
 from weft.journal import store_at
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
@@ -38,8 +38,7 @@ def main(args: Sequence[str]) -> int:
     lock = os.open(here.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _acquire(lock, here):
         return 0  # another process was faster, and serves
-    pid = str(os.getpid()).encode()
-    os.truncate(lock, os.pwrite(lock, pid, 0))  # never empty: an empty lock file means that no job is left
+    write_holder(lock)
     _open_log(here)
     try:
         lock_content = asyncio.run(_serve(here))
@@ -62,12 +61,10 @@ def _acquire(lock: int, here: Paths) -> bool:
     """Lock the file. Wait a moment: a killed scheduler may still hold the lock. Return False if another one answers."""
     until = time.monotonic() + LOCK_TIMEOUT_S
     while time.monotonic() < until:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(lock):
             return True
-        except BlockingIOError:
-            if here.answers():
-                return False
+        if here.answers():
+            return False
         time.sleep(0.01)
     return False
 

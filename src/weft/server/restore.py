@@ -5,9 +5,7 @@ What users have asked for since and has not run is not: it is to be submitted, h
 
 from __future__ import annotations
 
-import fcntl
 import getpass
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,8 @@ from weft.engines.process.events import RunExited, read_exited
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import load_devices
 from weft.engines.process.shim import run_files
-from weft.errors import NotFound, Refused
+from weft.errors import NotFound
+from weft.inputs.locks import locked
 from weft.journal import Store, store_at
 from weft.model import Exited, Fact, Job, JobId, PerRank, Seconds, Slots, Start, Submitted, Task
 
@@ -47,11 +46,7 @@ def restore(paths: Paths) -> int:
     store = store_at(paths.journal_url)
     if store.backup_at() is None:
         raise NotFound(f"there is no backup at {store.backup_location}")
-    with open(os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Refused("a scheduler is running\n  weft down ends it; jobs go on") from None
+    with locked(paths.lock, "a scheduler is running", "weft down ends it; jobs go on", write_pid=False):
         store.restore()
         return _add_what_happened(paths, store)
 

@@ -6,7 +6,6 @@ is either as before or compacted.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from weft.errors import JournalError
+from weft.inputs.locks import Locked, locked
 from weft.journal.codec import encode_line
 from weft.journal.sqlite.journal import SqliteJournal
 from weft.journal.summary import summary
@@ -25,12 +25,11 @@ LOCK_TIMEOUT_S: Final = 30.0
 
 def compact(path: str | os.PathLike[str]) -> bool:
     """Return False if it cannot run now: another compaction runs, or a key has just changed."""
-    with open(os.open(f"{os.fspath(path)}-compaction", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return _compact(path)
+    try:
+        with locked(f"{os.fspath(path)}-compaction", f"another compaction of {path} runs"):
+            return _compact(path)
+    except Locked:
+        return False
 
 
 def _compact(path: str | os.PathLike[str]) -> bool:
