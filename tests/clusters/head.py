@@ -92,11 +92,11 @@ class Head:
 
     def hear(self, conn: int, message: AgentMessage) -> None:
         self.conns.add(conn)
-        self.ask(lambda now: self.registry.take(conn, message, now))
+        self.ask(lambda now: self.registry.receive(conn, message, now))
 
     def gone(self, conn: int) -> None:
         self.conns.discard(conn)
-        self.ask(lambda now: self.registry.gone(conn, now))
+        self.ask(lambda now: self.registry.disconnect(conn, now))
 
     def ask(self, make: Make, then: Callable[[], None] = lambda: None) -> None:
         """`then` is called once it is on disk."""
@@ -150,7 +150,7 @@ class Head:
             if isinstance(decision, Alarm):
                 self._set_alarm(decision.due)
             elif isinstance(decision, Start | Stop):
-                replies += self.registry.carry_out(decision)
+                replies += self.registry.execute(decision)
         for reply in replies:
             if isinstance(reply, Send):
                 self._network.to_caller(reply.conn, reply.message)

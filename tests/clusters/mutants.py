@@ -141,12 +141,12 @@ def no_home(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_again(patch: pytest.MonkeyPatch) -> None:
     """What an agent does not speak of is not ordered again."""
-    patch.setattr(RunReconciler, "_miss", lambda *_: None)
+    patch.setattr(RunReconciler, "_handle_missing", lambda *_: None)
 
 
 def parts_confirmed_alone(patch: pytest.MonkeyPatch) -> None:
     """A part of a gang is confirmed when it ends, not when the gang has."""
-    before = RunReconciler._add_up
+    before = RunReconciler._conclude
 
     def add_up(self: RunReconciler, job: Any, gang: Gang, now: float) -> None:
         before(self, job, gang, now)
@@ -154,13 +154,13 @@ def parts_confirmed_alone(patch: pytest.MonkeyPatch) -> None:
             if node in self._members:
                 self._confirm(self._members[node], job.id, job.run)
 
-    patch.setattr(RunReconciler, "_add_up", add_up)
+    patch.setattr(RunReconciler, "_conclude", add_up)
 
 
 def first_end_counts(patch: pytest.MonkeyPatch) -> None:
     """A gang has ended when its first part has."""
-    before = Gang.left
-    patch.setattr(Gang, "left", lambda self: [] if self.ends else before(self))
+    before = Gang.unfinished
+    patch.setattr(Gang, "unfinished", lambda self: [] if self.ends else before(self))
 
 
 def gang_not_torn(patch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def gang_not_torn(patch: pytest.MonkeyPatch) -> None:
 
 def last_code_counts(patch: pytest.MonkeyPatch) -> None:
     """A gang ends as whichever part was heard of last."""
-    before = Gang.verdict
+    before = Gang.combined_exit
 
     def verdict(self: Gang, job: Any, now: float) -> Any:
         self.ends = dict(reversed(self.ends.items()))
@@ -178,7 +178,7 @@ def last_code_counts(patch: pytest.MonkeyPatch) -> None:
             inner.setattr("weft.server.nodes.gangs.TORN", None)
             return before(self, job, now)
 
-    patch.setattr(Gang, "verdict", verdict)
+    patch.setattr(Gang, "combined_exit", verdict)
 
 
 def lost_runs_cost(patch: pytest.MonkeyPatch) -> None:

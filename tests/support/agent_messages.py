@@ -87,20 +87,20 @@ class Room:
         """One after the other, each with what comes of it."""
         replies: list[str] = []
         for message in messages:
-            events, back = self.registry.take(conn, message, self.now)
+            events, back = self.registry.receive(conn, message, self.now)
             replies += self._done(events, back)
         return replies
 
     def heartbeat(self, conn: int, *runs: str, epoch: int | None = None, **rest: object) -> list[str]:
         self.heartbeats += 1
-        member = self.registry.member(conn)
+        member = self.registry.member_at(conn)
         known = member.epoch if member is not None else 1
         heartbeat = Heartbeat(epoch=known if epoch is None else epoch, at=self.heartbeats, runs=map(run, runs))
         heartbeat.MergeFrom(Heartbeat(**rest))  # type: ignore[arg-type]
         return self.say(conn, AgentMessage(heartbeat=heartbeat))
 
     def gone(self, conn: int) -> list[str]:
-        return self._done(*self.registry.gone(conn, self.now))
+        return self._done(*self.registry.disconnect(conn, self.now))
 
     def later(self, seconds: float) -> list[str]:
         self.now += seconds
@@ -115,7 +115,7 @@ class Room:
     def _done(self, events: Iterable[Event], replies: Iterable[Reply]) -> list[str]:
         self.rig.now = self.now
         decisions = self.rig.tell(*events) if events else []
-        back = [*replies, *(reply for decision in decisions for reply in self.registry.carry_out(decision))]
+        back = [*replies, *(reply for decision in decisions for reply in self.registry.execute(decision))]
         self.words += [reply.words for reply in back if isinstance(reply, Close)]
         return [line(reply) for reply in back]
 

@@ -111,7 +111,7 @@ class Scheduling:
 
     def _carry_out(self, events: Sequence[Event], replies: list[Reply]) -> None:
         decisions = self.rig.tell(*events) if events else []
-        for reply in [*replies, *(reply for decision in decisions for reply in self.registry.carry_out(decision))]:
+        for reply in [*replies, *(reply for decision in decisions for reply in self.registry.execute(decision))]:
             stream = self._streams.get(reply.conn)
             if stream is not None:
                 stream.put_nowait(reply.message if isinstance(reply, Send) else reply)
@@ -142,14 +142,14 @@ class Scheduling:
         finally:
             reading.cancel()
             if self._streams.pop(conn, None) is not None:
-                self._through(lambda now: self.registry.gone(conn, now))
+                self._through(lambda now: self.registry.disconnect(conn, now))
 
     async def _read(
         self, conn: int, requests: AsyncIterator[AgentMessage], out: asyncio.Queue[SchedulerMessage | Close]
     ) -> None:
         async for message in requests:
             if message.WhichOneof("is") in ("hello", "heartbeat", "news", "gpus"):
-                self._through(lambda now, message=message: self.registry.take(conn, message, now))  # type: ignore[misc]
+                self._through(lambda now, message=message: self.registry.receive(conn, message, now))  # type: ignore[misc]
         out.put_nowait(Close(conn, "UNAVAILABLE", "the agent has gone"))
 
 

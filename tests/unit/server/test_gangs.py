@@ -43,7 +43,7 @@ def test_an_order_names_all_nodes_and_which_of_them_it_is() -> None:
     room.submit(gpus=4, command=("train",))
     (start,) = room.facts(Start)
     assert isinstance(start, Start)
-    first, second = (reply.message.start for reply in room.registry.carry_out(start) if isinstance(reply, Send))
+    first, second = (reply.message.start for reply in room.registry.execute(start) if isinstance(reply, Send))
     assert [(each.node, each.address, each.port, each.gpus) for each in first.gang] == [
         ("n0", "a", 0, 2),
         ("n1", "b", 1, 2),

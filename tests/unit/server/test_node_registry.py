@@ -62,8 +62,8 @@ def test_a_start_and_an_end_are_said_once_however_often_they_are_heard() -> None
 
 def test_what_is_said_before_the_first_has_reached_the_state_is_said_once() -> None:
     room = busy()
-    first, confirm = room.registry.take(1, news("1/1 ended 0"), room.now)
-    second, again = room.registry.take(1, news("1/1 ended 0"), room.now)
+    first, confirm = room.registry.receive(1, news("1/1 ended 0"), room.now)
+    second, again = room.registry.receive(1, news("1/1 ended 0"), room.now)
     assert [type(event) for event in first] == [Exited]
     assert (second, again) == ([], confirm)
 
@@ -142,7 +142,7 @@ def test_a_run_that_was_given_up_is_fenced(said: str) -> None:
 def test_a_node_whose_stream_broke_is_silent_and_nothing_is_started_there() -> None:
     room = busy()
     assert room.gone(1) == []
-    assert room.facts(Cordoned) == [Cordoned(room.now, "n0", "ReqNodeNotAvail", "its agent is not heard of")]
+    assert room.facts(Cordoned) == [Cordoned(room.now, "n0", "ReqNodeNotAvail", "its agent sends no heartbeats")]
     assert room.submit("2") == []
     assert room.status("2") == "waiting 0"
     assert room.say(2, hello(None, "1/1 started", at=2)) == ["2: welcome", "2: start 2/1 on [1]"]
@@ -182,7 +182,7 @@ def test_a_scheduler_that_stood_still_for_a_lease_takes_up_what_comes_back() -> 
     room = busy()
     room.now += LEASE_S + MARGIN_S
     lost, _ = room.registry.tick(room.now)
-    joined, _ = room.registry.take(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
+    joined, _ = room.registry.receive(2, hello(None, "1/1 ended lease-ended", at=2), room.now)
     assert [type(event) for event in (*lost, *joined)] == [Cordoned, NodeLost, NodeJoined, Uncordoned]
     room.tell(*lost, *joined)
     assert room.status() == "starting 2"
@@ -234,7 +234,7 @@ def test_an_epoch_is_higher_than_all_before_it_also_after_a_restart() -> None:
             room.restart()
             room.later(0.01)
         room.say(conn, hello(None, "1/1 started", at=conn))
-        member = room.registry.member(conn)
+        member = room.registry.member_at(conn)
         assert member is not None
         epochs.append(member.epoch)
     assert epochs == sorted(set(epochs))
@@ -292,9 +292,9 @@ def test_another_machine_of_that_name_waits_for_the_lease_of_the_first() -> None
 
 def test_of_two_machines_of_a_name_that_come_in_one_batch_the_last_is_the_node(room: Room) -> None:
     """The state has heard of neither."""
-    events, _ = room.registry.take(1, hello(disk_id="h1"), room.now)
-    events += room.registry.gone(1, room.now)[0]
-    events += room.registry.take(2, hello(disk_id="h2", at=2), room.now)[0]
+    events, _ = room.registry.receive(1, hello(disk_id="h1"), room.now)
+    events += room.registry.disconnect(1, room.now)[0]
+    events += room.registry.receive(2, hello(disk_id="h2", at=2), room.now)[0]
     room.tell(*events)
     assert room.rig.state.resources.by_id["n0"].node.disk_id == "h2"
     assert [type(event) for event in events if isinstance(event, NodeJoined | NodeLost)] == [
@@ -412,9 +412,9 @@ def test_the_order_of_a_later_run_brings_the_checkpoint_of_an_earlier_one() -> N
     rig.tell(Submitted(100.0, Job("1", retries=1)))
     orders: list[str] = []
     for conn, message in ((1, hello()), (1, news("1/1 started")), (1, news("1/1 ended 3"))):
-        events, _ = registry.take(conn, message, 100.0)
+        events, _ = registry.receive(conn, message, 100.0)
         decisions = rig.tell(*events) if events else []
-        replies = [reply for decision in decisions for reply in registry.carry_out(decision)]
+        replies = [reply for decision in decisions for reply in registry.execute(decision)]
         orders += [
             reply.message.start.checkpoint
             for reply in replies

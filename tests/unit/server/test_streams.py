@@ -64,7 +64,7 @@ def test_what_is_in_line_goes_before_the_status_that_ends_it() -> None:
 def test_what_nobody_reads_does_not_pile_up() -> None:
     async def scene() -> None:
         stream = Stream(ADA)
-        for epoch in range(streams.MOST_WAITING + 5):
+        for epoch in range(streams.MAX_QUEUED_MESSAGES + 5):
             stream.send(heartbeat(epoch))
         assert stream.dropped == 5
 

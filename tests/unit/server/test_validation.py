@@ -7,7 +7,7 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import Room, hello, spec
-from weft.server.nodes.validation import problem
+from weft.server.nodes.validation import find_problem
 from weft.wire.messages import (
     AgentMessage,
     GpuBlock,
@@ -92,13 +92,13 @@ SENSELESS = {
 
 @pytest.mark.parametrize("message", SENSELESS.values(), ids=SENSELESS)
 def test_what_makes_no_sense_ends_the_stream_and_changes_nothing(message: AgentMessage) -> None:
-    assert problem(message)
+    assert find_problem(message)
     room = Room()
     room.say(1, hello())
     room.submit()
     before = list(room.rig.facts)
     assert room.say(1, message) == ["1: closed INVALID_ARGUMENT"]
-    assert room.words[-1] == problem(message)
+    assert room.words[-1] == find_problem(message)
     assert [type(fact).__name__ for fact in room.rig.facts[len(before) :]] == ["Cordoned"]
     assert room.say(2, hello(at=2)) == ["2: welcome", "2: start 1/1 on [0]"]
 
@@ -113,4 +113,4 @@ def test_what_makes_no_sense_ends_the_stream_and_changes_nothing(message: AgentM
     ids=str,
 )  # fmt: skip
 def test_what_is_odd_but_may_be_is_taken(message: AgentMessage) -> None:
-    assert problem(message) == ""
+    assert find_problem(message) == ""

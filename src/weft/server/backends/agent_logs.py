@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class AgentLogs:
     def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
         self._host, self._registry, self._streams = host, registry, streams
-        self._tails, self._pulls = LogTails(host.paths.jobs), LogRequests()
+        self._tails, self._requests = LogTails(host.paths.jobs), LogRequests()
         self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
         """The nodes of runs that are not the last of their job."""
 
@@ -40,7 +40,7 @@ class AgentLogs:
         if conn is None:
             return None
         send = self._streams.send
-        return await self._pulls.pull(conn, lambda read: send(conn, read), job.id, run, offset, lines)
+        return await self._requests.read(conn, lambda read: send(conn, read), job.id, run, offset, lines)
 
     def kept(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
         node = self._node(job, run, rank)
@@ -74,14 +74,14 @@ class AgentLogs:
         self._where.pop((start.job, start.run - RUNS_KEPT), None)
 
     def answered(self, conn: int, part: m.LogPart) -> None:
-        self._pulls.answered(conn, part)
+        self._requests.receive(conn, part)
 
     def disconnected(self, conn: int) -> None:
-        self._pulls.gone(conn)
+        self._requests.disconnect(conn)
 
     async def keep(self, conn: int, tail: m.LogTail) -> None:
         """Keep the last part of a log that an agent sends, for when its node cannot be reached."""
-        member, jobs = self._registry().member(conn), self._host.state().jobs
+        member, jobs = self._registry().member_at(conn), self._host.state().jobs
         if (
             member is None
             or not is_valid_job_id(tail.job)
@@ -100,5 +100,5 @@ class AgentLogs:
             raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
         known = self._host.state().jobs
         gone = [job for job in kept.jobs if job not in known and is_valid_job_id(job)]
-        if gone and self._registry().member(conn) is not None:
+        if gone and self._registry().member_at(conn) is not None:
             self._streams.send(conn, m.SchedulerMessage(forget=m.Forget(jobs=gone)))

@@ -97,7 +97,7 @@ class AgentBackend:
         self._registry = self._new_registry()
 
     async def _tick(self) -> None:
-        self.streams.carry_out(await self._host.loop.call(lambda now: self.registry.tick(now)))
+        self.streams.deliver(await self._host.loop.call(lambda now: self.registry.tick(now)))
 
     # ---- decisions in
 
@@ -107,13 +107,13 @@ class AgentBackend:
             return
         if isinstance(order, Start):
             self.logs.started(order)
-        self.streams.carry_out(self.registry.carry_out(order))
+        self.streams.deliver(self.registry.execute(order))
 
     def _kill(self, kill: Kill) -> None:
         """The run has been told to stop, with its grace: tell its agents that none is left."""
         job, registry = self._host.state().running(kill.job, kill.run), self.registry
         for node in nodes_of(job.slots) if job is not None else ():
-            if (conn := registry.conn_of(node)) is not None and (member := registry.member(conn)) is not None:
+            if (conn := registry.conn_of(node)) is not None and (member := registry.member_at(conn)) is not None:
                 self.streams.send(conn, stop_run(kill.job, kill.run, member, "cancelled", 0.0))
 
     # ---- what agents report
@@ -130,21 +130,21 @@ class AgentBackend:
             case "kept":
                 self.logs.forget_unknown(conn, message.kept)
             case kind:
-                replies: list[Reply] = await self._host.loop.call(lambda now: self.registry.take(conn, message, now))
-                if kind == "hello" and (member := self.registry.member(conn)) is not None:
+                replies: list[Reply] = await self._host.loop.call(lambda now: self.registry.receive(conn, message, now))
+                if kind == "hello" and (member := self.registry.member_at(conn)) is not None:
                     self.inventory.registered(member)
-                self.streams.carry_out(replies)
+                self.streams.deliver(replies)
 
     def disconnected(self, conn: int) -> None:
-        member = self.registry.member(conn)
+        member = self.registry.member_at(conn)
         if member is not None:
             log.info("node %s is not connected any more", member.id)
         self.logs.disconnected(conn)
         self._host.loop.post(lambda now: self._parted(conn, now))
 
     def _parted(self, conn: int, now: Seconds) -> list[Event]:
-        events, replies = self.registry.gone(conn, now)
-        self.streams.carry_out(replies)
+        events, replies = self.registry.disconnect(conn, now)
+        self.streams.deliver(replies)
         return events
 
     def _progress(self, conn: int, said: m.Progress) -> None:

@@ -38,7 +38,7 @@ from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
-from weft.server.nodes.reconciler import FULL
+from weft.server.nodes.reconciler import FULL_NODE
 from weft.server.nodes.run_messages import launch_message
 from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
@@ -128,7 +128,7 @@ class LocalBackend:
             if job is not None and job.status == "running":  # adopted: the state knows it
                 return []
             return [Started(now, report.job, report.run)]
-        full = FULL.get(report.why)
+        full = FULL_NODE.get(report.why)
         task = job.job.task if job else None
         exit_ = exit_event(report, requeue_exits=task.requeue_exits if task else (), tries=job.delays if job else 0)
         return [*([Paused(now, *full)] if full else []), replace(exit_, at=now)]

@@ -1,1 +1,1 @@
-"""The scheduler's end of the agents: nodes, their runs and their streams. Registry and reconciler are pure."""
+"""The nodes of a cluster as their agents report them: registry, runs, streams. Registry and reconciler are pure."""

@@ -1,7 +1,7 @@
-"""A run and its parts: one on each of its nodes. What becomes of the parts adds up to what becomes of the run.
+"""A gang: the parts of a run, one on each of its nodes.
 
-It has started when all parts have. A part that ends with 0 waits for the others; one that ends otherwise takes the
-others with it, and the run has ended as the first of these did, once all are gone. A run on one node is a gang of one.
+The run has started when all parts have. A part that exits with 0 waits for the others. A part that fails ends the
+others; once all are gone, the run has ended as the first failed part did. A run on one node is a gang of one.
 """
 
 from __future__ import annotations
@@ -18,70 +18,70 @@ from weft.model import Exited, JobId, NodeId, Seconds, Slots, Task
 from weft.wire.runs import TORN
 
 NOT_BEGUN: Final = frozenset({"never-started", "port-taken"})
-"""Whatever kept it from starting may keep it again: it is tried less and less often."""
+"""Reasons why a run never began. They may persist, so each try waits longer than the last."""
 
 
 def is_clean(end: RunExited) -> bool:
-    """It did what it was to do."""
+    """Return whether the part did its work."""
     return outcome(end) == "done"
 
 
 def nodes_of(slots: Slots) -> tuple[NodeId, ...]:
-    """In rank order."""
+    """Return the nodes of an allocation in rank order."""
     return tuple(dict.fromkeys(node for node, _ in slots))
 
 
 def parts_of(job: JobState) -> tuple[NodeId, ...]:
-    """The nodes on which something of its present run is started. With mpirun that is the first: the others only keep
-    their GPUs for it."""
+    """Return the nodes on which parts of the present run are started. With mpirun it is the first alone: the others
+    only reserve their GPUs."""
     nodes = nodes_of(job.placed)
     return nodes[:1] if detect_launcher(job.job.command) == "mpi" else nodes
 
 
 @dataclass(slots=True)
 class Gang:
-    """What was heard of the parts of one run. All of it is heard again after a restart: nothing is confirmed before
-    the end of the whole is on disk."""
+    """What agents have reported of the parts of one run. They report it again after a restart: no end is confirmed
+    before the end of the whole run is on disk."""
 
     job: JobId
     run: int
     nodes: tuple[NodeId, ...]
     started: set[NodeId] = field(default_factory=set)
     ends: dict[NodeId, RunExited] = field(default_factory=dict)
-    """In the order in which they were heard of."""
+    """How parts ended, in the order of the reports."""
     lost: set[NodeId] = field(default_factory=set)
-    """Nodes that were given up."""
-    unsaid: dict[NodeId, int] = field(default_factory=dict)
-    """How many heartbeats in a row said nothing of a part that had started."""
-    said_started: bool = False
+    """Nodes that the scheduler has given up."""
+    missed: dict[NodeId, int] = field(default_factory=dict)
+    """The number of heartbeats in a row that left out a part that had started, by node."""
+    start_reported: bool = False
     ended: bool = False
-    """Its end has been said."""
+    """The exit of the run has been reported to the state."""
 
     @property
-    def torn(self) -> bool:
-        """One part has failed: the others are to go."""
+    def has_failed(self) -> bool:
+        """Whether a part has failed. The others must stop then."""
         return any(not is_clean(end) for end in self.ends.values())
 
-    def left(self) -> list[NodeId]:
-        """The parts that have not ended, as far as is known."""
+    def unfinished(self) -> list[NodeId]:
+        """Return the nodes of the parts that are not known to have ended."""
         return [node for node in self.nodes if node not in self.ends and node not in self.lost]
 
-    def is_to_go(self, job: JobState) -> bool:
-        return job.status == "stopping" or self.torn
+    def must_stop(self, job: JobState) -> bool:
+        return job.status == "stopping" or self.has_failed
 
-    def lost_whole(self, job: JobState) -> bool:
-        """It went with its nodes, all of them: that is known without a word."""
+    def lost_all_nodes(self, job: JobState) -> bool:
+        """Return whether the run was lost with all its nodes. The state knows that from the loss of the nodes."""
         return all(node in self.lost for node in nodes_of(job.placed))
 
     def all_started(self) -> bool:
         return all(node in self.started for node in self.nodes)
 
-    def verdict(self, job: JobState, now: Seconds) -> Exited:
-        """What the ends add up to, once none is left."""
+    def combined_exit(self, job: JobState, now: Seconds) -> Exited:
+        """Return the exit of the run, once no part is left."""
         culprit = next((end for end in self.ends.values() if not is_clean(end) and end.why != TORN), None)
         if culprit is None and not self.lost and all(map(is_clean, self.ends.values())):
             culprit = next(iter(self.ends.values()))
-        if culprit is None:  # whoever made it fail went with its node
+        if culprit is None:  # the part that failed was lost with its node
             return Exited(now, self.job, self.run, "lost", why="node-lost")
         task = job.job.task or Task()
         fact = exit_event(culprit, requeue_exits=task.requeue_exits, tries=job.delays)
@@ -92,13 +92,13 @@ class Gang:
 
 
 class Gangs:
-    """Those of all present runs, as far as they are known."""
+    """The gangs of all present runs."""
 
     def __init__(self) -> None:
         self._gangs: dict[JobId, Gang] = {}
 
     def of(self, job: JobState) -> Gang:
-        """That of a job's present run."""
+        """Return the gang of a job's present run."""
         gang = self._gangs.get(job.id)
         if gang is None or gang.run != job.run:
             here = nodes_of(job.slots)
@@ -107,6 +107,6 @@ class Gangs:
         return gang
 
     def prune(self, active: Collection[JobId]) -> None:
-        """Forgets those of jobs that have no run any more."""
+        """Forget the gangs of jobs that are not active."""
         if len(self._gangs) > 2 * len(active) + 100:
             self._gangs = {job: self._gangs[job] for job in active if job in self._gangs}

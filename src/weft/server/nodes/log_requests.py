@@ -1,4 +1,4 @@
-"""Parts of logs that agents were asked for, and the answers: each is asked for once, and whoever asked waits for it."""
+"""Requests for parts of logs, sent to agents, and their answers."""
 
 from __future__ import annotations
 
@@ -10,45 +10,48 @@ from weft.engines.process.output.logs import LogPart
 from weft.model import JobId
 from weft.wire import messages as m
 
-PATIENCE_S: Final = 10.0
-"""An agent that takes longer is as good as gone."""
-MOST_ASKED: Final = 1000
-"""At a time, of all agents."""
+ANSWER_TIMEOUT_S: Final = 10.0
+"""An agent that takes longer counts as gone."""
+MAX_PENDING: Final = 1000
+"""Requests at a time, to all agents together."""
 
 
 class LogRequests:
-    def __init__(self) -> None:
-        self._last = 0
-        self._asked: dict[int, tuple[int, asyncio.Future[LogPart | None]]] = {}
-        self._room = asyncio.Semaphore(MOST_ASKED)
+    """Requests that wait for an answer, by their id."""
 
-    async def pull(
+    def __init__(self) -> None:
+        self._last_id = 0
+        self._pending: dict[int, tuple[int, asyncio.Future[LogPart | None]]] = {}
+        self._slots = asyncio.Semaphore(MAX_PENDING)
+
+    async def read(
         self, conn: int, send: Callable[[m.SchedulerMessage], bool], job: JobId, run: int, offset: int, lines: int
     ) -> LogPart | None:
-        """None: it was not to be had."""
-        async with self._room:
-            self._last += 1
-            asked = self._last
+        """Ask an agent for a part of a log. Return None if it does not answer."""
+        async with self._slots:
+            self._last_id += 1
+            request = self._last_id
             answer: asyncio.Future[LogPart | None] = asyncio.get_running_loop().create_future()
-            self._asked[asked] = conn, answer
-            read = m.ReadLog(id=asked, job=job, run=run, offset=offset, lines=lines)
+            self._pending[request] = conn, answer
+            read = m.ReadLog(id=request, job=job, run=run, offset=offset, lines=lines)
             try:
                 if not send(m.SchedulerMessage(read=read)):
                     return None
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
                     return await answer
             except TimeoutError:
                 return None
             finally:
-                del self._asked[asked]
+                del self._pending[request]
 
-    def answered(self, conn: int, part: m.LogPart) -> None:
-        """What was not asked of this connection is dropped."""
-        whom, answer = self._asked.get(part.id, (None, None))
-        if whom == conn and answer is not None and not answer.done():
+    def receive(self, conn: int, part: m.LogPart) -> None:
+        """Pass on the answer of an agent. Drop one that was not asked of this connection."""
+        asked_conn, answer = self._pending.get(part.id, (None, None))
+        if asked_conn == conn and answer is not None and not answer.done():
             answer.set_result(LogPart(part.text, part.offset, part.size, part.missing))
 
-    def gone(self, conn: int) -> None:
-        for whom, answer in self._asked.values():
-            if whom == conn and not answer.done():
+    def disconnect(self, conn: int) -> None:
+        """Answer the requests to this connection with None."""
+        for asked_conn, answer in self._pending.values():
+            if asked_conn == conn and not answer.done():
                 answer.set_result(None)

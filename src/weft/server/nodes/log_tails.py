@@ -1,4 +1,4 @@
-"""The last of what each run wrote, kept by the scheduler for when its node is gone."""
+"""The last part of each log, kept by the server for when the node cannot be reached."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 
 PREFIX: Final = "tail."
-MOST_BYTES: Final = 16 << 10
+MAX_TAIL_BYTES: Final = 16 << 10
 
 
 class LogTails:
-    """In the folders of the runs: one file for each node of a gang. Its first line says where in the log it begins."""
+    """Files in the folders of the runs, one for each node of a gang. The first line is the offset in the log."""
 
     def __init__(self, jobs: Path) -> None:
         self._jobs = str(jobs)
@@ -24,11 +24,11 @@ class LogTails:
     def keep(self, node: NodeId, job: JobId, run: int, offset: int, text: bytes) -> None:
         folder = run_files.run_dir(self._jobs, job, run)
         run_files.make_run_dir(folder)
-        start = max(len(text) - MOST_BYTES, 0)
+        start = max(len(text) - MAX_TAIL_BYTES, 0)
         write_atomic(f"{folder}/{PREFIX}{node}", b"%d\n%b" % (offset + start, text[start:]))
 
     def nodes(self, job: JobId, run: int) -> list[NodeId]:
-        """Of which anything is kept."""
+        """Return the nodes of which a tail is kept."""
         try:
             found = sorted(os.listdir(run_files.run_dir(self._jobs, job, run)))
         except OSError:

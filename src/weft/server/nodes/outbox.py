@@ -1,4 +1,4 @@
-"""What the registry says, and wants done once that is on disk."""
+"""The events and replies that the registry produces. Replies are sent once the events are on disk."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the stream with this status. The registry has forgotten the connection already."""
+    """End the stream with this status. The registry has already forgotten the connection."""
 
     conn: int
     code: str
     """The name of a gRPC status."""
     words: str
-    """What is wrong, and what to do."""
+    """The message: what is wrong, and what to do."""
 
 
 Reply = Send | Close
-Taken = tuple[list[Event], list[Reply]]
+Outcome = tuple[list[Event], list[Reply]]
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What comes of one message, as it is put together."""
+    """The events and replies to one message, while they are collected."""
 
     events: list[Event] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
     def send(self, member: RegisteredNode, message: SchedulerMessage) -> None:
-        """To a node that is not connected nothing is sent: it is told when it is heard of again."""
+        """Send a message to a node. A node that is not connected gets it when it reports again."""
         if member.conn is not None:
             self.replies.append(Send(member.conn, message))
 
-    def taken(self) -> Taken:
-        """All of it; the next begins anew."""
+    def flush(self) -> Outcome:
+        """Return everything collected, and start afresh."""
         events, replies = self.events, self.replies
         self.events, self.replies = [], []
         return events, replies

@@ -1,4 +1,4 @@
-"""What is wanted of each part of each run, against what agents say of it: the table in docs/reference/cluster.md."""
+"""Reconcile the runs that the state wants with those that agents report. See the table in docs/reference/cluster.md."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
 from weft.wire.runs import ASKED, FENCED, TORN
 
-FULL: Final = {
+FULL_NODE: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),
     "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
 }
-FULL_S: Final = 60.0
-"""So long nothing is started on a node that has run out of something."""
-OVERTAKEN: Final = 2
-"""Heartbeats in a row that leave out a run that has started: the first may have been overtaken by the news of it."""
+CORDON_S: Final = 60.0
+"""How long a node is cordoned after it ran out of disk space or file handles."""
+MISSES_BEFORE_QUERY: Final = 2
+"""Heartbeats in a row that leave out a started run before its status is queried. The first may have been sent before
+the run started."""
 
 
 class RunReconciler:
+    """Compares wanted and reported runs, and sends each node the next message for each part."""
+
     def __init__(
         self, state: State, members: Mapping[NodeId, RegisteredNode], out: Outbox, checkpoint: Callable[[JobId], str]
     ) -> None:
@@ -36,97 +39,98 @@ class RunReconciler:
         self._members, self._out, self._checkpoint = members, out, checkpoint
         self._gangs = Gangs()
 
-    # ---- what agents say
+    # ---- reports
 
     def reconcile(self, member: RegisteredNode, runs: Iterable[RunNews], now: Seconds, *, hello: bool = False) -> None:
-        """All that a node says of its runs; then what it does not speak of."""
-        said = set()
+        """Apply the reports of a node on all its runs. Then handle the runs that it left out."""
+        reported = set()
         for run in runs:
-            said.add((run.job, run.run))
-            self.hear(member, run, now)
-        for job in self.on(member.id):
-            if (job.id, job.run) not in said:
-                self._miss(member, job, hello)
+            reported.add((run.job, run.run))
+            self.apply_report(member, run, now)
+        for job in self.jobs_on(member.id):
+            if (job.id, job.run) not in reported:
+                self._handle_missing(member, job, hello)
 
-    def hear(self, member: RegisteredNode, said: RunNews, now: Seconds) -> None:
-        job = self._job(member, said.job, said.run)
+    def apply_report(self, member: RegisteredNode, news: RunNews, now: Seconds) -> None:
+        """Apply what a node reports of one run."""
+        job = self._present_job(member, news.job, news.run)
         if job is None:
-            self._turn_away(member, said)
+            self._reject_run(member, news)
             return
         gang = self._gangs.of(job)
-        gang.unsaid.pop(member.id, None)
-        if said.phase == RunNews.ENDED:
+        gang.missed.pop(member.id, None)
+        if news.phase == RunNews.ENDED:
             if member.id not in gang.ends:
-                gang.ends[member.id] = run_exited(said, now)
-                self._note_full(member, said, now)
-            self._add_up(job, gang, now)
+                gang.ends[member.id] = run_exited(news, now)
+                self._cordon_full(member, news, now)
+            self._conclude(job, gang, now)
             return
-        if said.phase == RunNews.STARTED:
+        if news.phase == RunNews.STARTED:
             gang.started.add(member.id)
-            if gang.all_started() and not gang.said_started and job.status == "starting":
-                gang.said_started = True
+            if gang.all_started() and not gang.start_reported and job.status == "starting":
+                gang.start_reported = True
                 self._out.events.append(Started(now, job.id, job.run))
-        if gang.is_to_go(job):
-            self._order(member, job, gang)
+        if gang.must_stop(job):
+            self._send_next(member, job, gang)
 
-    def _note_full(self, member: RegisteredNode, said: RunNews, now: Seconds) -> None:
-        """What keeps every run of this node from starting, not only this one, keeps them away for a while."""
-        full = FULL.get(said.end.why)
+    def _cordon_full(self, member: RegisteredNode, news: RunNews, now: Seconds) -> None:
+        """Cordon a node for a while if it has run out of something that every run needs."""
+        full = FULL_NODE.get(news.end.why)
         if full is not None:
             why, words = full
-            member.full[why] = now + FULL_S
+            member.full[why] = now + CORDON_S
             self._out.events.append(Cordoned(now, member.id, why, words))
 
-    def _turn_away(self, member: RegisteredNode, said: RunNews) -> None:
-        """A run that has ended for the scheduler, or that it never knew."""
-        if said.phase == RunNews.ENDED:
-            self._confirm(member, said.job, said.run)
+    def _reject_run(self, member: RegisteredNode, news: RunNews) -> None:
+        """Stop a run that the state does not want on this node, or confirm its end."""
+        if news.phase == RunNews.ENDED:
+            self._confirm(member, news.job, news.run)
         else:
-            self._out.send(member, stop_run(said.job, said.run, member, FENCED, 0.0))
+            self._out.send(member, stop_run(news.job, news.run, member, FENCED, 0.0))
 
-    def _miss(self, member: RegisteredNode, job: JobState, hello: bool) -> None:
+    def _handle_missing(self, member: RegisteredNode, job: JobState, hello: bool) -> None:
         gang = self._gangs.of(job)
         if member.id in gang.ends:
             return
-        if member.id in gang.started and not gang.is_to_go(job):
-            gang.unsaid[member.id] = gang.unsaid.get(member.id, 0) + 1
-            if gang.unsaid[member.id] < OVERTAKEN and not hello:
+        if member.id in gang.started and not gang.must_stop(job):
+            gang.missed[member.id] = gang.missed.get(member.id, 0) + 1
+            if gang.missed[member.id] < MISSES_BEFORE_QUERY and not hello:
                 return
-        self._order(member, job, gang)
+        self._send_next(member, job, gang)
 
-    def _add_up(self, job: JobState, gang: Gang, now: Seconds) -> None:
-        """A part has ended, or was lost: so has the run, or the others are to go."""
-        if gang.left():
-            if gang.torn:
-                self._order_all(job, gang)
+    def _conclude(self, job: JobState, gang: Gang, now: Seconds) -> None:
+        """A part has ended or was lost: end the run if it was the last, or stop the others if it failed."""
+        if gang.unfinished():
+            if gang.has_failed:
+                self._send_next_to_all(job, gang)
             return
         gang.ended = True
-        if not gang.lost_whole(job):
-            self._out.events.append(gang.verdict(job, now))
+        if not gang.lost_all_nodes(job):
+            self._out.events.append(gang.combined_exit(job, now))
         for node in gang.ends:
             member = self._members.get(node)
             if member is not None:
                 self._confirm(member, job.id, job.run)
 
-    # ---- what is wanted of them
+    # ---- messages
 
-    def carry_out(self, job_id: JobId) -> None:
-        """Its present run was decided to start or to stop."""
+    def execute(self, job_id: JobId) -> None:
+        """Send the messages for a run that was decided to start or stop."""
         job = self.state.jobs.get(job_id)
         if job is not None and job.status in ACTIVE:
-            self._order_all(job, self._gangs.of(job))
+            self._send_next_to_all(job, self._gangs.of(job))
 
-    def _order_all(self, job: JobState, gang: Gang) -> None:
-        for node in gang.left():
+    def _send_next_to_all(self, job: JobState, gang: Gang) -> None:
+        for node in gang.unfinished():
             member = self._members.get(node)
             if member is not None and member.connected:
-                self._order(member, job, gang)
+                self._send_next(member, job, gang)
 
-    def _order(self, member: RegisteredNode, job: JobState, gang: Gang) -> None:
-        """That it goes, that it is found out about, or that it starts."""
+    def _send_next(self, member: RegisteredNode, job: JobState, gang: Gang) -> None:
+        """Send the node the next message for this run: stop, status query or start."""
         if job.status == "stopping":
             message: SchedulerMessage | None = stop_run(job.id, job.run, member, job.stop_why)
-        elif gang.torn or gang.lost:
+        elif gang.has_failed or gang.lost:
             message = stop_run(job.id, job.run, member, TORN)
         elif job.status == "running" or member.id in gang.started:
             message = stop_run(job.id, job.run, member, ASKED)
@@ -140,29 +144,29 @@ class RunReconciler:
         self._out.send(member, SchedulerMessage(confirm=Confirm(job=job, run=run)))
 
     def lose(self, node: NodeId, now: Seconds) -> None:
-        """All parts on this node are gone."""
-        for job in self.on(node):
+        """Conclude that all parts on this node are lost."""
+        for job in self.jobs_on(node):
             gang = self._gangs.of(job)
             gang.lost.add(node)
             gang.ends.pop(node, None)
-            self._add_up(job, gang, now)
+            self._conclude(job, gang, now)
 
     def prune(self) -> None:
         self._gangs.prune(self.state.active)
 
-    # ---- what the state says
+    # ---- the state
 
-    def _job(self, member: RegisteredNode, job_id: JobId, run: int) -> JobState | None:
-        """The job, if this is its present run and has a part on this node."""
+    def _present_job(self, member: RegisteredNode, job_id: JobId, run: int) -> JobState | None:
+        """Return the job if this is its present run and has a part on this node."""
         job = self.state.running(job_id, run)
         return job if job is not None and self._has_part(job, member.id) else None
 
-    def is_on(self, member: RegisteredNode, job: JobId, run: int) -> bool:
-        """Whether this node may speak for this run."""
-        return self._job(member, job, run) is not None
+    def has_run(self, member: RegisteredNode, job: JobId, run: int) -> bool:
+        """Return whether this run has a part on this node, so that the node may report on it."""
+        return self._present_job(member, job, run) is not None
 
-    def on(self, node: NodeId) -> list[JobState]:
-        """Jobs with a part on a node, as far as it is not known to have ended or to be lost."""
+    def jobs_on(self, node: NodeId) -> list[JobState]:
+        """Return the jobs with a part on a node that is not known to have ended or to be lost."""
         room = self.state.resources.by_id.get(node)
         runs = room.runs() if room is not None and room.alive else ()
         return [job for job in runs if isinstance(job, JobState) and self._has_part(job, node)]

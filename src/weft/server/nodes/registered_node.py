@@ -1,4 +1,4 @@
-"""The nodes of a cluster as the registry keeps them, and as the core sees them."""
+"""A node as the registry keeps it, and its conversion to the node that the core sees."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from weft.wire.messages import GpuReading, NodeSpec
 
 @dataclass(slots=True)
 class RegisteredNode:
-    """A node that counts, connected or not."""
+    """A node of the cluster, connected or not."""
 
     node: Node
-    """As it joined, by the last that was said of it: the state may have yet to hear of that."""
+    """The node as it last registered. The event may not have reached the state yet."""
     heard_at: Seconds
-    """When its last heartbeat was received: its lease counts from then."""
+    """When the last heartbeat was received. The lease counts from then."""
     conn: int | None = None
     silent: bool = False
     full: dict[str, Seconds] = field(default_factory=dict)
-    """What it has run out of, and until when nothing is started there for that reason."""
+    """The resources that the node has run out of, each with the time until which it is cordoned for that."""
     epoch: int = 0
     instance: str = ""
     version: str = ""
     hello_at: float = 0.0
-    """By its own clock, as `heartbeat_at`."""
+    """By the clock of the node, as is `heartbeat_at`."""
     heartbeat_at: float = 0.0
     spec: NodeSpec = field(default_factory=NodeSpec)
-    """Empty until it has registered with this scheduler."""
+    """Empty until the node has registered with this server."""
     load: float = 0.0
     ram_used_mb: int = 0
     readings: tuple[GpuReading, ...] = ()
@@ -55,7 +55,7 @@ def node_of(spec: NodeSpec, disk_id: str) -> Node:
 
 
 def same_gpus(member: RegisteredNode, node: Node, spec: NodeSpec) -> bool:
-    """Whether a node has the GPUs that it had. Which cards they are is known only once it has registered here."""
+    """Return whether a node has the same GPUs as before. Cards can be compared only if it has registered here."""
     before = member.spec
     if member.node.gpus != node.gpus:
         return False

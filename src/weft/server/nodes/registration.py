@@ -1,4 +1,4 @@
-"""Whether an agent is taken that says Hello, and what it is told if not."""
+"""Decide whether to accept an agent's Hello, or why to refuse it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL
 
 Refusal = tuple[str, str]
-"""The name of a gRPC status, and what to do."""
+"""The name of a gRPC status, and a message that says what to do."""
 
 
-def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
-    """What can be told without looking at the nodes."""
+def check_protocol(hello: Hello, version: str, cluster: str) -> Refusal | None:
+    """Refuse another protocol, and an agent that still has runs of another cluster."""
     if hello.protocol != PROTOCOL:
         return "FAILED_PRECONDITION", (
             f"the agent speaks protocol {hello.protocol} (Weft {hello.version or 'unknown'}), this scheduler "
@@ -22,20 +22,23 @@ def not_understood(hello: Hello, version: str, cluster: str) -> Refusal | None:
         )
     if hello.cluster not in ("", cluster) and hello.runs:
         return "FAILED_PRECONDITION", (
-            f"{len(hello.runs)} runs of another scheduler are on {hello.node.id}: let it work for that one until they "
+            f"{len(hello.runs)} runs of another scheduler are on {hello.node.id}: connect it to that one until they "
             "have ended, or give this worker another --id"
         )
     return None
 
 
-def name_taken(hello: Hello, member: RegisteredNode) -> Refusal | None:
+def check_name(hello: Hello, member: RegisteredNode) -> Refusal | None:
+    """Refuse a second agent with the name of a connected one."""
     if not member.connected or (member.instance, member.node.disk_id) == (hello.instance, hello.disk_id):
         return None
     return "ALREADY_EXISTS", f"a worker called {member.id} is connected: stop it, or give this one another --id"
 
 
-def in_the_way(hello: Hello, member: RegisteredNode, living: Collection[JobState], left_s: float) -> Refusal | None:
-    """While runs may be alive on the node of this name, only the same node is taken."""
+def check_runs_alive(
+    hello: Hello, member: RegisteredNode, living: Collection[JobState], left_s: float
+) -> Refusal | None:
+    """Refuse a changed node while runs may be alive on the node of this name."""
     if not living:
         return None
     if member.node.disk_id != hello.disk_id:
@@ -51,15 +54,15 @@ def in_the_way(hello: Hello, member: RegisteredNode, living: Collection[JobState
     return None
 
 
-def still_there(hello: Hello, member: RegisteredNode, jobs: Collection[JobState]) -> list[JobState]:
-    """Those of a node's runs that may have processes, by all that is known. Another disk knows nothing of them."""
+def runs_alive(hello: Hello, member: RegisteredNode, jobs: Collection[JobState]) -> list[JobState]:
+    """Return the jobs whose runs may still have processes on the node. An agent on another disk cannot know."""
     if member.node.disk_id != hello.disk_id:
         return list(jobs)
     ended = {(run.job, run.run) for run in hello.runs if run.phase == RunNews.ENDED}
     return [job for job in jobs if (job.id, job.run) not in ended]
 
 
-def is_other(hello: Hello, member: RegisteredNode) -> bool:
-    """Whether the node is not what it was, in anything."""
+def has_changed(hello: Hello, member: RegisteredNode) -> bool:
+    """Return whether the node differs from the registered one in any way."""
     node = node_of(hello.node, hello.disk_id)
     return member.node != node or not same_gpus(member, node, hello.node)

@@ -1,9 +1,8 @@
-"""The scheduler's end of all agents' streams as a state machine: messages and the time go in; events, and what is to
-be sent once these are on disk, come out. The other end is `weft.agent.state_machine`; the rules are in
-docs/reference/cluster.md.
+"""The registry of nodes, as a state machine: messages and the time go in, events and replies come out.
 
-Several messages may be taken before the events of the first have reached the state: what was said already is kept here
-(members, and what gangs know of themselves), so that the same is not said twice.
+Replies are sent once the events are on disk. The other end is `weft.agent.state_machine`; the rules are in
+docs/reference/cluster.md. Several messages may arrive before the events of the first reach the state. So members and
+gangs record what was reported, and no event is produced twice.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from weft.model import (
 )
 from weft.model.status import Reason
 from weft.server.nodes import registration
-from weft.server.nodes.outbox import Close, Outbox, Reply, Taken
-from weft.server.nodes.reconciler import FULL_S, RunReconciler
+from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply
+from weft.server.nodes.reconciler import CORDON_S, RunReconciler
 from weft.server.nodes.registered_node import RegisteredNode, node_of
-from weft.server.nodes.validation import problem
+from weft.server.nodes.validation import find_problem
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.messages import (
     AgentMessage,
@@ -49,16 +48,16 @@ from weft.wire.messages import (
 from weft.wire.protocol import PROTOCOL
 
 MISSED_HEARTBEATS: Final = 3
-"""With so many heartbeats missed a node is silent."""
+"""A node is silent after this many missed heartbeats."""
 SILENT: Final = Reason.NODE_SILENT
-"""Why nothing is started on a node that is."""
+"""Why a silent node is cordoned."""
 
 
 class NodeRegistry:
-    """Connections are numbers that whoever holds the streams gives out, none twice.
+    """All nodes of the cluster and their connections. A connection is a number that is never used twice.
 
-    `started_at`: the lease of every node that the state knows counts from there. `cluster` names the journal.
-    `checkpoint` looks up what earlier runs of a job recorded to go on from.
+    The lease of every node in the state counts from `started_at`. `cluster` is the name of the journal. `checkpoint`
+    looks up what earlier runs of a job recorded to resume from.
     """
 
     def __init__(
@@ -77,8 +76,8 @@ class NodeRegistry:
         self._cluster, self._version = cluster, version
         self._epoch = 0
         self._by_conn: dict[int, RegisteredNode] = {}
-        self._closed = {node for node, why in state.closed if why == SILENT}
-        """Of which it was said that they are silent."""
+        self._cordoned = {node for node, why in state.closed if why == SILENT}
+        """Nodes that have been cordoned as silent."""
         self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
         self._reconciler = RunReconciler(state, self._members, self._out, checkpoint)
@@ -87,7 +86,7 @@ class NodeRegistry:
                 self._add(room.node, started_at).silent = True
 
     def _add(self, node: Node, now: Seconds) -> RegisteredNode:
-        full = {why: now + FULL_S for why in (DISK_FLOOR, FILE_LIMIT) if (node.id, why) in self.state.closed}
+        full = {why: now + CORDON_S for why in (DISK_FLOOR, FILE_LIMIT) if (node.id, why) in self.state.closed}
         member = self._members[node.id] = RegisteredNode(node, now, full=full)
         return member
 
@@ -97,110 +96,110 @@ class NodeRegistry:
 
     @state.setter
     def state(self, state: State) -> None:
-        """The same facts, added up anew (under another policy)."""
+        """Use a state that was rebuilt from the same facts, for example under another policy."""
         self._reconciler.state = state
 
-    # ---- to be read
+    # ---- queries
 
     def members(self) -> Iterator[RegisteredNode]:
-        """All nodes that count, connected or not, in the order in which they joined."""
+        """Return all nodes, connected or not, in the order in which they joined."""
         return iter(self._members.values())
 
-    def member(self, conn: int) -> RegisteredNode | None:
-        """Who is at the other end."""
+    def member_at(self, conn: int) -> RegisteredNode | None:
+        """Return the node at the other end of a connection."""
         return self._by_conn.get(conn)
 
     def conn_of(self, node: NodeId) -> int | None:
-        """Where a node is to be reached now."""
+        """Return the connection of a node, if it is connected."""
         member = self._members.get(node)
         return member.conn if member is not None and member.connected else None
 
     def speaks_for(self, conn: int, job: JobId, run: int) -> bool:
-        """Whether what comes over this connection about a run (progress, logs) is to be believed."""
+        """Return whether this connection may report on a run: its progress and logs."""
         member = self._by_conn.get(conn)
-        return member is not None and self._reconciler.is_on(member, job, run)
+        return member is not None and self._reconciler.has_run(member, job, run)
 
     def lost_at(self, member: RegisteredNode) -> Seconds:
-        """When it is given up unless it is heard of."""
+        """Return when the node is given up unless a heartbeat arrives."""
         return member.heard_at + self._lease_s + self._margin_s
 
-    # ---- in
+    # ---- inputs
 
-    def take(self, conn: int, message: AgentMessage, now: Seconds) -> Taken:
-        """One message. Progress and logs go past it."""
-        wrong, kind = problem(message), message.WhichOneof("is")
+    def receive(self, conn: int, message: AgentMessage, now: Seconds) -> Outcome:
+        """Process a message. Progress and logs do not pass through here."""
+        wrong, kind = find_problem(message), message.WhichOneof("is")
         member = self._by_conn.get(conn)
         if wrong:
             self._close(conn, "INVALID_ARGUMENT", wrong, now)
         elif kind == "hello":
-            self._greet(conn, message.hello, now)
+            self._handle_hello(conn, message.hello, now)
         elif member is None:
-            self._close(conn, "ABORTED", "this connection is not registered: connect and say hello", now)
+            self._close(conn, "ABORTED", "this connection is not registered: connect and send Hello", now)
         elif kind == "heartbeat":
             self._heartbeat(member, message.heartbeat, now)
         elif kind == "news":
-            self._reconciler.hear(member, message.news, now)
+            self._reconciler.apply_report(member, message.news, now)
         elif kind == "gpus":
-            self._look(member, message.gpus.blocks, now)
-            self._measure(member, message.gpus.measured, now)
-        return self._out.taken()
+            self._update_blocks(member, message.gpus.blocks, now)
+            self._record_memory(member, message.gpus.measured, now)
+        return self._out.flush()
 
-    def gone(self, conn: int, now: Seconds) -> Taken:
-        """The stream has ended."""
-        self._part(conn, now)
-        return self._out.taken()
+    def disconnect(self, conn: int, now: Seconds) -> Outcome:
+        """Record that a stream has ended."""
+        self._disconnect(conn, now)
+        return self._out.flush()
 
-    def tick(self, now: Seconds) -> Taken:
-        """To be called every second or so."""
+    def tick(self, now: Seconds) -> Outcome:
+        """Give up lost nodes and cordon silent ones. Call it about every second."""
         for member in list(self._members.values()):
             if now >= self.lost_at(member):
-                self._lose(member, now)
+                self._give_up(member, now)
                 continue
             if member.silent or now - member.heard_at > MISSED_HEARTBEATS * self._heartbeat_s:
-                self._silence(member, now)
+                self._mark_silent(member, now)
             for why in [why for why, until in member.full.items() if now >= until]:
                 del member.full[why]
                 self._out.events.append(Uncordoned(now, member.id, why))
         self._reconciler.prune()
-        return self._out.taken()
+        return self._out.flush()
 
-    def carry_out(self, decision: Decision) -> list[Reply]:
-        """What has been decided, and is on disk. Nodes that are silent learn it when they are heard of again."""
+    def execute(self, decision: Decision) -> list[Reply]:
+        """Return the messages for a decision that is on disk. Silent nodes get them when they report again."""
         if isinstance(decision, Start | Stop):
-            self._reconciler.carry_out(decision.job)
-        return self._out.taken()[1]
+            self._reconciler.execute(decision.job)
+        return self._out.flush()[1]
 
     # ---- connections
 
     def _close(self, conn: int, code: str, words: str, now: Seconds) -> None:
         self._out.replies.append(Close(conn, code, words))
-        self._part(conn, now)
+        self._disconnect(conn, now)
 
-    def _part(self, conn: int, now: Seconds) -> None:
+    def _disconnect(self, conn: int, now: Seconds) -> None:
         member = self._by_conn.pop(conn, None)
         if member is not None:
             member.conn = None
-            self._silence(member, now)
+            self._mark_silent(member, now)
 
-    def _silence(self, member: RegisteredNode, now: Seconds) -> None:
+    def _mark_silent(self, member: RegisteredNode, now: Seconds) -> None:
         member.silent = True
-        if member.id not in self._closed:
-            self._closed.add(member.id)
-            self._out.events.append(Cordoned(now, member.id, SILENT, "its agent is not heard of"))
+        if member.id not in self._cordoned:
+            self._cordoned.add(member.id)
+            self._out.events.append(Cordoned(now, member.id, SILENT, "its agent sends no heartbeats"))
 
-    def _heard(self, member: RegisteredNode, now: Seconds) -> None:
+    def _mark_heard(self, member: RegisteredNode, now: Seconds) -> None:
         member.heard_at = now
         member.silent = False
-        if member.id in self._closed:
-            self._closed.discard(member.id)
+        if member.id in self._cordoned:
+            self._cordoned.discard(member.id)
             self._out.events.append(Uncordoned(now, member.id, SILENT))
 
     # ---- registration
 
-    def _greet(self, conn: int, hello: Hello, now: Seconds) -> None:
+    def _handle_hello(self, conn: int, hello: Hello, now: Seconds) -> None:
         here = self._by_conn.get(conn)
         if here is not None and (here.instance, here.hello_at) == (hello.instance, hello.at):
-            self._welcome(here)  # it came twice
+            self._welcome(here)  # a duplicate
             return
         refusal = self._refusal(conn, hello, now)
         if refusal:
@@ -212,31 +211,31 @@ class NodeRegistry:
         member = self._join(member, hello, now)
         self._register(member, conn, hello, now)
         self._welcome(member)
-        self._look(member, hello.blocks, now)
+        self._update_blocks(member, hello.blocks, now)
         self._reconciler.reconcile(member, hello.runs, now, hello=True)
 
     def _refusal(self, conn: int, hello: Hello, now: Seconds) -> registration.Refusal | None:
         if conn in self._by_conn:
-            return "FAILED_PRECONDITION", "it has registered already: connect anew to register again"
-        refusal = registration.not_understood(hello, self._version, self._cluster)
+            return "FAILED_PRECONDITION", "this connection is registered already: connect again to register again"
+        refusal = registration.check_protocol(hello, self._version, self._cluster)
         member = self._members.get(hello.node.id)
         if refusal or member is None:
             return refusal
-        living = registration.still_there(hello, member, self._reconciler.on(member.id))
-        return registration.name_taken(hello, member) or registration.in_the_way(
+        living = registration.runs_alive(hello, member, self._reconciler.jobs_on(member.id))
+        return registration.check_name(hello, member) or registration.check_runs_alive(
             hello, member, living, self.lost_at(member) - now
         )
 
     def _join(self, member: RegisteredNode | None, hello: Hello, now: Seconds) -> RegisteredNode:
-        """A node that is not what it was leaves, once nothing lives on it, and joins as what it is."""
+        """Return the registered node. A changed node leaves and joins again, once no run is alive on it."""
         if member is not None:
-            living = registration.still_there(hello, member, self._reconciler.on(member.id))
-            if living or not registration.is_other(hello, member):
+            living = registration.runs_alive(hello, member, self._reconciler.jobs_on(member.id))
+            if living or not registration.has_changed(hello, member):
                 return member
             if member.node.disk_id == hello.disk_id:
-                for said in hello.runs:
-                    self._reconciler.hear(member, said, now)
-            self._lose(member, now)
+                for reported in hello.runs:
+                    self._reconciler.apply_report(member, reported, now)
+            self._give_up(member, now)
         node = node_of(hello.node, hello.disk_id)
         self._out.events.append(NodeJoined(now, node))
         return self._add(node, now)
@@ -247,7 +246,7 @@ class NodeRegistry:
         member.instance, member.version = hello.instance, hello.version
         member.hello_at = member.heartbeat_at = hello.at
         self._by_conn[conn] = member
-        self._heard(member, now)
+        self._mark_heard(member, now)
 
     def _welcome(self, member: RegisteredNode) -> None:
         welcome = Welcome(
@@ -261,18 +260,18 @@ class NodeRegistry:
     def _heartbeat(self, member: RegisteredNode, heartbeat: Heartbeat, now: Seconds) -> None:
         if heartbeat.epoch != member.epoch or heartbeat.at < member.heartbeat_at:
             return
-        self._heard(member, now)
+        self._mark_heard(member, now)
         member.heartbeat_at, member.load, member.ram_used_mb = heartbeat.at, heartbeat.load, heartbeat.ram_used_mb
         member.readings = tuple(heartbeat.readings)
         self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
-        self._look(member, heartbeat.blocks, now)
+        self._update_blocks(member, heartbeat.blocks, now)
         self._reconciler.reconcile(member, heartbeat.runs, now)
 
-    def _look(self, member: RegisteredNode, blocks: Iterable[GpuBlock], now: Seconds) -> None:
-        """What keeps GPUs from being used, compared with what is known of it. Blocks of others are left alone."""
+    def _update_blocks(self, member: RegisteredNode, blocks: Iterable[GpuBlock], now: Seconds) -> None:
+        """Update the reasons why GPUs are blocked, as the agent reports them. Leave reasons of others alone."""
         gpus, known = len(member.spec.gpus), self.state.occupants
-        said = {(each.gpu, each.why): each for each in blocks if each.why in REASONS and each.gpu < gpus}
-        for (gpu, why), each in said.items():
+        reported = {(each.gpu, each.why): each for each in blocks if each.why in REASONS and each.gpu < gpus}
+        for (gpu, why), each in reported.items():
             before = known.get((member.id, gpu, why))
             memory_mb = each.memory_mb if each.HasField("memory_mb") else None
             if before is None or (before.memory_mb, before.detail) != (memory_mb, each.detail):
@@ -281,21 +280,21 @@ class NodeRegistry:
             return
         for gpu in range(gpus):
             for why in sorted(REASONS):
-                if (member.id, gpu, why) in known and (gpu, why) not in said:
+                if (member.id, gpu, why) in known and (gpu, why) not in reported:
                     self._out.events.append(Unblocked(now, member.id, gpu, why))
 
-    def _measure(self, member: RegisteredNode, needs: Iterable[GpuMemory], now: Seconds) -> None:
+    def _record_memory(self, member: RegisteredNode, needs: Iterable[GpuMemory], now: Seconds) -> None:
         largest_mb = max((gpu.memory_mb for gpu in member.spec.gpus), default=0)
         for need in needs:
-            if need.memory_mb <= largest_mb and self._reconciler.is_on(member, need.job, need.run):
+            if need.memory_mb <= largest_mb and self._reconciler.has_run(member, need.job, need.run):
                 self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
 
     # ---- loss
 
-    def _lose(self, member: RegisteredNode, now: Seconds) -> None:
-        """Its runs have ended by themselves: their lease has, and the time that it takes to kill them."""
+    def _give_up(self, member: RegisteredNode, now: Seconds) -> None:
+        """Remove a node. Its runs have ended: their lease is over, and so is the time that it takes to kill them."""
         if member.conn is not None:
-            self._close(member.conn, "ABORTED", "nothing was heard for as long as the lease: connect anew", now)
+            self._close(member.conn, "ABORTED", "no heartbeat within the lease: connect again", now)
         self._out.events.append(NodeLost(now, member.id))
         del self._members[member.id]
         self._reconciler.lose(member.id, now)

@@ -1,4 +1,4 @@
-"""Decisions as orders to agents."""
+"""The messages that tell agents to start and stop runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun
 def start_run(
     job: JobState, to: RegisteredNode, members: Mapping[NodeId, RegisteredNode], checkpoint: str = ""
 ) -> SchedulerMessage | None:
-    """Its part on one node; None while it is not known how one of its nodes is reached.
+    """Return the message that starts the part of a run on one node.
 
-    `checkpoint`: what an earlier run recorded to go on from."""
+    None: the address of one of its nodes is not known yet. `checkpoint` is what an earlier run recorded to resume from.
+    """
     gpus: dict[NodeId, list[int]] = {}
     for node, each in job.placed:
         gpus.setdefault(node, []).extend(each)
@@ -28,21 +29,21 @@ def start_run(
         if member is None or not member.spec.id:
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
-    order = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
-    order.epoch, order.rank, order.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
-    order.gang.extend(gang)
-    return SchedulerMessage(start=order)
+    message = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
+    message.epoch, message.rank, message.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
+    message.gang.extend(gang)
+    return SchedulerMessage(start=message)
 
 
 def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> StartRun:
-    """Return what a node must know of a job to start its run on these GPUs; `memory_mb` is what was allocated."""
+    """Return the fields of a job that a node needs to start its run. `memory_mb` is the allocation per GPU."""
     task = job.task or Task()
-    order = StartRun(
+    message = StartRun(
         job=job.id, run=run, user=job.user, gpus=gpus, array_index=task.array_index, array_size=task.array_size
     )
     for field in CARRIED:
-        put(order, field.launch, memory_mb if field.key == "memory" else field.of(job))
-    return order
+        put(message, field.launch, memory_mb if field.key == "memory" else field.of(job))
+    return message
 
 
 def stop_run(job: JobId, run: int, to: RegisteredNode, why: str, grace_s: float | None = None) -> SchedulerMessage:

@@ -16,22 +16,24 @@ from weft.server.nodes.streams import Stream, Streams, end
 from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
 
-HELLO_S: Final = 30.0
-"""So long a connection may be open before it says who it is."""
+HELLO_TIMEOUT_S: Final = 30.0
+"""How long a connection may be open before the agent sends Hello."""
 
 
 class AgentLink(Protocol):
-    """What receives the messages of all agents. Connections are known by their numbers."""
+    """The receiver of all messages of agents. Connections are numbered."""
 
     streams: Streams
 
     async def receive(self, conn: int, message: m.AgentMessage) -> None:
-        """Return once what comes of it is on disk."""
+        """Process a message. Return once the resulting events are on disk."""
 
     def disconnected(self, conn: int) -> None: ...
 
 
 class Agents:
+    """The gRPC service that agents connect to."""
+
     def __init__(self, link: AgentLink) -> None:
         self._link = link
 
@@ -39,7 +41,7 @@ class Agents:
         return handler({"Attach": self.attach}.__getitem__, "Agents")
 
     def disconnect(self) -> None:
-        self._link.streams.close_all("UNAVAILABLE", "the scheduler ends")
+        self._link.streams.close_all("UNAVAILABLE", "the scheduler is shutting down")
 
     async def attach(self, requests: AsyncIterator[m.AgentMessage], context: Any) -> None:
         link = self._link
@@ -62,18 +64,20 @@ class Agents:
 
     async def _read(self, conn: int, stream: Stream, requests: AsyncIterator[m.AgentMessage]) -> None:
         try:
-            async with asyncio.timeout(HELLO_S) as patience:
+            async with asyncio.timeout(HELLO_TIMEOUT_S) as deadline:
                 async for message in requests:
                     if stream.end is not None:
                         return
                     if message.WhichOneof("is") == "hello":
-                        patience.reschedule(None)
+                        deadline.reschedule(None)
                     await self._receive(conn, stream, message)
         except TimeoutError:
-            stream.close(Close(conn, "DEADLINE_EXCEEDED", f"it did not say hello within {HELLO_S:.0f} s"))
+            stream.close(
+                Close(conn, "DEADLINE_EXCEEDED", f"the agent did not send Hello within {HELLO_TIMEOUT_S:.0f} s")
+            )
         except InputError as error:
             stream.close(Close(conn, "INVALID_ARGUMENT", str(error)))
-        except WeftError as error:  # the journal could not be written: what was said was not heard
+        except WeftError as error:  # the journal could not be written: the message has no effect
             stream.close(Close(conn, "UNAVAILABLE", str(error)))
         except grpc.RpcError:
             return

@@ -1,7 +1,7 @@
-"""The streams of agents: who is at the other end, and what waits to be sent there.
+"""The streams to agents and their send queues.
 
-Messages may be lost, the protocol says: an agent that does not read fast enough loses what is over the limit, and is
-told again with its next heartbeat. Nothing that is sent holds up anybody else.
+The protocol tolerates lost messages: an agent that reads too slowly loses what exceeds the limit, and gets it again
+after its next heartbeat. No stream blocks another.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from weft.server.auth.identity import Caller
 from weft.server.nodes.outbox import Close, Reply
 from weft.wire.messages import SchedulerMessage
 
-MOST_WAITING: Final = 10_000
-MOST_BYTES: Final = 16 << 20
-"""So much may wait for one agent to read it."""
-LAST_S: Final = 1.0
+MAX_QUEUED_MESSAGES: Final = 10_000
+MAX_QUEUED_BYTES: Final = 16 << 20
+"""The limits of the send queue of one agent."""
+CLOSE_TIMEOUT_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
 class Stream:
-    """One connection. `write` sends in order what `send` put in line."""
+    """One connection. `write` sends what `send` has queued, in order."""
 
     def __init__(self, who: Caller) -> None:
         self.who = who
         self.end: Close | None = None
-        """With which status it is to be ended."""
+        """The status to end the stream with; None while it is open."""
         self.dropped = 0
         self._waiting: deque[SchedulerMessage] = deque()
         self._bytes = 0
@@ -39,22 +39,24 @@ class Stream:
 
     def send(self, message: SchedulerMessage) -> None:
         size = message.ByteSize()
-        if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
+        if len(self._waiting) >= MAX_QUEUED_MESSAGES or self._bytes + size > MAX_QUEUED_BYTES:
             self.dropped += 1
             if self.dropped == 1:
-                log.warning("an agent of %s does not read what it is sent; it is told again later", self.who.user)
+                log.warning(
+                    "an agent of %s reads too slowly; messages to it are dropped and sent again later", self.who.user
+                )
             return
         self._waiting.append(message)
         self._bytes += size
         self._more.set()
 
     def close(self, end: Close) -> None:
-        """Once what waits has been sent."""
+        """End the stream once all queued messages are sent."""
         self.end = self.end or end
         self._more.set()
 
     async def write(self, context: Any) -> None:
-        """Until it is closed."""
+        """Send queued messages until the stream is closed."""
         while True:
             while self._waiting:
                 message = self._waiting.popleft()
@@ -66,10 +68,10 @@ class Stream:
             await self._more.wait()
 
     async def finish(self, writing: asyncio.Future[None]) -> None:
-        """Waits for the last that is written: while a message is under way, gRPC cannot send the status that ends a
-        stream, and the other end would wait for it for ever. What is only in line has a moment."""
+        """Wait for the last message: while one is being written, gRPC cannot send the status that ends a stream, and
+        the agent would wait for it for ever. Queued messages get CLOSE_TIMEOUT_S."""
         if self.end is not None:
-            await asyncio.wait({writing}, timeout=LAST_S)
+            await asyncio.wait({writing}, timeout=CLOSE_TIMEOUT_S)
         self._waiting.clear()
         self._is_over = True
         self._more.set()
@@ -77,7 +79,7 @@ class Stream:
 
 
 class Streams:
-    """All of them, by the numbers that the registry knows them by."""
+    """All streams, by the connection numbers that the registry uses."""
 
     def __init__(self) -> None:
         self._streams: dict[int, Stream] = {}
@@ -95,13 +97,14 @@ class Streams:
         self._streams.pop(conn, None)
 
     def send(self, conn: int, message: SchedulerMessage) -> bool:
-        """False: it is gone."""
+        """Queue a message. Return False if the connection is gone."""
         stream = self._streams.get(conn)
         if stream is not None:
             stream.send(message)
         return stream is not None
 
-    def carry_out(self, replies: list[Reply]) -> None:
+    def deliver(self, replies: list[Reply]) -> None:
+        """Send the replies of the registry, and close the streams that it wants closed."""
         for reply in replies:
             stream = self._streams.get(reply.conn)
             if stream is None:
@@ -117,5 +120,5 @@ class Streams:
 
 
 async def end(context: Any, close: Close) -> None:
-    """Raises: so gRPC has it."""
+    """End the stream with a status. `abort` raises, as gRPC wants it."""
     await context.abort(grpc.StatusCode[close.code], close.words)
