@@ -85,7 +85,7 @@ def _check(declared: DeclaredGpus) -> None:
         if values and len(values) != count:
             raise InputError(f"{count} GPUs but {len(values)} {what}", hint="give one per GPU, in the same order")
     if len(set(declared.indices)) != count:
-        raise InputError(f"a GPU is listed twice: {', '.join(map(str, declared.indices))}")
+        raise InputError(f"a GPU is named twice: {', '.join(map(str, declared.indices))}")
     if any(index < 0 for index in declared.indices):
         raise InputError(f"invalid GPU index {min(declared.indices)}: GPUs are numbered from 0")
     if any(memory <= 0 for memory in declared.memories_mb):
