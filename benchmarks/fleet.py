@@ -17,10 +17,10 @@ from pathlib import Path
 
 import grpc.aio
 
-from weft.agent.connection import Way
-from weft.agent.node import spec_of
+from weft.agent.connection import SchedulerChannel
+from weft.agent.node import node_spec
 from weft.agent.runtime import NodeSetup
-from weft.agent.state_dir import Folder
+from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker
 from weft.endpoints import credentials
 from weft.endpoints.addresses import Address
@@ -63,15 +63,15 @@ class AtOnce:
 
 
 def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
-    def dial() -> Way:
+    def dial() -> SchedulerChannel:
         found = credentials.find_credentials(where, "worker")
-        return Way(credentials.open_channel(where, found, grpc.aio), found.metadata())
+        return SchedulerChannel(credentials.open_channel(where, found, grpc.aio), found.metadata())
 
-    folder = Folder(home / name, home / name / "r")
+    folder = AgentDir(home / name, home / name / "r")
     folder.make()
     devices = tuple(Device(at, "", "A100", 40960) for at in range(gpus))
     machine = Machine(Node(name, (Gpu("A100", 40960),) * gpus, cpus=64, ram_mb=1 << 19), devices, "declared")
-    return Worker(machine, spec_of(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=AtOnce))
+    return Worker(machine, node_spec(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=AtOnce))
 
 
 async def serve(port: int, agents: int, gpus: int, home: Path) -> None:

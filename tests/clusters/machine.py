@@ -13,7 +13,7 @@ from clusters.network import Network
 from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
-from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
@@ -125,7 +125,7 @@ class Machine:
             return
         conn = self.conn
         self.do(self.agent.tick(self.now))
-        due = self.agent.next_at()
+        due = self.agent.next_tick_at()
         if due is not None and conn == self.conn:
             self.ticks += 1
             tick, wait_s = self.ticks, max(due - self.now, 0.001)
@@ -135,7 +135,7 @@ class Machine:
         """Also what comes over a connection of before."""
         if self.agent is not None:
             registered = self.agent.registered
-            self.do(self.agent.take(message, self.now))
+            self.do(self.agent.handle(message, self.now))
             if self.agent.registered and not registered:
                 self.tick()
 
@@ -162,15 +162,15 @@ class Machine:
                     self.lease, self.lease_boot = until, self.boot
                 case Joined(cluster):
                     self.cluster = cluster
-                case Told(job, run):
+                case Confirmed(job, run):
                     self.forget(self.disk[job, run])
                 case Start(order):
                     self.order(order)
                 case Stop(job, run, why, grace_s):
                     self.stop((job, run), why, GRACE_S if grace_s is None else grace_s)
-                case Settle(job, run):
+                case Reconcile(job, run):
                     self.later(lambda key=(job, run): self.settle(key))  # type: ignore[misc]
-                case Leave(words):
+                case Disconnect(words):
                     self.time.note(f"{self.name}: {words}")
                     self.drop_line()
                     self.later(self.dial, 2.0)

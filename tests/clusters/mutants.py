@@ -39,9 +39,9 @@ def lease_from_answer(patch: pytest.MonkeyPatch) -> None:
         if reply.epoch != self._epoch or reply.at < self._answered_at:
             return []
         self._answered_at = reply.at
-        return self._prolong(now)
+        return self._renew_lease(now)
 
-    patch.setattr(Agent, "_answered", answered)
+    patch.setattr(Agent, "_on_heartbeat_reply", answered)
 
 
 def lease_from_before_restart(patch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def order_before_commit(patch: pytest.MonkeyPatch) -> None:
 
 def no_epoch(patch: pytest.MonkeyPatch) -> None:
     """Orders of an earlier registration are taken."""
-    before = Agent._ordered
+    before = Agent._on_start
 
     def ordered(self: Agent, order: StartRun, now: float) -> list[Action]:
         mine = StartRun()
@@ -103,7 +103,7 @@ def no_epoch(patch: pytest.MonkeyPatch) -> None:
         mine.epoch = self._epoch
         return before(self, mine, now)
 
-    patch.setattr(Agent, "_ordered", ordered)
+    patch.setattr(Agent, "_on_start", ordered)
 
 
 def no_fence(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def last_code_counts(patch: pytest.MonkeyPatch) -> None:
 
 def lost_runs_cost(patch: pytest.MonkeyPatch) -> None:
     """A run that never started has failed."""
-    patch.setattr(exit_rules, "GONE", frozenset())
+    patch.setattr(exit_rules, "NOT_JOBS_FAULT", frozenset())
 
 
 MUTANTS: Final[tuple[Break, ...]] = (

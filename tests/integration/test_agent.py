@@ -54,7 +54,7 @@ def test_a_job_starts_says_how_it_ends_and_is_told_apart_from_then_on(tmp_path: 
             assert [news.phase for news in site.head.news()] == [RunNews.STARTED, RunNews.ENDED]
             assert log(site) == "on 1\n"
             await until((site.folder().jobs / "1" / "1" / "told").exists)
-            assert site.notes[0].what == "connected"
+            assert site.notes[0].kind == "connected"
 
     run(scene())
 
@@ -196,7 +196,7 @@ def test_a_cut_is_mended_and_what_ended_meanwhile_is_said(tmp_path: Path) -> Non
             site.head.start("sh", "-c", f"while ! [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 6")
             await site.head.started()
             await site.head.close()
-            await until(lambda: any(note.what == "cut" for note in site.notes))
+            await until(lambda: any(note.kind == "disconnected" for note in site.notes))
             (tmp_path / "go").touch()
             await until(lambda: (site.folder().jobs / "1" / "1" / "exit.json").exists())
             await site.head.open()
@@ -332,7 +332,7 @@ def test_gpus_that_change_while_runs_are_on_them_stay_as_they_were(tmp_path: Pat
 def test_a_second_worker_of_the_same_name_is_refused(tmp_path: Path) -> None:
     folder = Site(tmp_path, Head()).folder()
     handle = folder.lock()
-    with pytest.raises(Refused, match="runs here already") as refused:
+    with pytest.raises(Refused, match="is already running here") as refused:
         folder.lock()
     assert str(os.getpid()) in str(refused.value)
     os.close(handle)
@@ -355,7 +355,7 @@ def test_one_that_is_refused_says_why_and_stays_only_if_it_has_runs(tmp_path: Pa
                 await until(lambda: "up" in log(site))
                 site.head.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "not now")
                 await site.head.cut()
-                await until(lambda: sum(note.what == "refused" for note in site.notes) > 2)
+                await until(lambda: sum(note.kind == "refused" for note in site.notes) > 2)
                 site.head.refusal = None
                 await site.head.welcomed(2)
                 await end(site.head)

@@ -99,7 +99,7 @@ def test_a_worker_that_was_started_anew_is_not_ours_and_stays(person: Person, do
     shown = person.weft(*ssh).stdout
     assert shown.splitlines()[1].split() == ["127.0.0.1", "far", "joined"]
     again = person.weft(*ssh, code=1).stdout
-    assert "runs here already" in again
+    assert "is already running here" in again
     person.run(str(weft), "worker", "--id", "far", "--stop")
     started = person.run(str(weft), "worker", "--id", "far", "--gpus", "0", "--background", "--json", *ssh[-2:])
     mine = json.loads(started)["process"]

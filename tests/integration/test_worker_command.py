@@ -65,7 +65,7 @@ def refused(root: Path, *words: str) -> tuple[int, str]:
         (("--models", "A"), 2, "without GPUs"),
         (("--gpus", "0,0"), 2, "named twice"),
         (("--gpus", "0", "--memories", "-5"), 2, "-5"),
-        (("--gpus", "0", "--id", "../x"), 2, "cannot be the name of a worker"),
+        (("--gpus", "0", "--id", "../x"), 2, "invalid worker name"),
         (("--gpus", "0", "--addr", "a b"), 2, "--addr"),
         (("--gpus", "0", "--addr", "a:70000"), 2, "--addr"),
         (("--gpus", "0", "--labels", "rack"), 2, "--labels"),
@@ -99,7 +99,7 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
                 assert {label.name: label.value for label in node.labels} == {"rack": "3", "room": "east"}
                 assert (node.id, node.address, node.port) == ("n1", "localhost", 0)
                 assert await asyncio.to_thread(refused, tmp_path, "--gpus", "0", "--id", "n1") == (
-                    6, f"weft: error: a worker called n1 runs here already (pid {process.pid})\n"
+                    6, f"weft: error: a worker named n1 is already running here (pid {process.pid})\n"
                     "  stop it, or give this one another --id\n",
                 )  # fmt: skip
                 site.head.start("sh", "-c", FOR_EVER)

@@ -73,7 +73,7 @@ def test_an_agent_takes_anything(data: st.DataObject) -> None:
     agent = Agent(spec(), "i", "h", runs=[("1", 1)])
     now, ended = 100.0, set[tuple[str, int]]()
     agent.connected(now)
-    agent.take(SchedulerMessage(welcome=Welcome(epoch=3, at=now, lease_s=60, heartbeat_s=5)), now)
+    agent.handle(SchedulerMessage(welcome=Welcome(epoch=3, at=now, lease_s=60, heartbeat_s=5)), now)
     for _ in range(data.draw(st.integers(1, 15))):
         now += data.draw(st.sampled_from([0.0, 0.5, 5.0, 61.0]))
         before = set(agent.known)
@@ -92,8 +92,8 @@ def test_an_agent_takes_anything(data: st.DataObject) -> None:
                 key = data.draw(st.sampled_from(["1", "2"])), data.draw(st.integers(1, 2))
                 agent.report(RunStarted(now, *key, NOBODY, NOBODY), now)
             case _:
-                agent.take(data.draw(messages(SchedulerMessage, WORDS)), now)
+                agent.handle(data.draw(messages(SchedulerMessage, WORDS)), now)
         assert before - set(agent.known) <= ended, "a run was forgotten whose end is not confirmed"
         assert agent.lease_until <= now + 30 * 86400
-        due = agent.next_at()
+        due = agent.next_tick_at()
         assert due is None or due <= now + 30 * 86400

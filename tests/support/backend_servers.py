@@ -15,10 +15,10 @@ import grpc.aio
 
 from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
-from weft.agent.connection import Way
-from weft.agent.node import settled, spec_of
-from weft.agent.state_dir import Folder
-from weft.agent.worker import Worker, worker_on
+from weft.agent.connection import SchedulerChannel
+from weft.agent.node import machine_in_use, node_spec
+from weft.agent.state_dir import AgentDir
+from weft.agent.worker import Worker, create_worker
 from weft.core.state.job import JobState
 from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
@@ -106,15 +106,15 @@ class BackendServer:
         self._server.add_generic_rpc_handlers((endpoint.handler(),))
         port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
-        folder = Folder(self.root / NODE, self.root / "w")
+        folder = AgentDir(self.root / NODE, self.root / "w")
         folder.make()
         found, nvml = self._machine()
-        machine = settled(found, folder)
+        machine = machine_in_use(found, folder)
 
-        def dial() -> Way:
-            return Way(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=PORT_OPTIONS))
+        def dial() -> SchedulerChannel:
+            return SchedulerChannel(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=PORT_OPTIONS))
 
-        worker = worker_on(machine, nvml, spec_of(machine, "127.0.0.1", 0), folder, dial)
+        worker = create_worker(machine, nvml, node_spec(machine, "127.0.0.1", 0), folder, dial)
         await worker.open()
         self._worker = worker, asyncio.ensure_future(worker.serve())
 

@@ -16,10 +16,10 @@ import grpc
 import grpc.aio
 
 from support.process_engine import until
-from weft.agent.connection import Way
-from weft.agent.node import settled, spec_of
-from weft.agent.state_dir import Folder
-from weft.agent.worker import Note, Worker, worker_on
+from weft.agent.connection import SchedulerChannel
+from weft.agent.node import machine_in_use, node_spec
+from weft.agent.state_dir import AgentDir
+from weft.agent.worker import Worker, WorkerEvent, create_worker
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.rpc.handlers import handler
@@ -161,22 +161,24 @@ class Site:
 
     root: Path
     head: Head
-    notes: list[Note] = field(default_factory=list)
+    notes: list[WorkerEvent] = field(default_factory=list)
 
-    def folder(self, name: str = "n1") -> Folder:
-        made = Folder(self.root / name, self.root / f"{name}-run")
+    def folder(self, name: str = "n1") -> AgentDir:
+        made = AgentDir(self.root / name, self.root / f"{name}-run")
         made.make()
         return made
 
-    def dial(self) -> Way:
-        return Way(grpc.aio.insecure_channel(f"127.0.0.1:{self.head.port}", options=PORT_OPTIONS))
+    def dial(self) -> SchedulerChannel:
+        return SchedulerChannel(grpc.aio.insecure_channel(f"127.0.0.1:{self.head.port}", options=PORT_OPTIONS))
 
     def worker(self, name: str = "n1", gpus: int = 2, nvml: Nvml | NoDriver | None = None) -> Worker:
         folder = self.folder(name)
         found = nvml or NoDriver("none")
         declared = DeclaredGpus(tuple(range(gpus))) if nvml is None else None
-        machine = settled(discover(name, found, declared), folder)
-        return worker_on(machine, found, spec_of(machine, "127.0.0.1", 0), folder, self.dial, note=self.notes.append)
+        machine = machine_in_use(discover(name, found, declared), folder)
+        return create_worker(
+            machine, found, node_spec(machine, "127.0.0.1", 0), folder, self.dial, on_event=self.notes.append
+        )
 
     @asynccontextmanager
     async def working(self, worker: Worker) -> AsyncIterator[Worker]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.builders import Rig
-from weft.agent.orders import run_order
+from weft.agent.launch import to_launch_spec
 from weft.cli.submit import task_flags
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
@@ -95,7 +95,7 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     assert message is not None
     start = message.start
     here = launch_spec(rig.job(job.id), 1, MACHINE, (0,), start.memory_mb, "")
-    return start, run_order(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease=""), here
+    return start, to_launch_spec(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease=""), here
 
 
 def same(job: Job, other: Job) -> bool:

@@ -1,1 +1,1 @@
-"""`weft worker`: the process engine of one node behind the wire."""
+"""The agent: `weft worker`, which connects the process engine of one node to the scheduler."""

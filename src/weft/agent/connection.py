@@ -1,4 +1,4 @@
-"""The connection to the scheduler: one stream at a time, opened again and again for as long as the agent works."""
+"""The agent's connection to the scheduler: one stream at a time, with backoff between attempts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weft.errors import NotPermitted, Unreachable, WeftError
 from weft.wire.messages import AgentMessage, SchedulerMessage
 from weft.wire.service import call
 
-FIRST_S: Final = 0.2
-LONGEST_S: Final = 10.0
-GROWTH: Final = 1.6
-MOST_WAITING: Final = 10_000
-"""With so many messages unsent nobody reads them: the connection is given up."""
+FIRST_RETRY_S: Final = 0.2
+MAX_RETRY_S: Final = 10.0
+RETRY_GROWTH: Final = 1.6
+MAX_QUEUED_MESSAGES: Final = 10_000
+"""Close the connection when more messages wait: the scheduler does not read them."""
 REFUSALS: Final = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
@@ -32,119 +32,118 @@ REFUSALS: Final = frozenset(
         grpc.StatusCode.ALREADY_EXISTS,
     }
 )
-"""Trying again does not help by itself."""
+"""Statuses for which trying again does not help by itself."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How the scheduler is reached just now."""
+class SchedulerChannel:
+    """An open channel to the scheduler, and the metadata for its calls."""
 
     channel: Any
     metadata: Sequence[tuple[str, str]] = ()
 
 
-Dial = Callable[[], Way]
-"""Raises WeftError where it cannot be reached, or would not let this one in."""
+Dial = Callable[[], SchedulerChannel]
+"""Opens a channel. Raises WeftError if the scheduler is unreachable or rejects the credentials."""
 
 
-class Cut(Exception):
-    """The connection has ended."""
+class Disconnected(Exception):
+    """The connection has ended. `refusal` is the name of the status if the scheduler refused it."""
 
-    def __init__(self, words: str, refusal: str = "") -> None:
-        super().__init__(words)
-        self.words, self.refusal = words, refusal
-        """With a refusal, the name of its status."""
+    def __init__(self, reason: str, refusal: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.refusal = reason, refusal
 
 
 class Backoff:
-    """Longer and longer, and never all at the same time."""
+    """Increasing delays with jitter, so that agents do not all reconnect at once."""
 
     def __init__(self) -> None:
-        self._next_s = FIRST_S
+        self._next_s = FIRST_RETRY_S
 
     def reset(self) -> None:
-        self._next_s = FIRST_S
+        self._next_s = FIRST_RETRY_S
 
-    def take(self) -> float:
+    def next_delay_s(self) -> float:
         wait_s = self._next_s * random.uniform(0.5, 1.5)
-        self._next_s = min(self._next_s * GROWTH, LONGEST_S)
+        self._next_s = min(self._next_s * RETRY_GROWTH, MAX_RETRY_S)
         return wait_s
 
 
 class Stream:
-    """One connection. What is to be sent waits in line, in order."""
+    """One connection, with an ordered queue of outgoing messages."""
 
-    def __init__(self, way: Way) -> None:
-        self.way = way
-        self._waiting: deque[AgentMessage] = deque()
-        self._more = asyncio.Event()
-        self._words = ""
+    def __init__(self, scheduler: SchedulerChannel) -> None:
+        self.scheduler = scheduler
+        self._queue: deque[AgentMessage] = deque()
+        self._queued = asyncio.Event()
+        self._close_reason = ""
         self._call: Any = None
 
     @property
-    def is_free(self) -> bool:
-        """Nothing waits: there is room for what is not urgent."""
-        return not self._waiting
+    def is_idle(self) -> bool:
+        """Whether the queue is empty, so that messages that are not urgent may be sent."""
+        return not self._queue
 
     def send(self, message: AgentMessage) -> None:
-        self._waiting.append(message)
-        self._more.set()
-        if len(self._waiting) > MOST_WAITING:
-            self.close("the scheduler does not read what it is sent")
+        self._queue.append(message)
+        self._queued.set()
+        if len(self._queue) > MAX_QUEUED_MESSAGES:
+            self.close("the scheduler does not read the messages of this worker")
 
-    def close(self, words: str) -> None:
-        self._words = self._words or words
+    def close(self, reason: str) -> None:
+        self._close_reason = self._close_reason or reason
         if self._call is not None:
             self._call.cancel()
 
-    async def run(self, take: Callable[[SchedulerMessage], None], *beside: Coroutine[Any, Any, None]) -> None:
-        """Until it ends: then it raises Cut. What is done beside ends with it."""
-        self._call = call(self.way.channel, "Attach", "Agents")(metadata=tuple(self.way.metadata))
-        others = [asyncio.ensure_future(work) for work in (self._write(), *beside)]
-        for other in others:
-            other.add_done_callback(self._look_at)
+    async def run(self, handle: Callable[[SchedulerMessage], None], *tasks: Coroutine[Any, Any, None]) -> None:
+        """Run until the connection ends, then raise Disconnected. `tasks` are cancelled with it."""
+        self._call = call(self.scheduler.channel, "Attach", "Agents")(metadata=tuple(self.scheduler.metadata))
+        running = [asyncio.ensure_future(work) for work in (self._write(), *tasks)]
+        for task in running:
+            task.add_done_callback(self._on_task_done)
         try:
             while (message := await self._call.read()) is not grpc.aio.EOF:
-                take(message)
-            raise self._ended(await self._call.code(), await self._call.details())
+                handle(message)
+            raise self._disconnected(await self._call.code(), await self._call.details())
         except grpc.aio.AioRpcError as error:
-            raise self._ended(error.code(), error.details()) from None
+            raise self._disconnected(error.code(), error.details()) from None
         except asyncio.CancelledError:
-            if not self._words:
+            if not self._close_reason:
                 raise
-            raise Cut(self._words) from None
+            raise Disconnected(self._close_reason) from None
         finally:
-            for other in others:
-                other.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
             self._call.cancel()
             with suppress(Exception):
-                await self.way.channel.close()
+                await self.scheduler.channel.close()
 
-    def _look_at(self, other: asyncio.Future[None]) -> None:
-        """Nothing that is done beside it may end unnoticed."""
-        if not other.cancelled() and (error := other.exception()) and not isinstance(error, grpc.RpcError):
-            log.error("the connection is given up", exc_info=error)
-            self.close(f"something went wrong here: {error!r}")
+    def _on_task_done(self, task: asyncio.Future[None]) -> None:
+        """Close the connection if one of its tasks fails."""
+        if not task.cancelled() and (error := task.exception()) and not isinstance(error, grpc.RpcError):
+            log.error("a task of the connection failed; closing it", exc_info=error)
+            self.close(f"internal error of the worker: {error!r}")
 
-    def _ended(self, code: grpc.StatusCode, details: str | None) -> Cut:
-        words = self._words or details or code.name.lower().replace("_", " ")
-        if code == grpc.StatusCode.UNAVAILABLE and not self._words:
-            words = "the scheduler cannot be reached"
-        return Cut(words, code.name if code in REFUSALS and not self._words else "")
+    def _disconnected(self, code: grpc.StatusCode, details: str | None) -> Disconnected:
+        reason = self._close_reason or details or code.name.lower().replace("_", " ")
+        if code == grpc.StatusCode.UNAVAILABLE and not self._close_reason:
+            reason = "the scheduler cannot be reached"
+        return Disconnected(reason, code.name if code in REFUSALS and not self._close_reason else "")
 
     async def _write(self) -> None:
         while True:
-            while self._waiting:
-                await self._call.write(self._waiting[0])
-                self._waiting.popleft()
-            self._more.clear()
-            await self._more.wait()
+            while self._queue:
+                await self._call.write(self._queue[0])
+                self._queue.popleft()
+            self._queued.clear()
+            await self._queued.wait()
 
 
-def cut_by(error: WeftError) -> Cut:
-    """The scheduler could not even be asked."""
+def disconnected_by(error: WeftError) -> Disconnected:
+    """Return the end of a connection that could not be opened."""
     refusal = "PERMISSION_DENIED" if isinstance(error, NotPermitted) else ""
-    return Cut(str(error), refusal if not isinstance(error, Unreachable) else "")
+    return Disconnected(str(error), refusal if not isinstance(error, Unreachable) else "")

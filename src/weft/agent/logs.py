@@ -1,12 +1,12 @@
-"""What runs wrote: read for the scheduler when it asks, and the last of it sent now and then."""
+"""Logs of runs for the scheduler: parts on request, and the last part periodically."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
-from weft.agent.state_dir import Folder
-from weft.agent.state_machine import is_run
+from weft.agent.state_dir import AgentDir
+from weft.agent.state_machine import is_valid_run
 from weft.engines.process.output.logs import log_path, read_part
 from weft.wire.messages import AgentMessage, LogPart, LogTail, ReadLog
 from weft.wire.runs import RunKey
@@ -14,14 +14,14 @@ from weft.wire.runs import RunKey
 TAIL_BYTES: Final = 16 << 10
 
 
-async def answer(folder: Folder, asked: ReadLog) -> AgentMessage:
-    """One part for each that is asked for: whoever reads slowly asks slowly."""
-    if not is_run(asked.job, asked.run):
-        return AgentMessage(log=LogPart(id=asked.id, missing=True, end=True))
-    path = log_path(str(folder.jobs), asked.job, asked.run)
-    found = await asyncio.to_thread(read_part, path, asked.offset, lines=asked.lines)
+async def read_log(folder: AgentDir, request: ReadLog) -> AgentMessage:
+    """Read one part of a log. Slow readers request slowly, so no queue builds up."""
+    if not is_valid_run(request.job, request.run):
+        return AgentMessage(log=LogPart(id=request.id, missing=True, end=True))
+    path = log_path(str(folder.jobs), request.job, request.run)
+    found = await asyncio.to_thread(read_part, path, request.offset, lines=request.lines)
     part = LogPart(
-        id=asked.id,
+        id=request.id,
         offset=found.offset,
         text=found.text,
         end=found.missing or found.next_offset >= found.size,
@@ -31,15 +31,15 @@ async def answer(folder: Folder, asked: ReadLog) -> AgentMessage:
     return AgentMessage(log=part)
 
 
-class Tails:
-    """Remembers how long each log was when its end was last sent."""
+class LogTails:
+    """The sizes up to which logs have been sent."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: AgentDir) -> None:
         self._folder = folder
         self._sent: dict[RunKey, int] = {}
 
-    def of(self, key: RunKey) -> AgentMessage | None:
-        """The last of what it wrote; None: nothing since."""
+    def new_tail(self, key: RunKey) -> AgentMessage | None:
+        """Return the last part of a log, or None if it has not grown."""
         path = log_path(str(self._folder.jobs), *key)
         size = read_part(path, max_bytes=0).size
         if size == self._sent.get(key, 0):
@@ -51,6 +51,6 @@ class Tails:
     def forget(self, key: RunKey) -> None:
         self._sent.pop(key, None)
 
-    def start_over(self) -> None:
-        """What was on its way when a connection was cut may not have arrived."""
+    def reset(self) -> None:
+        """Send all tails again: those in transit may be lost with the connection."""
         self._sent.clear()

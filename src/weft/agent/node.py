@@ -1,21 +1,21 @@
-"""This machine as the scheduler is told of it."""
+"""This machine as the agent describes it to the scheduler."""
 
 from __future__ import annotations
 
 from weft.agent.runtime import with_gpus_in_use
-from weft.agent.state_dir import Folder
+from weft.agent.state_dir import AgentDir
 from weft.engines.process.gpu.discovery import Machine
 from weft.wire.convert import variables
 from weft.wire.messages import GpuSpec, NodeSpec
 
 
-def settled(machine: Machine, folder: Folder) -> Machine:
-    """The machine with the GPUs it had, where those have changed while runs are on them."""
-    return with_gpus_in_use(machine, folder.state, in_use=bool(folder.living(folder.unsettled())))
+def machine_in_use(machine: Machine, folder: AgentDir) -> Machine:
+    """Return the machine with its previous GPUs, if they have changed while runs use them."""
+    return with_gpus_in_use(machine, folder.state, in_use=bool(folder.unfinished(folder.unconfirmed())))
 
 
-def spec_of(machine: Machine, address: str, port: int, labels: tuple[tuple[str, str], ...] = ()) -> NodeSpec:
-    """`address`: how other nodes reach it; `port`: from which on its gangs may meet, 0 for any."""
+def node_spec(machine: Machine, address: str, port: int, labels: tuple[tuple[str, str], ...] = ()) -> NodeSpec:
+    """Return the description of the node: its `address` for other nodes, and the first `port` for gangs (0: any)."""
     node = machine.node
     gpus = [
         GpuSpec(index=device.index, uuid=device.uuid, model=gpu.model, memory_mb=gpu.memory_mb)

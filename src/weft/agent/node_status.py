@@ -1,4 +1,4 @@
-"""How the node is: what its GPUs look like, what keeps them from being used, its load."""
+"""The status of the node: GPU readings and blocks, load and memory."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from weft.agent.state_machine import Vitals
+from weft.agent.state_machine import NodeStatus
 from weft.engines.process.gpu.poller import FactsAt
 from weft.model import Blocked, Measured, Unblocked
 from weft.wire.messages import GpuBlock, GpuMemory, GpuReading
 
-_MEMORY: Final = "/proc/meminfo"
-Seen = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
+_MEMINFO: Final = "/proc/meminfo"
+OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
 
 
-class NodeStatus:
-    """Adds up what the GPU poller finds; `seen` is told all that blocks GPUs, and what runs were seen to need."""
+class NodeStatusCollector:
+    """Collects the facts of the GPU poller. Calls `on_gpus` with all blocks and the newly measured needs."""
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen = seen
+    def __init__(self, on_gpus: OnGpus) -> None:
+        self._on_gpus = on_gpus
         self._blocks: dict[tuple[int, str], GpuBlock] = {}
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
@@ -35,10 +35,10 @@ class NodeStatus:
                     self._blocks.pop((fact.gpu, fact.why), None)
                 case Measured():
                     measured.append(GpuMemory(job=fact.job, run=fact.run, memory_mb=fact.memory_mb))
-        self._seen(tuple(self._blocks.values()), tuple(measured))
+        self._on_gpus(tuple(self._blocks.values()), tuple(measured))
 
-    def vitals(self, readings: Mapping[int, Mapping[str, Any]]) -> Vitals:
-        return Vitals(
+    def current(self, readings: Mapping[int, Mapping[str, Any]]) -> NodeStatus:
+        return NodeStatus(
             os.getloadavg()[0],
             ram_used_mb(),
             tuple(
@@ -54,9 +54,9 @@ class NodeStatus:
 
 
 def ram_used_mb() -> int:
-    """What is not to be had any more."""
+    """Return the memory in use, or 0 if unknown."""
     try:
-        with open(_MEMORY, encoding="ascii") as file:
+        with open(_MEMINFO, encoding="ascii") as file:
             found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in file)}
         return (found["MemTotal"] - found["MemAvailable"]) >> 10
     except (OSError, ValueError, KeyError, IndexError):

@@ -1,4 +1,4 @@
-"""What an agent needs of the node it is on: the seam at which a test or a benchmark puts something else in."""
+"""The interface between the agent and its engine, which tests and benchmarks can replace."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from weft.model import JobId
 
 
 class Engine(Protocol):
-    """Runs things, and reports what becomes of them: `weft.engines.process.engine.ProcessEngine`."""
+    """Executes runs and reports their starts and exits. See `weft.engines.process.engine.ProcessEngine`."""
 
     async def open(self) -> None: ...
 
     def begin_node_stop(self) -> None:
-        """The node was told to stop: a SIGTERM that ends runs now is not theirs."""
+        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node."""
 
     async def close(self) -> None:
-        """Leaves the runs alone."""
+        """Close without stopping the runs."""
 
-    def start(self, order: LaunchSpec) -> None:
-        """Raises InputError for an order that makes no sense."""
+    def start(self, spec: LaunchSpec) -> None:
+        """Start a run. Raise InputError for an invalid spec."""
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
-        """False: it is not known here, or has ended."""
+        """Stop a run; return False if it is unknown or has ended."""
 
     async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
-        """Finds out what became of runs, and reports it; one that nobody has claimed never starts."""
+        """Find out what became of runs, and report it. A run without a claim never starts."""

@@ -1,4 +1,4 @@
-"""One node at work: its process engine, GPU poller and progress socket, wired together.
+"""The runtime of one node: its process engine, GPU poller and progress socket.
 
 The agent of a cluster (`weft.agent.worker`) and the backend of this machine (`weft.server.backends.local`) both use it.
 It knows neither messages nor a scheduler.
@@ -27,13 +27,13 @@ from weft.model import Gpu, JobId
 
 RunKey = tuple[JobId, int]
 """A run: job and number."""
-NOT_ASKED: Final = NoDriver("the driver is not asked")
-CHANGED: Final = "other GPUs than before, but jobs run on those: they change with the first start after these jobs"
+DRIVER_NOT_USED: Final = NoDriver("the driver is not asked")
+GPUS_CHANGED: Final = "the GPUs have changed, but jobs use the previous ones: restart after these jobs"
 log = logging.getLogger(__name__)
 
 
 class NodePaths(Protocol):
-    """Where a node keeps the folders of its runs and its sockets."""
+    """Paths of a node's run folders and sockets."""
 
     @property
     def jobs(self) -> Path: ...
@@ -46,30 +46,32 @@ class NodePaths(Protocol):
 
 
 class NodeListener(Protocol):
-    """Hears of everything that happens on a node."""
+    """Receives everything that happens on a node."""
 
     def run_changed(self, report: Report) -> None:
-        """A run has started or ended. Of its GPUs `gpus_changed` has told before."""
+        """A run has started or ended. `gpus_changed` was called for its GPUs before."""
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
-        """The GPUs were looked at: `facts_at(now)` says what changed."""
+        """The GPUs were polled. `facts_at(now)` returns the changes."""
 
     def progress_reported(self, body: dict[str, Any]) -> None:
-        """A run says how far it is; raises where that makes no sense."""
+        """A run reports progress. Raises for an invalid report."""
 
 
 @dataclass(frozen=True)
 class NodeSetup:
-    """How a node runs things; tests and benchmarks bring an engine of their own."""
+    """The parts of a node's runtime. Tests and benchmarks supply their engine."""
 
-    nvml: Nvml | NoDriver = NOT_ASKED
+    nvml: Nvml | NoDriver = DRIVER_NOT_USED
     foreign: Foreign = "avoid"
     clock: Callable[[], float] = time.monotonic
-    """The clock of the listener: `HeldGpus.since` counts by it."""
+    """The clock of the listener, used for `HeldGpus.since`."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
 
 
 class NodeRuntime:
+    """Starts, stops and adopts the runs of one node, and reports what happens to the listener."""
+
     def __init__(
         self, machine: Machine, paths: NodePaths, listener: NodeListener, setup: NodeSetup | None = None
     ) -> None:
@@ -82,35 +84,35 @@ class NodeRuntime:
             self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
         self._holdings: dict[RunKey, HeldGpus] = {}
-        """Which GPUs each run was given."""
+        """The GPUs that each run holds."""
         self._progress = ProgressSocket(paths.progress, listener.progress_reported)
         self._tasks = TaskSet()
 
     # ---- opening and closing
 
     async def open(self, runs: Mapping[RunKey, HeldGpus], blocks: Iterable[tuple[int, str]] = ()) -> None:
-        """Adopt these runs of an earlier process, then look at the GPUs. `blocks`: which are known to be blocked."""
+        """Adopt these runs of an earlier process, then poll the GPUs. `blocks` lists the known blocks."""
         await self.engine.open()
         self._progress.open()
         await self.adopt(runs)
-        self.forget_gpus(blocks)
+        self.reset_gpu_blocks(blocks)
         if self._poller is not None:
             await self._poller.open(self._listener.gpus_changed)
 
     async def close(self) -> None:
-        """Leave the runs alone."""
+        """Close without stopping the runs."""
         await self._tasks.close()
         self._progress.close()
         if self._poller is not None:
             await self._poller.close()
         await self.engine.close()
 
-    def leave(self) -> None:
-        """The node was told to stop: a SIGTERM that ends runs now is not theirs."""
+    def begin_node_stop(self) -> None:
+        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node."""
         self.engine.begin_node_stop()
 
-    def forget_gpus(self, blocks: Iterable[tuple[int, str]]) -> None:
-        """Report all that blocks a GPU again, except for these blocks."""
+    def reset_gpu_blocks(self, blocks: Iterable[tuple[int, str]]) -> None:
+        """Report all blocks of GPUs again, except these."""
         if self._poller is not None:
             self._poller.reset(blocks)
 
@@ -118,15 +120,15 @@ class NodeRuntime:
 
     @property
     def runs(self) -> tuple[RunKey, ...]:
-        """The runs whose end has not been reported."""
+        """The runs whose exit has not been reported."""
         return tuple(self._holdings)
 
     def hold(self, key: RunKey, gpus: tuple[int, ...], memory_mb: int) -> None:
-        """These GPUs belong to this run from now on, until its end has been reported."""
+        """Assign these GPUs to a run until its exit has been reported."""
         self._holdings[key] = HeldGpus(gpus, self._clock(), memory_mb)
 
     def start(self, spec: LaunchSpec) -> None:
-        """Raise InputError for a spec that makes no sense; anything else is reported."""
+        """Start a run. Raise InputError for an invalid spec; report everything else."""
         try:
             self.engine.start(spec)
         except Exception:
@@ -134,30 +136,30 @@ class NodeRuntime:
             raise
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
-        """False: the run is not known here, or has ended."""
+        """Stop a run; return False if it is unknown or has ended."""
         return self.engine.stop(job, run, why, grace_s)
 
     async def adopt(self, runs: Mapping[RunKey, HeldGpus]) -> None:
-        """Find out what became of these runs, and report it. A run that nothing has claimed never starts."""
-        for key, holding in runs.items():
-            self._holdings.setdefault(key, holding)
+        """Find out what became of these runs, and report it. A run without a claim never starts."""
+        for key, held in runs.items():
+            self._holdings.setdefault(key, held)
         await self.engine.adopt(list(runs))
 
     def report(self, report: Report) -> None:
-        """Pass on what became of a run. The GPUs that it has left are looked at first."""
+        """Pass on a report. After an exit, poll the GPUs first."""
         if isinstance(report, RunExited) and self._poller is not None and self._poller.is_enabled:
-            self._tasks.spawn(self._look_then_end(self._poller, report))
+            self._tasks.spawn(self._poll_then_report(self._poller, report))
         else:
-            self._tell(report)
+            self._notify(report)
 
-    async def _look_then_end(self, poller: GpuPoller, report: RunExited) -> None:
+    async def _poll_then_report(self, poller: GpuPoller, report: RunExited) -> None:
         try:
             self._listener.gpus_changed(await poller.poll((report.job, report.run)))
         except Exception:
-            log.exception("could not look at the GPUs of job %s", report.job)
-        self._tell(report)
+            log.exception("cannot read the GPUs of job %s", report.job)
+        self._notify(report)
 
-    def _tell(self, report: Report) -> None:
+    def _notify(self, report: Report) -> None:
         if isinstance(report, RunExited):
             self._holdings.pop((report.job, report.run), None)
         self._listener.run_changed(report)
@@ -165,16 +167,18 @@ class NodeRuntime:
     # ---- GPUs
 
     def readings(self) -> dict[int, dict[str, Any]]:
-        """What the driver last said of each GPU of the node."""
+        """Return the last reading of each GPU of the node."""
         return self._poller.readings() if self._poller is not None else {}
 
 
 def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool) -> Machine:
-    """Return the machine with the GPUs that it had, if they changed while runs use them. The folder remembers them."""
+    """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores them."""
     before = load_devices(folder)
     if in_use and before and before != machine.devices:
-        log.warning("%s", CHANGED)
+        log.warning("%s", GPUS_CHANGED)
         gpus = tuple(Gpu(device.model, device.memory_mb) for device in before)
-        return replace(machine, node=replace(machine.node, gpus=gpus), devices=before, note=CHANGED, source="before")
+        return replace(
+            machine, node=replace(machine.node, gpus=gpus), devices=before, note=GPUS_CHANGED, source="before"
+        )
     save_devices(folder, machine.devices)
     return machine

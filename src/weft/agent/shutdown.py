@@ -1,4 +1,4 @@
-"""For whoever ends an agent for good: its runs would go on without it until their lease ends."""
+"""Shutdown of an agent for good: kills its runs, which would otherwise continue until their lease ends."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from weft.agent.state_dir import Folder
+from weft.agent.state_dir import AgentDir
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import Identity, is_alive, send_signal
 from weft.engines.process.shim.shim import STOP_SIGNALS
 
-LOOK_S: Final = 0.05
+POLL_S: Final = 0.05
 
 
-def kill_runs(folder: Folder, patience_s: float) -> int:
-    """Kills what the runs of this folder have started, and returns how many there were, once they have ended."""
-    runs = folder.living(folder.unsettled())
-    keepers = [who for run in runs if (who := _shim(folder.run(*run))) is not None and is_alive(who)]
-    for who in keepers:
+def kill_runs(folder: AgentDir, timeout_s: float) -> int:
+    """Kill the runs of this folder, wait until they have ended, and return how many there were."""
+    runs = folder.unfinished(folder.unconfirmed())
+    shims = [shim for run in runs if (shim := _shim(folder.run(*run))) is not None and is_alive(shim)]
+    for shim in shims:
         with suppress(OSError):
-            send_signal(who, STOP_SIGNALS["kill"])
-    until = time.monotonic() + patience_s
-    while keepers and folder.living(runs) and time.monotonic() < until:
-        time.sleep(LOOK_S)
-    return len(keepers)
+            send_signal(shim, STOP_SIGNALS["kill"])
+    until = time.monotonic() + timeout_s
+    while shims and folder.unfinished(runs) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    return len(shims)
 
 
 def _shim(run: str) -> Identity | None:
-    """Who keeps the run: it kills all of it, and writes down that it did."""
+    """Return the shim of a run, which kills the run and records that."""
     for name in (run_files.STARTED, run_files.CLAIM):
         found = (run_files.read_object(f"{run}/{name}") or {}).get("shim")
         if isinstance(found, list) and len(found) == 3:

@@ -1,4 +1,4 @@
-"""The tree of files that a job brings along: fetched by its hash, unpacked into the folder of its run."""
+"""The source tree of a job: fetched by its hash and unpacked into the folder of its run."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from typing import Final
 
 from weft.errors import WeftError
 
-TREE: Final = "tree"
-MOST_BYTES: Final = 2 << 30
-MOST_TIMES: Final = 100
-"""So many times as large as it came, and something besides, it may be unpacked."""
+TREE_DIR: Final = "tree"
+MAX_PACKED_BYTES: Final = 2 << 30
+MAX_EXPANSION: Final = 100
+"""Largest ratio of unpacked to packed size; `SLACK_BYTES` come on top."""
 SLACK_BYTES: Final = 64 << 20
-MOST_FILES: Final = 200_000
+MAX_FILES: Final = 200_000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class BadSnapshot(WeftError):
-    """It cannot be had, or is not what it should be: the job fails, and says so."""
+    """The source tree cannot be fetched or is invalid. The job fails with this reason."""
 
 
-def is_name(text: str) -> bool:
+def is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
 async def unpack(name: str, parts: AsyncIterable[bytes], folder: str) -> str:
-    """Where the tree is. Nothing of it is there unless all is."""
-    tree, packed, beside = (os.path.join(folder, each) for each in (TREE, f"{TREE}.tar", f"{TREE}.tmp"))
+    """Fetch and unpack a tree, and return its path. The path exists only once the tree is complete."""
+    tree, packed, partial = (os.path.join(folder, each) for each in (TREE_DIR, f"{TREE_DIR}.tar", f"{TREE_DIR}.tmp"))
     if os.path.isdir(tree):
         return tree
-    if not is_name(name):
-        raise BadSnapshot(f"{name[:80]!r} is not the name of a snapshot")
+    if not is_hash(name):
+        raise BadSnapshot(f"{name[:80]!r} is not the hash of a snapshot")
     try:
         await _receive(name, parts, packed)
-        await asyncio.to_thread(_extract, packed, beside)
-        os.rename(beside, tree)
+        await asyncio.to_thread(_extract, packed, partial)
+        os.rename(partial, tree)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         if os.path.exists(packed):
             os.unlink(packed)
     return tree
@@ -53,36 +53,38 @@ async def _receive(name: str, parts: AsyncIterable[bytes], path: str) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
         async for part in parts:
             size += len(part)
-            if size > MOST_BYTES:
-                raise BadSnapshot(f"the snapshot is larger than {MOST_BYTES >> 20} MB")
+            if size > MAX_PACKED_BYTES:
+                raise BadSnapshot(f"the snapshot is larger than {MAX_PACKED_BYTES >> 20} MB")
             digest.update(part)
             file.write(part)
     if digest.hexdigest() != name:
-        raise BadSnapshot(f"the snapshot that came is not {name[:12]}, but {digest.hexdigest()[:12]}")
+        raise BadSnapshot(f"the snapshot has the hash {digest.hexdigest()[:12]} instead of {name[:12]}: it is damaged")
 
 
 def _extract(packed: str, into: str) -> None:
     shutil.rmtree(into, ignore_errors=True)
     os.mkdir(into, 0o700)
-    left = _Limit(SLACK_BYTES + MOST_TIMES * os.stat(packed).st_size, MOST_FILES)
+    limit = _Limit(SLACK_BYTES + MAX_EXPANSION * os.stat(packed).st_size, MAX_FILES)
     try:
         with tarfile.open(packed) as tar:
-            tar.extractall(into, filter=left.check)
+            tar.extractall(into, filter=limit.check)
     except tarfile.FilterError as error:
-        raise BadSnapshot(f"the snapshot holds what it must not: {error}") from None
+        raise BadSnapshot(f"the snapshot contains a forbidden entry: {error}") from None
     except tarfile.TarError as error:
-        raise BadSnapshot(f"the snapshot is no tar file: {error}") from None
+        raise BadSnapshot(f"the snapshot is not a tar file: {error}") from None
 
 
 class _Limit:
-    """Nothing leaves the tree (tarfile's own filter for data sees to that), and it does not grow without end."""
+    """Limits the unpacked size. tarfile's data filter keeps all files inside the tree."""
 
-    def __init__(self, left_bytes: int, files: int) -> None:
-        self._left, self._files = left_bytes, files
+    def __init__(self, max_bytes: int, files: int) -> None:
+        self._left, self._files = max_bytes, files
 
     def check(self, member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
         self._left -= member.size
         self._files -= 1
         if self._left < 0 or self._files < 0:
-            raise BadSnapshot(f"the snapshot unpacks to more than {MOST_FILES:,} files or {MOST_TIMES} times its size")
+            raise BadSnapshot(
+                f"the snapshot unpacks to more than {MAX_FILES:,} files or {MAX_EXPANSION} times its size"
+            )
         return tarfile.data_filter(member, path)

@@ -1,4 +1,4 @@
-"""The folder of an agent: its runs, and what the next agent here must know."""
+"""The state directory of an agent: its runs, and what the next agent on this node must know."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 from weft.wire.runs import RunKey
 
-TOLD: Final = "told"
-"""In the folder of a run: the scheduler has its end on disk."""
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+CONFIRMED_FILE: Final = "told"
+"""Marks the folder of a run: the scheduler has journalled its exit."""
+_WORKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True)
-class Folder:
+class AgentDir:
     state: Path
     runtime: Path
 
@@ -45,7 +45,7 @@ class Folder:
 
     @property
     def progress(self) -> Path:
-        """Where jobs report their progress."""
+        """Path of the socket on which jobs report progress."""
         return self.runtime / "progress.sock"
 
     def run(self, job: JobId, run: int) -> str:
@@ -56,84 +56,86 @@ class Folder:
 
     def lock(self) -> int:
         """Lock the folder until this process ends: two agents with one folder would both start its runs."""
-        what = f"a worker called {self.state.name} runs here already"
+        what = f"a worker named {self.state.name} is already running here"
         return locks.acquire(self.state / "lock", what, "stop it, or give this one another --id")
 
-    def holder(self) -> int | None:
+    def lock_holder_pid(self) -> int | None:
         """Return the pid of the agent that holds the lock of this folder."""
         return locks.holder(self.state / "lock")
 
-    # ---- who it is
+    # ---- identity
 
     def disk_id(self) -> str:
-        """Names this disk on this machine: made once."""
+        """Return the id of this disk on this machine, created once."""
         path = self.state / "home"
         token = _read(path)
         if not token:
             token = secrets.token_hex(8)
             write_atomic(path, token.encode())
-        return f"{token}@{_machine()}"
+        return f"{token}@{_machine_id()}"
 
     def cluster(self) -> str:
-        """Whose runs are here; empty: nobody's yet."""
+        """Return the id of the cluster whose runs are here, or an empty string."""
         return _read(self.state / "cluster")
 
     def join(self, cluster: str) -> None:
-        """Numbers of jobs mean something only within one cluster: the runs of another are put aside."""
+        """Switch to a cluster. Job ids are unique only within a cluster, so the runs of another one are set aside."""
         before = self.cluster()
         if before and before != cluster:
-            self.jobs.rename(self._aside(before))
+            self.jobs.rename(self._set_aside_path(before))
             with suppress(FileNotFoundError):
-                self._aside(cluster).rename(self.jobs)
+                self._set_aside_path(cluster).rename(self.jobs)
             self.jobs.mkdir(mode=0o700, exist_ok=True)
         write_atomic(self.state / "cluster", cluster.encode())
 
-    def _aside(self, cluster: str) -> Path:
+    def _set_aside_path(self, cluster: str) -> Path:
         return self.state / f"jobs-of-{hashlib.sha256(cluster.encode()).hexdigest()[:16]}"
 
-    # ---- its runs
+    # ---- runs
 
-    def unsettled(self) -> list[RunKey]:
-        """Runs that somebody has claimed, and whose end the scheduler may not know."""
+    def unconfirmed(self) -> list[RunKey]:
+        """Return the claimed runs whose exit the scheduler may not know."""
         return [
             (job, int(run))
-            for job in _names(self.jobs)
+            for job in _list_names(self.jobs)
             if is_valid_job_id(job)
-            for run in _names(self.jobs / job)
-            if run.isdecimal() and int(run) > 0 and self._is_unsettled(self.jobs / job / run)
+            for run in _list_names(self.jobs / job)
+            if run.isdecimal() and int(run) > 0 and self._is_unconfirmed(self.jobs / job / run)
         ]
 
-    def _is_unsettled(self, run: Path) -> bool:
-        found = set(_names(run))
-        return TOLD not in found and not found.isdisjoint((run_files.CLAIM, run_files.STARTED, run_files.EXIT))
+    def _is_unconfirmed(self, run: Path) -> bool:
+        found = set(_list_names(run))
+        return CONFIRMED_FILE not in found and not found.isdisjoint(
+            (run_files.CLAIM, run_files.STARTED, run_files.EXIT)
+        )
 
-    def living(self, runs: Iterable[RunKey]) -> list[RunKey]:
-        """Those of which no end is written."""
+    def unfinished(self, runs: Iterable[RunKey]) -> list[RunKey]:
+        """Return the runs without an exit record."""
         return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{run_files.EXIT}")]
 
     def is_claimed(self, job: JobId, run: int) -> bool:
-        """Whether it was started, or must not be any more: what is left of it may have gone by `trim`."""
+        """Return whether a run was started or fenced; its record may have been removed by `remove_old_runs`."""
         folder = self.run(job, run)
         if any(os.path.exists(f"{folder}/{name}") for name in (run_files.CLAIM, run_files.STARTED, run_files.EXIT)):
             return True
-        return any(name.isdecimal() and int(name) >= run + RUNS_KEPT for name in _names(self.jobs / job))
+        return any(name.isdecimal() and int(name) >= run + RUNS_KEPT for name in _list_names(self.jobs / job))
 
-    def trim(self, job: JobId, run: int) -> None:
-        """A run of this number begins: those long before it may go, once the scheduler knows how they ended."""
-        remove_old_runs(str(self.jobs / job), run, lambda folder: not os.path.exists(f"{folder}/{TOLD}"))
+    def remove_old_runs(self, job: JobId, run: int) -> None:
+        """Remove the folders of much older runs whose exit the scheduler has confirmed."""
+        remove_old_runs(str(self.jobs / job), run, lambda folder: not os.path.exists(f"{folder}/{CONFIRMED_FILE}"))
 
     def fence(self, job: JobId, run: int) -> bool:
-        """Nobody starts this run any more; False: somebody has."""
+        """Prevent any shim from starting this run; return False if one has claimed it."""
         return run_record.fence(self.run(job, run))
 
-    def tell(self, job: JobId, run: int) -> None:
-        """Its end need not be said again. If that cannot be written it is said once more, which does no harm."""
+    def mark_confirmed(self, job: JobId, run: int) -> None:
+        """Record that the scheduler has the exit. If the write fails, the exit is sent again, which is harmless."""
         with suppress(OSError):
-            run_files.write_new(f"{self.run(job, run)}/{TOLD}", b"")
+            run_files.write_new(f"{self.run(job, run)}/{CONFIRMED_FILE}", b"")
 
-    def kept(self) -> list[JobId]:
-        """Jobs of which something is here."""
-        return [job for job in _names(self.jobs) if is_valid_job_id(job)]
+    def kept_jobs(self) -> list[JobId]:
+        """Return the jobs that have a folder here."""
+        return [job for job in _list_names(self.jobs) if is_valid_job_id(job)]
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         for job in jobs:
@@ -141,19 +143,19 @@ class Folder:
                 shutil.rmtree(self.jobs / job, ignore_errors=True)
 
 
-def folder_of(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> Folder:
-    """Of the worker of this name, of this user; `at`: where it is to be, if not among those of other workers."""
-    if not _NAME.fullmatch(node):
+def agent_dir(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> AgentDir:
+    """Return the directory of the worker with this name; `at` overrides its default place."""
+    if not _WORKER_NAME.fullmatch(node):
         raise InputError(
-            f"{node[:80]!r} cannot be the name of a worker",
-            hint="up to 63 letters, digits and . _ -, beginning with a letter or digit",
+            f"invalid worker name {node[:80]!r}",
+            hint="use up to 63 letters, digits and . _ -, beginning with a letter or digit",
         )
     here = user_paths(env)
     state = at.absolute() if at is not None else here.state / "workers" / node
-    return Folder(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
+    return AgentDir(state, here.runtime.parent / hashlib.sha256(os.fsencode(state)).hexdigest()[:8])
 
 
-def _machine() -> str:
+def _machine_id() -> str:
     return _read(Path("/etc/machine-id")) or platform.node()
 
 
@@ -164,7 +166,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _names(path: Path) -> list[str]:
+def _list_names(path: Path) -> list[str]:
     try:
         return os.listdir(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""The agent's end of the stream as a state machine: what arrives and what the node's engine reports goes in, with the
-time; what is to be done comes out. The other end is `weft.server.nodes.registry`; see docs/reference/cluster.md.
+"""The agent's side of the protocol as a state machine: messages and reports in, actions out.
 
-`now` is the node's own clock, which neither jumps nor stops (CLOCK_BOOTTIME); no two ends compare theirs.
+The other side is `weft.server.nodes.registry`; see docs/reference/cluster.md. `now` is the node's boot clock, which
+neither jumps nor stops (CLOCK_BOOTTIME). The two sides never compare their clocks.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from weft.wire.messages import (
 from weft.wire.protocol import PROTOCOL
 from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news
 
-PATIENCE_S: Final = 10.0
-"""So long it waits for an answer to Hello, and at least so long for one to a heartbeat, before it connects anew."""
+REPLY_TIMEOUT_S: Final = 10.0
+"""How long to wait for the answer to Hello, and at least for one to a heartbeat, before reconnecting."""
 MISSED_HEARTBEATS: Final = 3
-"""With so many heartbeats unanswered, the connection counts as dead."""
-STEPS: Final = 20
-"""The lease is written down anew when a twentieth of it has gone by."""
-MOST_LEASE_S: Final = 30 * 86400.0
+"""Number of unanswered heartbeats after which the connection counts as dead."""
+LEASE_WRITE_STEPS: Final = 20
+"""The lease file is rewritten each time this fraction (1/n) of the lease has passed."""
+MAX_LEASE_S: Final = 30 * 86400.0
 
 
-# ---- what is to be done
+# ---- actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start this run, unless its folder has been claimed: then report what it is."""
+    """Start this run. If its folder is already claimed, report its state instead."""
 
-    order: StartRun
+    launch: StartRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,12 @@ class Stop:
     run: int
     why: str
     grace_s: float | None
-    """None: what its order said."""
+    """None: the grace of its launch spec."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """Find out what became of a run that is not known here: put up its claim as a fence if nobody has claimed it
-    (never-started), else adopt it; report what comes of it."""
+class Reconcile:
+    """Find out what became of an unknown run, and report it: adopt it if claimed, else fence it (never-started)."""
 
     job: JobId
     run: int
@@ -80,14 +79,14 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Runs may go on until then, by the node's clock: to be written where every shim reads it."""
+    """Write the lease: runs may continue until this time on the node's clock."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The end of this run is on the scheduler's disk: mark its folder, it need not be said again."""
+class Confirmed:
+    """The scheduler has journalled the exit of this run: mark its folder, so that it is not sent again."""
 
     job: JobId
     run: int
@@ -95,24 +94,24 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Registered. `cluster` is to be kept on the disk, and given to the next agent here."""
+    """The agent is registered. Store `cluster` on disk for the next agent here."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """The connection is of no use any more: close it, and connect anew after a while."""
+class Disconnect:
+    """Close the connection, and connect again after a delay."""
 
-    words: str
+    reason: str
 
 
-Action = Send | Start | Stop | Settle | Lease | Told | Joined | Leave
+Action = Send | Start | Stop | Reconcile | Lease | Confirmed | Joined | Disconnect
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
-    """How the node is, as last seen: goes out with every heartbeat."""
+class NodeStatus:
+    """The status of the node, sent with every heartbeat."""
 
     load: float = 0.0
     ram_used_mb: int = 0
@@ -127,9 +126,12 @@ class _Run:
 
 @dataclass(slots=True)
 class Agent:
-    """`disk_id`, `cluster` and `lease_until` come from the node's disk; `disk_id` names disk and machine, and is made
-    with the disk; `instance` is new with each process. A lease of an earlier boot is 0. `runs` are those found
-    claimed on the disk and not marked as told: the engine is asked about them, and reports."""
+    """The state of one agent process.
+
+    `disk_id` (disk and machine), `cluster` and `lease_until` come from the disk; a lease of an earlier boot is 0.
+    `instance` is new for each process. `runs` are those with a claim and no confirmation on disk; the engine
+    reports on them.
+    """
 
     node: NodeSpec
     instance: str
@@ -138,24 +140,24 @@ class Agent:
     cluster: str = ""
     lease_until: float = 0.0
     runs: Iterable[RunKey] = ()
-    vitals: Vitals = field(default_factory=Vitals)
-    """Replaced by whoever looks at the node."""
+    status: NodeStatus = field(default_factory=NodeStatus)
+    """Updated by the worker before each heartbeat."""
     _known: dict[RunKey, _Run] = field(default_factory=dict)
     _blocks: tuple[GpuBlock, ...] = ()
     _hello_at: float | None = None
-    """When it said Hello on this connection; None: there is no connection."""
+    """When Hello was sent on this connection; None: not connected."""
     _epoch: int = 0
     """0: not registered."""
     _lease_s: float = 0.0
-    _heartbeat_s: float = PATIENCE_S
+    _heartbeat_s: float = REPLY_TIMEOUT_S
     _heartbeat_at: float = 0.0
     _answered_at: float = 0.0
-    """When the last heartbeat that was answered had been sent."""
-    _written: float = 0.0
+    """When the last answered heartbeat was sent."""
+    _written_until: float = 0.0
 
     def __post_init__(self) -> None:
         self._known = {key: _Run() for key in self.runs}
-        self._written = self.lease_until
+        self._written_until = self.lease_until
 
     @property
     def registered(self) -> bool:
@@ -163,14 +165,14 @@ class Agent:
 
     @property
     def known(self) -> tuple[RunKey, ...]:
-        """The runs whose end is not confirmed."""
+        """The runs whose exit is not confirmed."""
         return tuple(self._known)
 
-    def next_at(self) -> float | None:
-        """When `tick` has something to do; None: nothing while there is no connection."""
+    def next_tick_at(self) -> float | None:
+        """Return when `tick` is due; None while not connected."""
         if self._hello_at is None:
             return None
-        return self._heartbeat_at + self._heartbeat_s if self._epoch else self._hello_at + PATIENCE_S
+        return self._heartbeat_at + self._heartbeat_s if self._epoch else self._hello_at + REPLY_TIMEOUT_S
 
     # ---- the connection
 
@@ -184,50 +186,50 @@ class Agent:
             disk_id=self.disk_id,
             cluster=self.cluster,
             at=now,
-            runs=self._news(),
+            runs=self._all_news(),
             blocks=self._blocks,
         )
         return [Send(AgentMessage(hello=hello))]
 
     def disconnected(self, _now: float) -> list[Action]:
-        """Runs go on, until their lease has ended; what becomes of them is said when it is connected again."""
+        """Record the end of the connection. Runs continue until their lease ends; their news follow on reconnection."""
         self._epoch, self._hello_at = 0, None
         return []
 
     def tick(self, now: float) -> list[Action]:
-        """To be called when `next_at` says so, or more often."""
+        """Send a heartbeat or disconnect, if due. May be called early."""
         if self._hello_at is None:
             return []
         if not self._epoch:
-            return self._leave("the scheduler did not answer") if now >= self._hello_at + PATIENCE_S else []
-        if now - self._answered_at > max(MISSED_HEARTBEATS * self._heartbeat_s, PATIENCE_S):
-            return self._leave("the scheduler no longer answers")
+            return self._disconnect("the scheduler did not answer") if now >= self._hello_at + REPLY_TIMEOUT_S else []
+        if now - self._answered_at > max(MISSED_HEARTBEATS * self._heartbeat_s, REPLY_TIMEOUT_S):
+            return self._disconnect("the scheduler no longer answers")
         return self._heartbeat(now) if now >= self._heartbeat_at + self._heartbeat_s else []
 
-    def _leave(self, words: str) -> list[Action]:
+    def _disconnect(self, reason: str) -> list[Action]:
         self._epoch, self._hello_at = 0, None
-        return [Leave(words)]
+        return [Disconnect(reason)]
 
     def _heartbeat(self, now: float) -> list[Action]:
         self._heartbeat_at = now
         heartbeat = Heartbeat(
             epoch=self._epoch,
             at=now,
-            runs=self._news(),
-            load=self.vitals.load,
-            ram_used_mb=self.vitals.ram_used_mb,
-            readings=self.vitals.readings,
+            runs=self._all_news(),
+            load=self.status.load,
+            ram_used_mb=self.status.ram_used_mb,
+            readings=self.status.readings,
             blocks=self._blocks,
         )
         return [Send(AgentMessage(heartbeat=heartbeat))]
 
-    def _news(self) -> list[RunNews]:
+    def _all_news(self) -> list[RunNews]:
         return [news(key, run.phase, run.end) for key, run in self._known.items()]
 
-    # ---- what the node reports
+    # ---- reports of the node
 
     def report(self, report: Report, _now: float) -> list[Action]:
-        """What the engine says of a run, also of one that `Settle` asked about or that was found on the disk."""
+        """Handle a report of the engine, also about reconciled runs and runs found on disk."""
         key = report.job, report.run
         run = self._known.get(key)
         if run is None:
@@ -236,103 +238,106 @@ class Agent:
             run.phase, run.end = RunNews.ENDED, run_end(report)
         elif run.phase == RunNews.ORDERED:
             run.phase = RunNews.STARTED
-        return self._say(key, run)
+        return self._send_news(key, run)
 
-    def seen(self, blocks: Iterable[GpuBlock], measured: Iterable[GpuMemory] = ()) -> list[Action]:
-        """What the GPUs look like: all that keeps them from being used, and what runs were seen to need."""
+    def report_gpus(self, blocks: Iterable[GpuBlock], measured: Iterable[GpuMemory] = ()) -> list[Action]:
+        """Send all blocks of GPUs, and the newly measured needs of runs."""
         before, self._blocks = self._blocks, tuple(blocks)
         needs = tuple(measured)
         if not self._epoch or (before == self._blocks and not needs):
             return []
         return [Send(AgentMessage(gpus=GpuNews(blocks=self._blocks, measured=needs)))]
 
-    def _say(self, key: RunKey, run: _Run) -> list[Action]:
+    def _send_news(self, key: RunKey, run: _Run) -> list[Action]:
         return [Send(AgentMessage(news=news(key, run.phase, run.end)))] if self._epoch else []
 
-    # ---- what the scheduler says
+    # ---- messages of the scheduler
 
-    def take(self, message: SchedulerMessage, now: float) -> list[Action]:
-        """What makes no sense is dropped: the scheduler says again what it wants. Logs and folders are not its
-        concern: `ReadLog` and `Forget` go past it."""
+    def handle(self, message: SchedulerMessage, now: float) -> list[Action]:
+        """Handle a message. Drop invalid ones: the scheduler repeats requests. `ReadLog` and `Forget` bypass this."""
         match message.WhichOneof("is"):
             case "welcome":
-                return self._welcomed(message.welcome, now)
+                return self._on_welcome(message.welcome, now)
             case "heartbeat":
-                return self._answered(message.heartbeat, now)
+                return self._on_heartbeat_reply(message.heartbeat, now)
             case "start":
-                return self._ordered(message.start, now)
+                return self._on_start(message.start, now)
             case "stop":
-                return self._stopped(message.stop)
+                return self._on_stop(message.stop)
             case "confirm":
-                return self._confirmed(message.confirm)
+                return self._on_confirm(message.confirm)
         return []
 
-    def _welcomed(self, welcome: Welcome, now: float) -> list[Action]:
+    def _on_welcome(self, welcome: Welcome, now: float) -> list[Action]:
         if self._epoch or self._hello_at is None or welcome.at != self._hello_at or not welcome.epoch:
             return []
-        if not (0 < welcome.heartbeat_s <= welcome.lease_s <= MOST_LEASE_S):
-            return self._leave(
-                f"the scheduler gives a lease of {welcome.lease_s} s with heartbeats of {welcome.heartbeat_s} s"
+        if not (0 < welcome.heartbeat_s <= welcome.lease_s <= MAX_LEASE_S):
+            return self._disconnect(
+                f"invalid lease from the scheduler: {welcome.lease_s} s with heartbeats of {welcome.heartbeat_s} s"
             )
         self._epoch, self._lease_s, self._heartbeat_s = welcome.epoch, welcome.lease_s, welcome.heartbeat_s
         self._answered_at = welcome.at
         joined: list[Action] = [Joined(welcome.cluster)] if welcome.cluster != self.cluster else []
         self.cluster = welcome.cluster
-        lapsed = self._lapsed() if now >= self.lease_until else []
-        return [*joined, *lapsed, *self._prolong(welcome.at), *self._heartbeat(now)]
+        lapsed = self._stop_lapsed_runs() if now >= self.lease_until else []
+        return [*joined, *lapsed, *self._renew_lease(welcome.at), *self._heartbeat(now)]
 
-    def _answered(self, reply: HeartbeatReply, now: float) -> list[Action]:
+    def _on_heartbeat_reply(self, reply: HeartbeatReply, now: float) -> list[Action]:
         if reply.epoch != self._epoch or not self._epoch or not self._answered_at <= reply.at <= now:
             return []
         self._answered_at = reply.at
-        return [*(self._lapsed() if now >= self.lease_until else []), *self._prolong(reply.at)]
+        return [*(self._stop_lapsed_runs() if now >= self.lease_until else []), *self._renew_lease(reply.at)]
 
-    def _lapsed(self) -> list[Action]:
-        """The lease had run out before it was renewed: a run that is still there is one whose shim was slow, and the
-        scheduler may have given it up."""
+    def _stop_lapsed_runs(self) -> list[Action]:
+        """Stop runs that outlived an expired lease: their shim was slow, and the scheduler may have given them up."""
         return [Stop(*key, LEASE_ENDED, 0.0) for key, run in self._known.items() if run.end is None]
 
-    def _prolong(self, sent_at: float) -> list[Action]:
-        """The lease counts from when that was sent which the scheduler has answered."""
+    def _renew_lease(self, sent_at: float) -> list[Action]:
+        """Renew the lease. It starts when the acknowledged message was sent."""
         self.lease_until = max(self.lease_until, sent_at + self._lease_s)
-        if self.lease_until - self._written < self._lease_s / STEPS:
+        if self.lease_until - self._written_until < self._lease_s / LEASE_WRITE_STEPS:
             return []
-        self._written = self.lease_until
+        self._written_until = self.lease_until
         return [Lease(self.lease_until)]
 
-    def _ordered(self, order: StartRun, now: float) -> list[Action]:
-        """Only orders of this registration, under a lease: else the scheduler may have given the run up meanwhile."""
-        if order.epoch != self._epoch or not self._epoch or now >= self.lease_until or not is_run(order.job, order.run):
+    def _on_start(self, launch: StartRun, now: float) -> list[Action]:
+        """Start a run. Ignore messages of another registration or without a lease: the run may have been given up."""
+        if (
+            launch.epoch != self._epoch
+            or not self._epoch
+            or now >= self.lease_until
+            or not is_valid_run(launch.job, launch.run)
+        ):
             return []
-        key = order.job, order.run
+        key = launch.job, launch.run
         known = self._known.get(key)
         if known is not None:
-            return self._say(key, known)
+            return self._send_news(key, known)
         self._known[key] = _Run()
-        return [Start(order)]
+        return [Start(launch)]
 
-    def _stopped(self, order: StopRun) -> list[Action]:
-        if order.epoch != self._epoch or not self._epoch or not is_run(order.job, order.run):
+    def _on_stop(self, stop: StopRun) -> list[Action]:
+        if stop.epoch != self._epoch or not self._epoch or not is_valid_run(stop.job, stop.run):
             return []
-        key = order.job, order.run
+        key = stop.job, stop.run
         run = self._known.get(key)
         if run is None:
             self._known[key] = _Run()
-            return [Settle(*key)]
-        if run.end is not None or order.why == ASKED:
-            return self._say(key, run)
-        grace_s = order.grace_s if order.HasField("grace_s") and 0 <= order.grace_s < inf else None
-        return [Stop(*key, order.why, grace_s)]
+            return [Reconcile(*key)]
+        if run.end is not None or stop.why == ASKED:
+            return self._send_news(key, run)
+        grace_s = stop.grace_s if stop.HasField("grace_s") and 0 <= stop.grace_s < inf else None
+        return [Stop(*key, stop.why, grace_s)]
 
-    def _confirmed(self, confirm: Confirm) -> list[Action]:
+    def _on_confirm(self, confirm: Confirm) -> list[Action]:
         key = confirm.job, confirm.run
         run = self._known.get(key)
         if run is None or run.end is None:
             return []
         del self._known[key]
-        return [Told(*key)]
+        return [Confirmed(*key)]
 
 
-def is_run(job: JobId, run: int) -> bool:
-    """Whether that can be the name of a run's folder."""
+def is_valid_run(job: JobId, run: int) -> bool:
+    """Return whether these values can name a run's folder."""
     return run > 0 and is_valid_job_id(job)

@@ -1,4 +1,4 @@
-"""An agent at work: its state machine, the stream to the scheduler, and the node it is on."""
+"""The worker: connects the state machine, the stream to the scheduler, and the runtime of the node."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from weft.agent.connection import Backoff, Cut, Dial, Stream, cut_by
+from weft.agent.connection import Backoff, Dial, Disconnected, Stream, disconnected_by
 from weft.agent.executor import Executor
-from weft.agent.logs import Tails, answer
-from weft.agent.node_status import NodeStatus
-from weft.agent.progress import Reports
+from weft.agent.logs import LogTails, read_log
+from weft.agent.node_status import NodeStatusCollector
+from weft.agent.progress import ProgressQueue
 from weft.agent.runtime import NodeRuntime, NodeSetup
-from weft.agent.state_dir import Folder
-from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Start, Stop, Told
+from weft.agent.state_dir import AgentDir
+from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -32,40 +32,40 @@ from weft.wire.runs import KEPT_AT_A_TIME, RunKey
 from weft.wire.service import call
 
 TICK_S: Final = 1.0
-TAIL_S: Final = 5.0
-PATIENT: Final = frozenset({"ALREADY_EXISTS"})
-"""Refusals that may pass: one that was killed may still seem to be connected for a moment."""
-PATIENCE_S: Final = 30.0
-NO_ENTRY: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
+TAIL_PERIOD_S: Final = 5.0
+TEMPORARY_REFUSALS: Final = frozenset({"ALREADY_EXISTS"})
+"""Refusals that may pass: a killed worker may still seem connected for a moment."""
+REFUSAL_TIMEOUT_S: Final = 30.0
+AUTH_REFUSALS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 log = logging.getLogger(__name__)
 
-What = Literal["connected", "cut", "refused"]
+WorkerEventKind = Literal["connected", "disconnected", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """For whoever looks on."""
+class WorkerEvent:
+    """A change of the connection, for display."""
 
-    what: What
-    words: str = ""
+    kind: WorkerEventKind
+    reason: str = ""
     runs: int = 0
 
 
 class Worker:
-    """`dial` opens a channel to the scheduler, once for each connection. `setup`: how the node runs things."""
+    """An agent at work. `dial` opens a channel for each connection; `setup` configures the runtime."""
 
     def __init__(
         self,
         machine: Machine,
         spec: NodeSpec,
-        folder: Folder,
+        folder: AgentDir,
         dial: Dial,
         *,
         setup: NodeSetup | None = None,
-        note: Callable[[Note], None] = lambda _: None,
+        on_event: Callable[[WorkerEvent], None] = lambda _: None,
     ) -> None:
-        self._folder, self._dial, self._note = folder, dial, note
-        self._found = folder.unsettled()
+        self._folder, self._dial, self._on_event = folder, dial, on_event
+        self._found = folder.unconfirmed()
         self.agent = Agent(
             node=spec,
             instance=secrets.token_hex(8),
@@ -77,9 +77,9 @@ class Worker:
         )
         self._runtime = NodeRuntime(machine, folder, self, setup)
         self._executor = Executor(self._runtime, folder, self._fetch)
-        self._status = NodeStatus(self._seen)
-        self._reports = Reports(lambda key: key in self.agent.known)
-        self._tails = Tails(folder)
+        self._status = NodeStatusCollector(self._report_gpus)
+        self._progress = ProgressQueue(lambda key: key in self.agent.known)
+        self._tails = LogTails(folder)
         self._stream: Stream | None = None
         self._was_registered = False
         self._tails_at = 0.0
@@ -87,24 +87,24 @@ class Worker:
         self._tasks = TaskSet()
 
     async def open(self) -> None:
-        """Finds its runs and looks at its GPUs before the scheduler hears of it."""
-        await self._runtime.open(self._executor.held(self._found))
+        """Adopt the runs of this node and poll its GPUs, before the first connection."""
+        await self._runtime.open(self._executor.held_gpus(self._found))
 
     async def close(self) -> None:
-        """Its runs go on: for as long as their lease says, the next agent finds them."""
+        """Close without stopping the runs. The next agent adopts them if their lease lasts."""
         await self._tasks.close()
         await self._executor.close()
         await self._runtime.close()
 
     def stop(self) -> None:
         if not self._stopping.is_set():
-            self._runtime.leave()
+            self._runtime.begin_node_stop()
         self._stopping.set()
 
-    # ---- the connection
+    # ---- connection
 
     async def serve(self) -> None:
-        """Until it is told to stop. Raises where the scheduler will not have it, and no run would be left alone."""
+        """Serve until `stop` is called. Raise if the scheduler refuses a worker that has no runs."""
         backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
         refused_at: float | None = None
         try:
@@ -115,71 +115,71 @@ class Worker:
                     connection.cancel()
                     await asyncio.gather(connection, return_exceptions=True)
                     return
-                cut, registered = connection.result()
+                ended, registered = connection.result()
                 if registered:
                     backoff.reset()
                     refused_at = None
-                elif cut.refusal and refused_at is None:
+                elif ended.refusal and refused_at is None:
                     refused_at = lease.now()
-                self._note(Note("refused" if cut.refusal else "cut", cut.words))
-                if cut.refusal and not registered:
-                    self._give_up(cut, refused_at or lease.now())
-                await asyncio.wait({stopped}, timeout=backoff.take())
+                self._on_event(WorkerEvent("refused" if ended.refusal else "disconnected", ended.reason))
+                if ended.refusal and not registered:
+                    self._raise_if_refused(ended, refused_at or lease.now())
+                await asyncio.wait({stopped}, timeout=backoff.next_delay_s())
         finally:
             stopped.cancel()
 
-    def _give_up(self, cut: Cut, since: float) -> None:
-        """With runs it goes on asking: their lease ends them if nobody takes it."""
-        if self.agent.known or (cut.refusal in PATIENT and lease.now() - since < PATIENCE_S):
+    def _raise_if_refused(self, ended: Disconnected, since: float) -> None:
+        """Raise the refusal, unless it is temporary or runs exist: for those keep trying until their lease ends."""
+        if self.agent.known or (ended.refusal in TEMPORARY_REFUSALS and lease.now() - since < REFUSAL_TIMEOUT_S):
             return
-        raise (NotPermitted if cut.refusal in NO_ENTRY else Refused)(cut.words)
+        raise (NotPermitted if ended.refusal in AUTH_REFUSALS else Refused)(ended.reason)
 
-    async def _connect(self) -> tuple[Cut, bool]:
-        """One connection from beginning to end: why it ended, and whether it had ever come about."""
+    async def _connect(self) -> tuple[Disconnected, bool]:
+        """Hold one connection. Return why it ended, and whether the worker was registered."""
         self._was_registered = False
         try:
             self._stream = Stream(self._dial())
-            self._do(self.agent.connected(lease.now()))
-            sending = repeat(TICK_S / 4, self._send_now_and_then)
-            await self._stream.run(self._take, self._tick(), sending)
-        except Cut as cut:
-            return cut, self._was_registered
+            self._execute(self.agent.connected(lease.now()))
+            sending = repeat(TICK_S / 4, self._send_when_idle)
+            await self._stream.run(self._handle, self._tick(), sending)
+        except Disconnected as ended:
+            return ended, self._was_registered
         except WeftError as error:
-            return cut_by(error), False
+            return disconnected_by(error), False
         finally:
             self._stream = None
-            self._tails.start_over()
+            self._tails.reset()
             self.agent.disconnected(lease.now())
-        raise AssertionError("a stream does not end without a word")
+        raise AssertionError("a stream ends with an exception")
 
     async def _tick(self) -> None:
         while True:
-            due, now = self.agent.next_at(), lease.now()
+            due, now = self.agent.next_tick_at(), lease.now()
             if due is not None and now >= due:
-                self.agent.vitals = self._status.vitals(self._runtime.readings())
-                self._do(self.agent.tick(now))
-                due = self.agent.next_at()
+                self.agent.status = self._status.current(self._runtime.readings())
+                self._execute(self.agent.tick(now))
+                due = self.agent.next_tick_at()
             await asyncio.sleep(TICK_S if due is None else min(max(due - lease.now(), 0.01), TICK_S))
 
-    def _send_now_and_then(self) -> None:
-        """What is not urgent: only while nothing else waits."""
+    def _send_when_idle(self) -> None:
+        """Send progress and log tails while no other message waits."""
         now = lease.now()
-        if self._stream is None or not self.agent.registered or not self._stream.is_free:
+        if self._stream is None or not self.agent.registered or not self._stream.is_idle:
             return
-        for message in self._reports.due(now):
+        for message in self._progress.due_messages(now):
             self._stream.send(message)
         if now >= self._tails_at:
-            self._tails_at = now + TAIL_S
+            self._tails_at = now + TAIL_PERIOD_S
             for key in self.agent.known:
                 self._send_tail(key)
 
     def _send_tail(self, key: RunKey) -> None:
-        if self._stream is not None and self.agent.registered and (tail := self._tails.of(key)):
+        if self._stream is not None and self.agent.registered and (tail := self._tails.new_tail(key)):
             self._stream.send(tail)
 
-    # ---- what comes in
+    # ---- incoming messages and reports
 
-    def _take(self, message: SchedulerMessage) -> None:
+    def _handle(self, message: SchedulerMessage) -> None:
         match message.WhichOneof("is"):
             case "read":
                 self._tasks.spawn(self._answer(message.read))
@@ -188,97 +188,101 @@ class Worker:
                 jobs = [job for job in message.forget.jobs if job not in known]
                 self._tasks.spawn(asyncio.to_thread(self._folder.forget, jobs))
             case _:
-                self._do(self.agent.take(message, lease.now()))
+                self._execute(self.agent.handle(message, lease.now()))
                 if self.agent.registered and not self._was_registered:
                     self._was_registered = True
-                    self._note(Note("connected", runs=len(self.agent.known)))
-                    self._tasks.spawn(self._say_what_is_kept())
+                    self._on_event(WorkerEvent("connected", runs=len(self.agent.known)))
+                    self._tasks.spawn(self._send_kept_jobs())
 
-    async def _say_what_is_kept(self) -> None:
-        """Some of it may have been forgotten while the agent was away."""
-        jobs = await asyncio.to_thread(self._folder.kept)
+    async def _send_kept_jobs(self) -> None:
+        """Send the jobs that have folders here: some may have been purged while the agent was away."""
+        jobs = await asyncio.to_thread(self._folder.kept_jobs)
         for start in range(0, len(jobs), KEPT_AT_A_TIME):
             if self._stream is not None and self.agent.registered:
                 self._stream.send(AgentMessage(kept=Kept(jobs=jobs[start : start + KEPT_AT_A_TIME])))
 
     async def _answer(self, asked: ReadLog) -> None:
-        message = await answer(self._folder, asked)
+        message = await read_log(self._folder, asked)
         if self._stream is not None:
             self._stream.send(message)
 
     def run_changed(self, report: Report) -> None:
-        """The last part of its log and its last progress go before the end of a run."""
+        """Send the last part of the log and the last progress before the exit of a run."""
         if isinstance(report, RunExited):
             key = report.job, report.run
             self._send_tail(key)
-            last = self._reports.last(key, lease.now())
+            last = self._progress.pop(key, lease.now())
             if last is not None and self._stream is not None and self.agent.registered:
                 self._stream.send(last)
-        self._do(self.agent.report(report, lease.now()))
+        self._execute(self.agent.report(report, lease.now()))
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
         self._status.gpus_changed(facts_at)
 
     def progress_reported(self, body: dict[str, Any]) -> None:
-        self._reports.take(body)
+        self._progress.add(body)
 
-    def _seen(self, blocks: Sequence[GpuBlock], measured: Sequence[GpuMemory]) -> None:
-        self._do(self.agent.seen(blocks, measured))
+    def _report_gpus(self, blocks: Sequence[GpuBlock], measured: Sequence[GpuMemory]) -> None:
+        self._execute(self.agent.report_gpus(blocks, measured))
 
-    # ---- what is to be done
+    # ---- actions
 
-    def _do(self, actions: Iterable[Action]) -> None:
+    def _execute(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
                 case Send():
                     if self._stream is not None:
                         self._stream.send(action.message)
                 case Start():
-                    self._executor.start(action.order)
-                    if action.order.run > RUNS_KEPT:
-                        self._tasks.spawn(asyncio.to_thread(self._folder.trim, action.order.job, action.order.run))
+                    self._executor.start(action.launch)
+                    if action.launch.run > RUNS_KEPT:
+                        self._tasks.spawn(
+                            asyncio.to_thread(self._folder.remove_old_runs, action.launch.job, action.launch.run)
+                        )
                 case Stop():
                     self._executor.stop(action)
-                case Settle():
-                    self._executor.settle(action)
+                case Reconcile():
+                    self._executor.reconcile(action)
                 case Lease():
-                    self._lend(action.until)
-                case Told():
-                    self._folder.tell(action.job, action.run)
-                    self._send_tail((action.job, action.run))  # it may have ended while nobody could be told
+                    self._write_lease(action.until)
+                case Confirmed():
+                    self._folder.mark_confirmed(action.job, action.run)
+                    self._send_tail((action.job, action.run))  # it may have ended while disconnected
                     self._tails.forget((action.job, action.run))
-                    self._reports.forget((action.job, action.run))
+                    self._progress.forget((action.job, action.run))
                 case Joined():
                     self._folder.join(action.cluster)
-                case Leave():
+                case Disconnect():
                     if self._stream is not None:
-                        self._stream.close(action.words)
+                        self._stream.close(action.reason)
 
-    def _lend(self, until: float) -> None:
+    def _write_lease(self, until: float) -> None:
         try:
             lease.write(self._folder.lease, until)
         except OSError as error:
-            log.error("the lease cannot be written, runs will end: %s", error)
+            log.error("cannot write the lease, so runs will end: %s", error)
 
     async def _fetch(self, name: str) -> AsyncIterator[bytes]:
-        """By a connection of its own: a large file does not keep heartbeats waiting."""
-        way = self._dial()
+        """Fetch a blob over a separate connection, so that a large file does not delay heartbeats."""
+        scheduler = self._dial()
         try:
-            async for part in call(way.channel, "Get", "Blobs")(BlobName(sha256=name), metadata=tuple(way.metadata)):
+            async for part in call(scheduler.channel, "Get", "Blobs")(
+                BlobName(sha256=name), metadata=tuple(scheduler.metadata)
+            ):
                 yield part.bytes
         finally:
-            await way.channel.close()
+            await scheduler.channel.close()
 
 
-def worker_on(
+def create_worker(
     machine: Machine,
     nvml: Nvml | NoDriver,
     spec: NodeSpec,
-    folder: Folder,
+    folder: AgentDir,
     dial: Dial,
     *,
     foreign: Foreign = "avoid",
-    note: Callable[[Note], None] = lambda _: None,
+    on_event: Callable[[WorkerEvent], None] = lambda _: None,
 ) -> Worker:
-    """One with real processes and this machine's GPUs."""
-    return Worker(machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), note=note)
+    """Return a worker with real processes and this machine's GPUs."""
+    return Worker(machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), on_event=on_event)

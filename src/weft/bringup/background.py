@@ -14,14 +14,14 @@ from weft.engines.process.shim.process_id import Identity, identify, is_alive, o
 from weft.errors import InputError, NotFound, Unreachable, WeftError
 
 if TYPE_CHECKING:
-    from weft.agent.state_dir import Folder
-    from weft.agent.worker import Note
+    from weft.agent.state_dir import AgentDir
+    from weft.agent.worker import WorkerEvent
 
 JOIN_TIMEOUT_S: Final = 60.0
 """Limit for a worker to join the scheduler."""
 END_TIMEOUT_S: Final = 20.0
 """Limit for a worker, and then for its runs, to end."""
-Notify = Callable[["Folder", "Note"], None]
+Notify = Callable[["AgentDir", "WorkerEvent"], None]
 """Called in the background process for each note of the worker."""
 
 
@@ -63,16 +63,16 @@ def _reporter(writing: int) -> Notify:
     """Return a function that sends the worker's notes to the parent. Once joined, it detaches from the terminal."""
     left = [writing]
 
-    def notify(folder: Folder, note: Note) -> None:
+    def notify(folder: AgentDir, event: WorkerEvent) -> None:
         if not left:
             return
-        message: dict[str, Any] = {"words": note.words}
-        if note.what == "connected":
+        message: dict[str, Any] = {"words": event.reason}
+        if event.kind == "connected":
             who = identify(os.getpid())
             assert who is not None
             message = StartedWorker(folder.state.name, format_process(who), str(folder.state))._asdict()
         os.write(left[0], json.dumps(message).encode() + b"\n")
-        if note.what == "connected":
+        if event.kind == "connected":
             os.close(left.pop())
             null = os.open(os.devnull, os.O_RDWR)
             for number in range(3):
@@ -119,18 +119,18 @@ def parse_process(text: str) -> Identity:
     return Identity(boot, int(pid), int(start))
 
 
-def end(name: str, folder: Folder, only: Identity | None, *, kill: bool) -> EndedWorker:
-    """End the worker of this name. With `only`, leave a worker alone that is another process."""
+def end(name: str, folder: AgentDir, only: Identity | None, *, kill: bool) -> EndedWorker:
+    """End the worker of this name. With `only`, begin_node_stop a worker alone that is another process."""
     from weft.agent.shutdown import kill_runs
 
-    pid = folder.holder()
+    pid = folder.lock_holder_pid()
     who = identify(pid) if pid is not None else None
     if only is not None and who != only:
         who = None
     if who is None and only is None:
         raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends a worker by name")
     ended = who is not None and end_process(who, END_TIMEOUT_S)
-    killed = kill_runs(folder, END_TIMEOUT_S) if kill and folder.holder() is None else 0
+    killed = kill_runs(folder, END_TIMEOUT_S) if kill and folder.lock_holder_pid() is None else 0
     return EndedWorker(ended, killed)
 
 

@@ -64,14 +64,14 @@ def stop_jobs(client: Client) -> None:
 def end_processes(record: Record) -> None:
     """End the workers with their runs, then the scheduler."""
     from weft.agent.shutdown import kill_runs
-    from weft.agent.state_dir import folder_of
+    from weft.agent.state_dir import agent_dir
 
     for each in record.workers:
         send_signal(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
     for each in record.workers:
         end_process(each.who, END_TIMEOUT_S)
     for each in record.workers:
-        kill_runs(folder_of(each.name, Path(each.folder)), END_TIMEOUT_S)
+        kill_runs(agent_dir(each.name, Path(each.folder)), END_TIMEOUT_S)
     if record.server is not None:
         end_process(record.server.who, END_TIMEOUT_S)
 

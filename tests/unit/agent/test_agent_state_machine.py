@@ -7,7 +7,18 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import spec
-from weft.agent.state_machine import Action, Agent, Joined, Lease, Leave, Send, Settle, Stop, Told, Vitals
+from weft.agent.state_machine import (
+    Action,
+    Agent,
+    Confirmed,
+    Disconnect,
+    Joined,
+    Lease,
+    NodeStatus,
+    Reconcile,
+    Send,
+    Stop,
+)
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import (
@@ -71,13 +82,13 @@ def agent() -> Agent:
 def joined(agent: Agent) -> Agent:
     """Registered at 100 s, with a lease until 160 s."""
     agent.connected(100)
-    agent.take(welcome(100), 101)
+    agent.handle(welcome(100), 101)
     return agent
 
 
 def test_it_says_hello_and_once_welcome_beats_at_once_with_a_lease_from_its_hello(agent: Agent) -> None:
     assert said(agent.connected(100)) == ["hello"]
-    actions = agent.take(welcome(100), 102)
+    actions = agent.handle(welcome(100), 102)
     assert said(actions) == ["Joined", "Lease", "heartbeat"]
     assert actions[:2] == [Joined("c"), Lease(160)]
     assert agent.registered
@@ -90,52 +101,52 @@ def test_it_says_hello_and_once_welcome_beats_at_once_with_a_lease_from_its_hell
 )
 def test_a_welcome_that_is_not_meant_is_dropped(agent: Agent, message: SchedulerMessage) -> None:
     agent.connected(100)
-    assert agent.take(message, 101) == []
+    assert agent.handle(message, 101) == []
     assert not agent.registered
 
 
 @pytest.mark.parametrize(("lease_s", "heartbeat_s"), [(0, 0), (-1, 5), (nan, 5), (inf, 5), (5, 60), (60, nan)])
 def test_a_scheduler_that_gives_a_lease_without_sense_is_left(agent: Agent, lease_s: float, heartbeat_s: float) -> None:
     agent.connected(100)
-    assert said(agent.take(welcome(100, lease_s=lease_s, heartbeat_s=heartbeat_s), 101)) == ["Leave"]
+    assert said(agent.handle(welcome(100, lease_s=lease_s, heartbeat_s=heartbeat_s), 101)) == ["Disconnect"]
 
 
 def test_it_beats_while_it_is_answered_and_leaves_when_it_is_not(joined: Agent) -> None:
-    assert joined.next_at() == 106
+    assert joined.next_tick_at() == 106
     assert joined.tick(105.9) == []
     assert said(joined.tick(106)) == ["heartbeat"]
-    assert joined.take(answer(106), 107) == [Lease(166)]
+    assert joined.handle(answer(106), 107) == [Lease(166)]
     for now in (111, 116, 121):
         assert said(joined.tick(now)) == ["heartbeat"]
-    assert joined.tick(122) == [Leave("the scheduler no longer answers")]
+    assert joined.tick(122) == [Disconnect("the scheduler no longer answers")]
     assert joined.tick(130) == []
-    assert joined.next_at() is None
+    assert joined.next_tick_at() is None
 
 
 def test_it_leaves_when_its_hello_is_not_answered(agent: Agent) -> None:
     agent.connected(100)
     assert agent.tick(109.9) == []
-    assert agent.tick(110) == [Leave("the scheduler did not answer")]
+    assert agent.tick(110) == [Disconnect("the scheduler did not answer")]
 
 
 @pytest.mark.parametrize("at", [90, 200, nan, inf, -inf])
 def test_an_answer_to_a_beat_that_it_did_not_send_prolongs_nothing(joined: Agent, at: float) -> None:
-    assert joined.take(answer(at), 110) == []
+    assert joined.handle(answer(at), 110) == []
     assert joined.lease_until == 160
 
 
 def test_the_lease_counts_from_when_the_beat_was_sent_and_is_written_in_steps(joined: Agent) -> None:
-    assert joined.take(answer(102), 110) == []
+    assert joined.handle(answer(102), 110) == []
     assert joined.lease_until == 162
-    assert joined.take(answer(103), 150) == [Lease(163)]
-    assert joined.take(answer(130, epoch=6), 151) == []
+    assert joined.handle(answer(103), 150) == [Lease(163)]
+    assert joined.handle(answer(130, epoch=6), 151) == []
 
 
 def test_an_order_is_carried_out_once(joined: Agent) -> None:
-    assert said(joined.take(order(), 102)) == ["Start"]
-    assert said(joined.take(order(), 102)) == ["news 1/1:ordered"]
+    assert said(joined.handle(order(), 102)) == ["Start"]
+    assert said(joined.handle(order(), 102)) == ["news 1/1:ordered"]
     assert said(joined.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 103)) == ["news 1/1:started"]
-    assert said(joined.take(order(), 104)) == ["news 1/1:started"]
+    assert said(joined.handle(order(), 104)) == ["news 1/1:started"]
 
 
 @pytest.mark.parametrize(
@@ -144,86 +155,86 @@ def test_an_order_is_carried_out_once(joined: Agent) -> None:
     ids=["another registration", "none", "no lease", "no plain name", "no run"],
 )
 def test_an_order_that_may_have_been_given_up_is_dropped(joined: Agent, message: SchedulerMessage, now: float) -> None:
-    assert joined.take(message, now) == []
+    assert joined.handle(message, now) == []
     assert joined.known == ()
 
 
 def test_an_order_before_it_is_registered_is_dropped(agent: Agent) -> None:
     agent.connected(100)
-    assert agent.take(order(epoch=0), 101) == []
-    assert agent.take(order(), 101) == []
+    assert agent.handle(order(epoch=0), 101) == []
+    assert agent.handle(order(), 101) == []
 
 
 def test_a_run_is_stopped_as_it_is_said(joined: Agent) -> None:
-    joined.take(order(), 102)
-    assert joined.take(stop(), 103) == [Stop("1", 1, "preempted", None)]
-    assert joined.take(stop(why="fenced", grace_s=0), 103) == [Stop("1", 1, "fenced", 0)]
+    joined.handle(order(), 102)
+    assert joined.handle(stop(), 103) == [Stop("1", 1, "preempted", None)]
+    assert joined.handle(stop(why="fenced", grace_s=0), 103) == [Stop("1", 1, "fenced", 0)]
     for senseless in (-1.0, nan, inf):
-        assert joined.take(stop(grace_s=senseless), 103) == [Stop("1", 1, "preempted", None)]
-    assert joined.take(stop(epoch=6), 103) == []
+        assert joined.handle(stop(grace_s=senseless), 103) == [Stop("1", 1, "preempted", None)]
+    assert joined.handle(stop(epoch=6), 103) == []
 
 
 def test_a_stop_of_a_run_that_is_not_known_puts_up_a_fence(joined: Agent) -> None:
-    assert joined.take(stop("9", 2), 103) == [Settle("9", 2)]
-    assert said(joined.take(order("9", 2), 104)) == ["news 9/2:ordered"]
+    assert joined.handle(stop("9", 2), 103) == [Reconcile("9", 2)]
+    assert said(joined.handle(order("9", 2), 104)) == ["news 9/2:ordered"]
     assert said(joined.report(RunExited(0, "9", 2, why="never-started"), 105)) == ["news 9/2:ended"]
-    assert joined.take(stop("a/b", 1), 106) == []
+    assert joined.handle(stop("a/b", 1), 106) == []
 
 
 def test_whoever_only_asks_is_answered(joined: Agent) -> None:
-    joined.take(order(), 102)
+    joined.handle(order(), 102)
     joined.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 103)
-    assert said(joined.take(stop(why="asked"), 104)) == ["news 1/1:started"]
-    assert joined.take(stop("2", why="asked"), 104) == [Settle("2", 1)]
+    assert said(joined.handle(stop(why="asked"), 104)) == ["news 1/1:started"]
+    assert joined.handle(stop("2", why="asked"), 104) == [Reconcile("2", 1)]
 
 
 def test_an_end_is_said_with_every_beat_until_it_is_confirmed(joined: Agent) -> None:
-    joined.take(order(), 102)
-    assert joined.take(confirm(), 102) == []
+    joined.handle(order(), 102)
+    assert joined.handle(confirm(), 102) == []
     assert said(joined.report(RunExited(0, "1", 1, code=3), 103)) == ["news 1/1:ended"]
     assert said(joined.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 103)) == ["news 1/1:ended"]
     assert said(joined.tick(106)) == ["heartbeat 1/1:ended"]
-    assert said(joined.take(stop(), 107)) == ["news 1/1:ended"]
-    assert joined.take(confirm(), 108) == [Told("1", 1)]
-    assert joined.take(confirm(), 108) == []
+    assert said(joined.handle(stop(), 107)) == ["news 1/1:ended"]
+    assert joined.handle(confirm(), 108) == [Confirmed("1", 1)]
+    assert joined.handle(confirm(), 108) == []
     assert said(joined.tick(112)) == ["heartbeat"]
 
 
 def test_what_happens_while_it_is_cut_off_is_said_when_it_is_back(joined: Agent) -> None:
-    joined.take(order(), 102)
+    joined.handle(order(), 102)
     assert joined.disconnected(103) == []
     assert joined.report(RunExited(0, "1", 1, code=0), 104) == []
     assert said(joined.connected(110)) == ["hello 1/1:ended"]
-    assert joined.take(order("2"), 111) == []
-    assert said(joined.take(welcome(110, epoch=8), 112)) == ["Lease", "heartbeat 1/1:ended"]
+    assert joined.handle(order("2"), 111) == []
+    assert said(joined.handle(welcome(110, epoch=8), 112)) == ["Lease", "heartbeat 1/1:ended"]
 
 
 def test_runs_that_outlived_their_lease_are_killed_before_it_is_renewed(joined: Agent) -> None:
-    joined.take(order(), 102)
-    joined.take(order("2"), 102)
+    joined.handle(order(), 102)
+    joined.handle(order("2"), 102)
     joined.report(RunExited(0, "2", 1, code=0), 104)
     joined.disconnected(103)
     joined.connected(200)
-    actions = joined.take(welcome(200, epoch=8), 201)
+    actions = joined.handle(welcome(200, epoch=8), 201)
     assert actions[:2] == [Stop("1", 1, "lease-ended", 0.0), Lease(260)]
 
 
 def test_an_agent_started_anew_knows_its_runs_and_its_lease() -> None:
     agent = Agent(spec(), "i2", "h", cluster="c", lease_until=150, runs=[("1", 1)])
     assert said(agent.connected(100)) == ["hello 1/1:ordered"]
-    assert said(agent.take(welcome(100), 101)) == ["Lease", "heartbeat 1/1:ordered"]
+    assert said(agent.handle(welcome(100), 101)) == ["Lease", "heartbeat 1/1:ordered"]
     assert said(agent.report(RunStarted(0, "1", 1, NOBODY, NOBODY), 102)) == ["news 1/1:started"]
 
 
 def test_blocked_gpus_are_said_when_that_changes_and_with_every_beat(joined: Agent) -> None:
     block = GpuBlock(gpu=1, why="DirtyGpu")
-    assert said(joined.seen([block])) == ["gpus"]
-    assert joined.seen([block]) == []
-    assert said(joined.seen([block], [GpuMemory(job="1", run=1, memory_mb=3)])) == ["gpus"]
-    joined.vitals = Vitals(load=2.0)
+    assert said(joined.report_gpus([block])) == ["gpus"]
+    assert joined.report_gpus([block]) == []
+    assert said(joined.report_gpus([block], [GpuMemory(job="1", run=1, memory_mb=3)])) == ["gpus"]
+    joined.status = NodeStatus(load=2.0)
     (heartbeat,) = joined.tick(106)
     assert isinstance(heartbeat, Send)
     assert list(heartbeat.message.heartbeat.blocks) == [block]
     assert heartbeat.message.heartbeat.load == 2.0
     joined.disconnected(107)
-    assert joined.seen([]) == []
+    assert joined.report_gpus([]) == []

@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from weft.agent.state_dir import Folder
+from weft.agent.state_dir import AgentDir
 from weft.engines.process.output.logs import RUNS_KEPT
 from weft.engines.process.shim import run_files
 
 LAST = RUNS_KEPT + 5
 
 
-def folder_with_runs(tmp_path: Path, untold: int) -> Folder:
+def folder_with_runs(tmp_path: Path, untold: int) -> AgentDir:
     """Of job 7, all of them ended; the scheduler knows of all ends but one."""
-    folder = Folder(tmp_path / "state", tmp_path / "run")
+    folder = AgentDir(tmp_path / "state", tmp_path / "run")
     folder.make()
     os.makedirs(folder.jobs / "7" / run_files.CHECKPOINTS)
     for run in range(1, LAST + 1):
         os.makedirs(folder.run("7", run))
         Path(folder.run("7", run), run_files.EXIT).write_text("{}")
         if run != untold:
-            folder.tell("7", run)
+            folder.mark_confirmed("7", run)
     return folder
 
 
 def test_only_the_last_runs_of_a_job_are_kept_and_those_whose_end_nobody_knows(tmp_path: Path) -> None:
     folder = folder_with_runs(tmp_path, untold=2)
-    folder.trim("7", LAST)
+    folder.remove_old_runs("7", LAST)
     kept = sorted(int(name) for name in os.listdir(folder.jobs / "7") if name.isdecimal())
     assert kept == [2, *range(LAST - RUNS_KEPT + 1, LAST + 1)]
     assert (folder.jobs / "7" / run_files.CHECKPOINTS).is_dir()
@@ -35,7 +35,7 @@ def test_only_the_last_runs_of_a_job_are_kept_and_those_whose_end_nobody_knows(t
 
 def test_a_run_whose_folder_is_gone_is_not_started_by_an_order_that_comes_late(tmp_path: Path) -> None:
     folder = folder_with_runs(tmp_path, untold=0)
-    folder.trim("7", LAST)
+    folder.remove_old_runs("7", LAST)
     assert not os.path.exists(folder.run("7", 1))
     assert folder.is_claimed("7", 1)
     assert not folder.is_claimed("7", LAST + 1)

@@ -22,8 +22,8 @@ from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.agent.connection import Dial
-    from weft.agent.state_dir import Folder
-    from weft.agent.worker import Note, Worker
+    from weft.agent.state_dir import AgentDir
+    from weft.agent.worker import Worker, WorkerEvent
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
     from weft.engines.process.gpu.nvml import NoDriver, Nvml
@@ -90,11 +90,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None = None) -> int:
+def _work(args: argparse.Namespace, told: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
     connection.load()
-    from weft.agent.node import settled, spec_of
-    from weft.agent.state_dir import folder_of
-    from weft.agent.worker import worker_on
+    from weft.agent.node import machine_in_use, node_spec
+    from weft.agent.state_dir import agent_dir
+    from weft.agent.worker import create_worker
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
 
@@ -103,23 +103,23 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
     labels = _labels(args.labels)
     machine, nvml = _machine(args)
     os.umask(0o077)
-    folder = folder_of(machine.node.id, Path(args.folder) if args.folder else None)
+    folder = agent_dir(machine.node.id, Path(args.folder) if args.folder else None)
     folder.make()
     folder.lock()
     _log_to(folder)
-    machine = settled(machine, folder)
+    machine = machine_in_use(machine, folder)
     show = Lines(args.color, machine, scheduler, folder, hidden=told is not None)
     show.begin()
 
-    def note(heard: Note) -> None:
+    def note(heard: WorkerEvent) -> None:
         show.note(heard)
         if told is not None:
             told(folder, heard)
 
     async def work() -> int:
-        worker = worker_on(
-            machine, nvml, spec_of(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
-            note=note,
+        worker = create_worker(
+            machine, nvml, node_spec(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
+            on_event=note,
         )  # fmt: skip
         return await _serve(worker, show)
 
@@ -127,12 +127,12 @@ def _work(args: argparse.Namespace, told: Callable[[Folder, Note], None] | None 
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from weft.agent.state_dir import folder_of
+    from weft.agent.state_dir import agent_dir
     from weft.bringup import background
     from weft.engines.process.gpu.this_machine import host_name
 
     name = args.id or host_name()
-    folder = folder_of(name, Path(args.folder) if args.folder else None)
+    folder = agent_dir(name, Path(args.folder) if args.folder else None)
     try:
         only = background.parse_process(args.stop) if args.stop else None
     except InputError as error:
@@ -180,12 +180,12 @@ def _dial(scheduler: Address) -> Dial:
     """The credentials are looked up each time: they may have been renewed."""
     import grpc.aio
 
-    from weft.agent.connection import Way
+    from weft.agent.connection import SchedulerChannel
     from weft.endpoints import credentials
 
-    def dial() -> Way:
+    def dial() -> SchedulerChannel:
         found = credentials.find_credentials(scheduler, "worker")
-        return Way(credentials.open_channel(scheduler, found, grpc.aio), found.metadata())
+        return SchedulerChannel(credentials.open_channel(scheduler, found, grpc.aio), found.metadata())
 
     return dial
 
@@ -212,7 +212,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple({name.strip(): value.strip() for name, _, value in pairs}.items())
 
 
-def _log_to(folder: Folder) -> None:
+def _log_to(folder: AgentDir) -> None:
     import logging
     import logging.handlers
 

@@ -10,8 +10,8 @@ from weft.cli import render
 from weft.cli.text import plural, visible
 
 if TYPE_CHECKING:
-    from weft.agent.state_dir import Folder
-    from weft.agent.worker import Note
+    from weft.agent.state_dir import AgentDir
+    from weft.agent.worker import WorkerEvent
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
 
@@ -20,7 +20,7 @@ class Lines:
     """A few lines for whoever looks on; nothing into a pipe. The log has them all."""
 
     def __init__(
-        self, color: str, machine: Machine, scheduler: Address, folder: Folder, *, hidden: bool = False
+        self, color: str, machine: Machine, scheduler: Address, folder: AgentDir, *, hidden: bool = False
     ) -> None:
         self._machine, self._scheduler, self._folder = machine, scheduler, folder
         self._shown, self._colour = render.is_rich(color) and not hidden, render.use_colour(color)
@@ -38,15 +38,15 @@ class Lines:
             self._say("33", "note", self._machine.note)
         self._say("2", "files", str(self._folder.state))
 
-    def note(self, note: Note) -> None:
-        if note.what == "connected":
-            runs = f", {plural(note.runs, 'run')} found again" if note.runs else ""
+    def note(self, event: WorkerEvent) -> None:
+        if event.kind == "connected":
+            runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
             self._say("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
             self._was_connected, self._last = True, ""
-        elif note.words != self._last:  # the same again and again is said once
-            self._last = note.words
-            words = note.words.partition("\n")[0]
-            self._say("31" if note.what == "refused" else "33", "refused" if note.what == "refused" else "cut off",
+        elif event.reason != self._last:  # the same again and again is said once
+            self._last = event.reason
+            words = event.reason.partition("\n")[0]
+            self._say("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else "cut off",
                       f"{words}; trying again")  # fmt: skip
 
     def end(self, runs: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from weft.agent.orders import run_order
+from weft.agent.launch import to_launch_spec
 from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
@@ -82,13 +82,13 @@ class LocalBackend:
 
     def leave(self) -> None:
         """The server must stop. A SIGTERM that ends a run from now on was meant for the server."""
-        self.runtime.leave()
+        self.runtime.begin_node_stop()
 
     async def close(self) -> None:
         await self.runtime.close()
 
     def reset(self) -> None:
-        self.runtime.forget_gpus(self._blocks())
+        self.runtime.reset_gpu_blocks(self._blocks())
 
     def _blocks(self) -> list[tuple[int, str]]:
         return [(gpu, why) for node, gpu, why in self._host.state().occupants if node == self.node.id]
@@ -139,7 +139,7 @@ def launch_spec(
 ) -> LaunchSpec:
     """Return what to launch, as an agent would derive it from its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
-    return run_order(message, machine, env={}, tree="", socket=socket, lease="")
+    return to_launch_spec(message, machine, env={}, tree="", socket=socket, lease="")
 
 
 def held_by(job: JobState) -> HeldGpus:

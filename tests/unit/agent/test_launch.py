@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.agent.orders import directory, filled, run_order
+from weft.agent.launch import merge_environment, to_launch_spec, working_directory
 from weft.engines.process import rendezvous
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
@@ -17,7 +17,7 @@ MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((4, 6)))
 
 
 def made(order: StartRun, tree: str = "") -> LaunchSpec:
-    return run_order(order, MACHINE, env={}, tree=tree, socket="/run/progress.sock", lease="/state/lease")
+    return to_launch_spec(order, MACHINE, env={}, tree=tree, socket="/run/progress.sock", lease="/state/lease")
 
 
 def test_all_that_an_order_says_reaches_the_engine() -> None:
@@ -58,7 +58,7 @@ def test_what_this_node_does_not_have_is_refused(order: StartRun) -> None:
 
 def test_the_worker_fills_in_what_belongs_to_a_machine_and_nothing_else() -> None:
     own = {"PATH": "/w", "XDG_CACHE_HOME": "/c", "LR": "9", "AWS_SECRET_KEY": "s", "http_proxy": "http://u:p@proxy"}
-    assert filled({"PATH": "/s", "A": "b"}, own) == {"PATH": "/s", "A": "b", "XDG_CACHE_HOME": "/c"}
+    assert merge_environment({"PATH": "/s", "A": "b"}, own) == {"PATH": "/s", "A": "b", "XDG_CACHE_HOME": "/c"}
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_the_worker_fills_in_what_belongs_to_a_machine_and_nothing_else() -> Non
     ],
 )
 def test_where_it_works(chdir: str, tree: str, expected: str) -> None:
-    assert directory(chdir, tree) == expected
+    assert working_directory(chdir, tree) == expected

@@ -1,0 +1,72 @@
+"""From a start message to a launch spec: adds this node's GPUs, environment and gang."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+from weft.engines.process import rendezvous
+from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
+from weft.engines.process.rendezvous import Gang, rendezvous_port
+from weft.errors import InputError
+from weft.jobspec.environment import belongs_to_machine, captured
+from weft.wire.convert import get, pairs
+from weft.wire.messages import GangMember, StartRun
+
+DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang"})
+"""Fields of a launch spec that the node derives from the message."""
+COPIED: Final = tuple(
+    field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
+)
+"""Fields of a launch spec that are copied from the message."""
+
+
+def to_launch_spec(
+    launch: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str
+) -> LaunchSpec:
+    """Return the launch spec of a run. `env` is the worker's environment, `tree` the source tree of the job, if any."""
+    if any(gpu >= len(machine.devices) for gpu in launch.gpus):
+        raise InputError(f"no GPU {max(launch.gpus)} on {machine.node.id}, which has {len(machine.devices)} GPUs")
+    grace_s = get(launch, "grace_s")
+    return LaunchSpec(
+        run=launch.run,
+        argv=tuple(launch.command),
+        env=tuple(merge_environment(dict(pairs(launch.env)), env).items()),
+        chdir=working_directory(launch.chdir, tree),
+        gpus=machine.indices(launch.gpus),
+        gpu_uuids=machine.uuids(launch.gpus),
+        restarts=launch.run - 1,
+        grace_s=GRACE_S if grace_s is None else grace_s,
+        preempt_grace_s=PREEMPT_GRACE_S if grace_s is None else grace_s,
+        socket=socket,
+        lease=lease,
+        gang=gang_of_launch(launch, launch.gang),
+        **{name: get(launch, name) for name in COPIED},
+    )
+
+
+def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | None:
+    """Return the gang of a run, or None for this node alone."""
+    if len(members) < 2:
+        return None
+    if launch.rank >= len(members):
+        raise InputError(f"rank {launch.rank} is out of range for a gang of {len(members)} nodes")
+    port = rendezvous_port(launch.job, launch.run, members[0].port)
+    return Gang(tuple(rendezvous.GangMember(each.node, each.address, each.gpus) for each in members), launch.rank, port)
+
+
+def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str]) -> dict[str, str]:
+    """Return the submitter's variables, plus the worker's for those that belong to a machine."""
+    missing = {name: value for name, value in pairs(captured(node_env)) if belongs_to_machine(name)}
+    return {**missing, **submitted}
+
+
+def working_directory(chdir: str, tree: str) -> str:
+    """Return the working directory, inside the source tree if there is one."""
+    if not tree:
+        return chdir
+    inside = os.path.normpath(os.path.join("/", chdir)).lstrip("/")
+    return os.path.join(tree, inside) if inside else tree
