@@ -137,7 +137,7 @@ def test_a_snapshot_that_leaves_its_tree_is_refused(tmp_path: Path) -> None:
                 tar.addfile(link)
             site.head.start("true", snapshot=site.head.blob(evil.getvalue()))
             site.head.start("true", job="2", snapshot=site.head.blob(b"this is no tar file"))
-            for job, word in (("1", "must not"), ("2", "no tar file")):
+            for job, word in (("1", "forbidden"), ("2", "not a tar file")):
                 ended = await site.head.ended(job)
                 assert ended.end.why == "snapshot"
                 assert word in ended.end.detail
