@@ -232,7 +232,7 @@ def test_a_function_of_the_classic_form_is_a_placement(tmp_path: Path) -> None:
 def test_a_function_that_names_nobody(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(CLASSIC)
     jobs = [TraceJob(0.0, Job("a", 1, declared_s=10.0), 10.0)]
-    with pytest.raises(PlanError, match=r"liar gave 'nobody' and 1 GPUs for a task of 1 \(.*mine\.py:\d+\)"):
+    with pytest.raises(PlanError, match=r"liar returned 'nobody' and 1 GPUs for a task of 1 \(.*mine\.py:\d+\)"):
         simulate(Setting((Node("n0", (Gpu(),)),), jobs, "fifo", f"{tmp_path}/mine.py:liar"))
     with pytest.raises(InputError, match="is a function, not a policy"):
         registry.load_policy(f"{tmp_path}/mine.py:assign")

@@ -116,10 +116,10 @@ def test_classic_gets_the_gpus_it_named_among_all_workers(classic: str) -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("no_pair", r"no_pair gave 5; expected \(worker, gpus\) or None"),
-        ("no_list", "no_list gave 3 for GPUs; expected a list of their ids"),
-        ("busy", "busy gave GPUs 0 of n0; available are 1"),
-        ("twice", "twice gave GPUs 0, 0 of n0; available are 0, 1"),
+        ("no_pair", r"no_pair returned 5; expected \(worker, gpus\) or None"),
+        ("no_list", "no_list returned 3 for GPUs; expected a list of their ids"),
+        ("busy", "busy returned GPUs 0 of n0; available are 1"),
+        ("twice", "twice returned GPUs 0, 0 of n0; available are 0, 1"),
     ],
 )
 def test_a_wrong_answer_is_named(classic: str, function: str, words: str) -> None:

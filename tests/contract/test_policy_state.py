@@ -19,16 +19,18 @@ DRAWN = generate(150, seed=3, gpus_in_cluster=32, load=1.1, mix=GANG_MIX, median
 JOBS = [replace(each, job=replace(each.job, retries=2)) for each in DRAWN]
 
 
-@pytest.mark.parametrize(("policy", "spells"), [("fair-share", "_spells"), ("qssf", "spells"), ("gittins", "_spells")])
+@pytest.mark.parametrize(
+    ("policy", "holdings"), [("fair-share", "_holdings"), ("qssf", "holdings"), ("gittins", "_holdings")]
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_who_holds_gpus_after_nodes_were_lost(policy: str, spells: str, seed: int) -> None:
+def test_who_holds_gpus_after_nodes_were_lost(policy: str, holdings: str, seed: int) -> None:
     scheduler, engine = prepare(Setting(grid(4, 8), JOBS, policy, seed=seed, uncertainty=UNSURE))
     lost = 0
     for events in engine.instants():
         for decision in scheduler.step(*events):
             engine.execute(decision)
         memo, active = scheduler.memo, scheduler.state.active
-        known: Holdings = getattr(memo, spells)
+        known: Holdings = getattr(memo, holdings)
         assert known.open.keys() == active.keys()
         for job in active.values():
             assert known.open[job.id].since == job.started_at

@@ -1,1 +1,1 @@
-"""On which nodes: one file per placement."""
+"""Placements, which choose the nodes of a job: one file each."""

@@ -1,4 +1,4 @@
-"""Balanced: the node with the least to do, by active tasks / GPUs - free GPUs / GPUs."""
+"""Balanced: the node with the lowest load, which is active tasks / GPUs - free GPUs / GPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weft.core.ports import Placement
 from weft.core.resources.free import Free, members
 from weft.core.resources.shapes import Shape
 
-FEW = 4
-"""So many nodes are looked at one by one sooner than an index of all is brought up to date."""
+MAX_SCANNED_NODES = 4
+"""Up to this number of nodes, examining each is faster than updating an index of all."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Balanced(Placement):
 
 
 def _by_load(shape: Shape, free: Free, *, splits: bool) -> dict[float, int]:
-    """Nodes that can give all it needs, or any part of it, as sets, by how much they have to do."""
+    """Return sets of nodes by load: those that have enough free GPUs, or any if the gang splits."""
     able = free.at_least(1 if splits else shape.gpus)
     found: dict[float, int] = {}
-    if shape.plain and able.bit_count() > FEW:
+    if shape.plain and able.bit_count() > MAX_SCANNED_NODES:
         return _indexed(free, able, splits=splits)
     for node in members(able):
         load = _load(shape, free, node)
@@ -44,7 +44,7 @@ def _by_load(shape: Shape, free: Free, *, splits: bool) -> dict[float, int]:
 
 
 def _indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
-    """The same without looking at each node."""
+    """Return the same as `_by_load`, without examining each node."""
     found: dict[float, int] = {}
     for tasks, crowd in enumerate(free.tiers()):
         for size, sized in enumerate(free.sized):
@@ -55,12 +55,12 @@ def _indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
                     load = (tasks - idle) / size
                     found[load] = found.get(load, 0) | alike
                     if not splits:
-                        break  # those with fewer idle GPUs have more to do
+                        break  # nodes with fewer idle GPUs have a higher load
     return found
 
 
 def _load(shape: Shape, free: Free, node: int) -> float:
-    """By the GPUs that nobody is on, whether or not they suit this shape."""
+    """Return the load, counting all GPUs without a run as idle, whether or not they suit this shape."""
     holders = free.nodes[node].holders
     idle = free.count[node] if shape.plain else sum(not any(map(free.stays, gpu)) for gpu in holders)
     return (free.tasks(node) - idle) / len(holders)

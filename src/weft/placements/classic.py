@@ -1,7 +1,7 @@
-"""The classic form: a function `assign(workers, task) -> (worker, gpus)` of one's own, as a placement.
+"""Placements in the classic form: a user's function `assign(workers, task) -> (worker, gpus)`.
 
-`workers` maps each living worker's id to a `Worker`, `task` says what is asked for; the function returns the id of a
-worker and the ids of GPUs that are available there, or None. It must be pure: the same question gets the same answer.
+`workers` maps each living worker's id to a `Worker`; `task` describes the request. The function returns the id of a
+worker and the ids of GPUs that are available there, or None. It must be pure: equal arguments give equal results.
 Used as `--placement path/file.py:assign`.
 """
 
@@ -24,7 +24,7 @@ class WorkerGpu:
     memory: int
     """MB"""
     available: bool
-    """Whether the task could have it; a plan may be tried out in which runs are gone that are there now."""
+    """Whether the task could use it. A tentative plan may assume that present runs are gone."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ Assign = Callable[[Mapping[str, Worker], Task], tuple[str, Iterable[str]] | None
 
 @dataclass(frozen=True)
 class Classic(Placement):
-    """A placement that asks a function of the classic form."""
+    """A placement that calls a function of the classic form."""
 
     assign: Assign
     _named: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The answer last given, of which `place` can hand on only the number of GPUs."""
+    """The function's last answer, of which `place` can return only the number of GPUs."""
 
     sees_runs = True
 
@@ -60,33 +60,33 @@ class Classic(Placement):
         self._named.clear()
         if answer is None:
             return None
-        worker, gpus = self._understood(answer)
+        worker, gpus = self._parse(answer)
         if worker not in workers or len(gpus) != shape.gpus:
-            raise self._wrong(f"{worker!r} and {len(gpus)} GPUs for a task of {shape.gpus}")
+            raise self._error(f"{worker!r} and {len(gpus)} GPUs for a task of {shape.gpus}")
         available = {gpu.id for gpu in workers[worker].gpus if gpu.available}
         if not set(gpus) <= available or len(set(gpus)) < len(gpus):
-            raise self._wrong(f"GPUs {', '.join(gpus)} of {worker}; available are {', '.join(sorted(available))}")
+            raise self._error(f"GPUs {', '.join(gpus)} of {worker}; available are {', '.join(sorted(available))}")
         self._named[worker] = tuple(map(int, gpus))
         node = next(host.index for host in free.nodes if host.alive and host.node.id == worker)
         return ((node, shape.gpus),)
 
     def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> tuple[int, ...]:
-        """The GPUs that the function named when it saw all workers."""
+        """Return the GPUs that the function chose when it saw all workers."""
         named = self._named.get(host.node.id, ())
         return named if len(named) == count and set(named) <= set(fitting) else tuple(fitting[:count])
 
-    def _understood(self, answer: object) -> tuple[str, list[str]]:
+    def _parse(self, answer: object) -> tuple[str, list[str]]:
         if not isinstance(answer, tuple | list) or len(answer) != 2:
-            raise self._wrong(f"{answer!r}; expected (worker, gpus) or None")
+            raise self._error(f"{answer!r}; expected (worker, gpus) or None")
         worker, gpus = answer
         if isinstance(gpus, str) or not isinstance(gpus, Iterable):
-            raise self._wrong(f"{gpus!r} for GPUs; expected a list of their ids")
+            raise self._error(f"{gpus!r} for GPUs; expected a list of their ids")
         return str(worker), [str(gpu) for gpu in gpus]
 
-    def _wrong(self, what: str) -> PlanError:
+    def _error(self, what: str) -> PlanError:
         code = getattr(self.assign, "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-        return PlanError(f"{getattr(self.assign, '__name__', 'assign')} gave {what}{where}")
+        return PlanError(f"{getattr(self.assign, '__name__', 'assign')} returned {what}{where}")
 
 
 def _worker(host: NodeResources, shape: Shape, free: Free) -> Worker:

@@ -1,4 +1,4 @@
-"""Count: any GPUs will do, as many as are free, wherever they are (Tiresias in Muri's simulator)."""
+"""Count: any free GPUs, wherever they are (Tiresias in Muri's simulator)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.core.resources.shapes import Shape
 
 @dataclass(frozen=True)
 class Count(Placement):
-    """Counts GPUs only; gangs may be split anyhow."""
+    """Counts GPUs only; gangs may be split in any way."""
 
     splits_gangs = True
 

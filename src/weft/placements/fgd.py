@@ -1,7 +1,7 @@
-"""FGD, fragmentation gradient descent (ATC'23): where the least becomes useless for what is asked for lately.
+"""FGD, fragmentation gradient descent (ATC'23): the node whose free GPUs stay most useful for recent demands.
 
-A node's free GPUs are useless to a demand that needs more than it has free. Fragmentation is how many are useless,
-averaged over the recent mix of demands; the job goes where that grows least.
+A node's free GPUs are useless to a demand for more GPUs than it has free. Fragmentation is the number of useless GPUs,
+averaged over the recent mix of demands. The job goes where fragmentation grows least.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Fgd(Placement):
 
 
 def useless(count: int, free: Free) -> float:
-    """How many of a node's free GPUs the recent demands could not use, on average."""
+    """Return how many of a node's free GPUs the recent demands could not use, on average."""
     total = sum(free.recent.values())
     if not total:
         return 0.0
@@ -45,7 +45,7 @@ def useless(count: int, free: Free) -> float:
 
 
 def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
-    """A gang that no node could hold takes idle nodes, and its rest where it leaves least useless."""
+    """Place a gang that no node could hold on idle nodes, and its rest on the tightest other node."""
     parts, need, others = fill_whole(need, free.idle_nodes(), free)
     if not need:
         return parts

@@ -1,4 +1,4 @@
-"""Memory fit: the GPUs with the least memory that suffices, so that large ones stay for those who need them."""
+"""Memory fit: the GPUs with the least sufficient memory, so that larger ones stay free for larger jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MemoryFit(Placement):
 
 
 def _waste(shape: Shape, free: Free, node: int) -> float:
-    """Memory left over on the tightest GPUs of a node that would do."""
+    """Return the memory left over on the tightest sufficient GPUs of a node."""
     host, need = free.nodes[node], shape.memory_mb.max
     left = sorted(_left_mb(host, gpu, free) for gpu in free.gpus(node, shape))
     return sum(left[: shape.gpus]) - need * shape.gpus

@@ -1,4 +1,4 @@
-"""Packed: best fit. The node with the least room that suffices; larger gangs on as few nodes and switches as can be."""
+"""Packed: best fit. The node with the fewest sufficient free GPUs; larger gangs on as few nodes and switches as fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Packed(Placement):
 
 
 def _whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
-    """Idle nodes while they are filled, then the tightest node for the rest."""
+    """Fill idle nodes, then place the rest on the tightest node."""
     parts, need, others = fill_whole(need, free.largest_idle_nodes(), free)
     if not need:
         return parts

@@ -12,7 +12,7 @@ from weft.core.resources.shapes import Shape
 
 @dataclass(frozen=True)
 class Simple(Placement):
-    """Least waste, on any node with room."""
+    """Least waste, on any node with enough free GPUs."""
 
     idle_only: bool = False
     """Use only nodes on which nothing runs."""
@@ -55,7 +55,7 @@ class Simple(Placement):
 
 
 def _idle(free: Free, nodes: int) -> Iterator[int]:
-    """Yield nodes on which nothing stays and nothing is promised; GPUs that are blocked do not count."""
+    """Yield nodes without runs that stay and without reservations; blocked GPUs do not count."""
     for node in members(nodes & free.tiers()[0] & free.mask if nodes else 0):
         short = free.size[node] - free.count[node]
         if not short or short == free.nodes[node].blocked():

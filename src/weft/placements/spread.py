@@ -1,4 +1,4 @@
-"""Spread: worst fit. The node with the most room, so that jobs keep out of each other's way."""
+"""Spread: worst fit. The node with the most free GPUs, so that jobs interfere less."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.core.resources.shapes import Shape
 
 @dataclass(frozen=True)
 class Spread(Placement):
-    """Worst fit; a gang is split only where no node could hold it."""
+    """Worst fit; a gang is split only if no node could hold it."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         node = next(free.roomiest(), None)

@@ -1,1 +1,1 @@
-"""Who goes first: one file per policy, one page each."""
+"""Policies, which order the jobs: one file each, of about a page."""

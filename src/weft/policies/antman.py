@@ -1,7 +1,7 @@
-"""AntMan (OSDI'20), as Muri's simulator has it: guaranteed jobs own their GPUs, opportunistic ones live beside them.
+"""AntMan (OSDI'20), as in Muri's simulator: guaranteed jobs own their GPUs, opportunistic jobs share them.
 
-Nobody is ever stopped. A guaranteed job takes GPUs that no other guaranteed job has; where they are too few it keeps
-those of one node reserved until more come. An opportunistic job takes the least loaded GPUs, anywhere.
+No run is ever preempted. A guaranteed job takes GPUs that no other guaranteed job owns. If they are too few, it keeps
+those of one node reserved until more are free. An opportunistic job takes the least loaded GPUs of any node.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import islice
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.model import WHOLE, Fact, Seconds, Share
-from weft.policy_state.gpu_loads import GpuLoads, slots_of
-from weft.policy_state.gpu_ownership import at, own, suits
+from weft.policy_state.gpu_loads import GpuLoads, slots_from
+from weft.policy_state.gpu_ownership import ask_for_gpus, pin_to, suits
 
 GUEST = Share(request=0.0, limit=1.0)
 OWNERS, OTHERS = "owners", "others"
-"""Queues: guaranteed jobs, and those that need more than GPUs. Guests wait in a queue for each shape."""
+"""Queues: guaranteed jobs, and jobs that need more than GPUs. Opportunistic jobs have a queue for each shape."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Antman(Replanner):
 
     def rank(self, view: View) -> Iterator[Ask]:
         loads: GpuLoads = view.memo
-        if not any(view.active):  # those who hold parts of each other's GPUs would wait for ever: the first gets all
+        if not any(view.active):  # avoid a deadlock of jobs that reserve parts of what others need: the first gets all
             for job in sorted(view.waiting, key=lambda job: job.seq)[1:]:
                 if job.reserved:
-                    yield Ask((job.id,), job.gpus, where=at(job, ()), reserve=True)
+                    yield Ask((job.id,), job.gpus, where=pin_to(job, ()), reserve=True)
         yield from self._owners(view, loads)
         yield from self._guests(view, loads)
 
@@ -49,26 +49,26 @@ class Antman(Replanner):
         node_gpus, others = view.node_gpus, view.queued(OTHERS)
         node_size = max(node_gpus.values(), default=0)
         for job in sorted([*others, *view.queued(OWNERS)], key=lambda job: job.seq) if others else view.queued(OWNERS):
-            if not (others or loads.open_gpus or loads.ready):
+            if not (others or loads.unowned_count or loads.ready):
                 return
             if _needs_more_than_gpus(job):
                 yield Ask((job.id,), job.gpus, WHOLE if job.gpus else job.wanted_share, job.job.where)
-            elif loads.open_gpus or job.id in loads.ready:
-                yield from own(job, loads, node_gpus, node_size)
+            elif loads.unowned_count or job.id in loads.ready:
+                yield from ask_for_gpus(job, loads, node_gpus, node_size)
 
     def _guests(self, view: View, loads: GpuLoads) -> Iterator[Ask]:
-        """First come, first served; one that finds no GPUs leaves none to others of its shape."""
+        """Serve opportunistic jobs in order; if one finds no GPUs, nor do later ones of its shape."""
         firsts = [(job.seq, queue) for queue, job in view.firsts() if queue not in (OWNERS, OTHERS)]
         heapify(firsts)
-        while firsts and loads.room:
+        while firsts and loads.shareable:
             queue = firsts[0][1]
             job = view.first(queue)
             assert job is not None
-            if job.gpus <= len(loads.room):
-                able = (seat for _, _, seat in loads.room if suits(job, loads.gpus[seat]))
-                seats = list(islice(able, job.gpus))
-                if len(seats) == job.gpus:
-                    yield Ask((job.id,), job.gpus, GUEST, at(job, slots_of(seats)))
+            if job.gpus <= len(loads.shareable):
+                able = (key for _, _, key in loads.shareable if suits(job, loads.gpus[key]))
+                chosen = list(islice(able, job.gpus))
+                if len(chosen) == job.gpus:
+                    yield Ask((job.id,), job.gpus, GUEST, pin_to(job, slots_from(chosen)))
             following = view.first(queue) if job.active else None
             if following is not None:
                 heapreplace(firsts, (following.seq, queue))
@@ -79,12 +79,12 @@ class Antman(Replanner):
         return GpuLoads()
 
     def observe(self, memo: GpuLoads, fact: Fact) -> GpuLoads:
-        memo.note(fact)
+        memo.apply(fact)
         return memo
 
 
 def _needs_more_than_gpus(job: JobView) -> bool:
-    """Its CPUs, RAM, labels or family.memory_mb.differs are the placement's business; the rule knows only GPUs."""
+    """Return whether the job needs CPUs, RAM, labels or memory per rank, which AntMan's rule does not consider."""
     family, where = job.shape.family, job.shape.family.where
     return (
         not job.gpus

@@ -1,4 +1,4 @@
-"""Balanced: first come, first served, on the node with the least to do (the placement of the same name)."""
+"""Balanced: first come, first served, on the node with the lowest load (the placement of the same name)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Balanced(Policy):
     """First come, first served, load spread evenly over the nodes."""
 
     backfill: bool = False
-    """Let those pass who do not delay the first that does not fit."""
+    """Start later jobs that do not delay the first job that does not fit."""
 
     placement = "balanced"
 

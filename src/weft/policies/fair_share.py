@@ -1,7 +1,8 @@
-"""Fair share: whoever has used least for its weight goes first; usage fades with a half-life.
+"""Fair share: the user with the least usage for its weight goes first; usage decays with a half-life.
 
 A user's jobs keep their order. GPUs in use count as if they had already been used for a while (`ahead_s`), so that one
-user does not take the whole cluster at one instant. Nobody is stopped; the first that does not fit gets a reservation.
+user does not take the whole cluster at one instant. No run is preempted; the first job that does not fit gets a
+reservation.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class FairShare(Replanner):
     weights: tuple[str, ...] = ()
     """user=weight, joined with +; 1 for all others."""
     ahead_s: float = 600.0
-    """What a GPU in use counts in advance."""
+    """Seconds of usage that a GPU in use counts in advance."""
 
     def __post_init__(self) -> None:
         if self.half_life_s <= 0:
@@ -37,11 +38,11 @@ class FairShare(Replanner):
 
     @property
     def users(self) -> dict[str, float]:
-        """Those that have a weight of their own."""
+        """The configured weights by user."""
         return dict(_weight(text) for text in self.weights)
 
     def key(self, job: JobView, now: Seconds) -> float:
-        """Among one user's jobs: first come, first served."""
+        """Order one user's jobs first come, first served."""
         return job.submitted_at
 
     def queue(self, job: JobView) -> str:
@@ -50,28 +51,28 @@ class FairShare(Replanner):
     def rank(self, view: View) -> Iterator[Ask]:
         usage, weights = view.memo, self.users
 
-        def place(user: Hashable, first: JobView) -> tuple[float, int, Hashable]:
+        def entry(user: Hashable, first: JobView) -> tuple[float, int, Hashable]:
             charged = usage.used(user, view.now) + self.ahead_s * usage.held.get(user, 0)
             return charged / weights.get(str(user), 1.0), first.seq, user
 
-        places = [place(user, first) for user, first in view.firsts()]
-        heapify(places)
-        while places and not view.full:
-            user = places[0][2]
+        entries = [entry(user, first) for user, first in view.firsts()]
+        heapify(entries)
+        while entries and not view.full:
+            user = entries[0][2]
             job = view.first(user)
             assert job is not None
             yield Ask((job.id,), job.gpus, job.wanted_share, job.job.where)
             following = view.first(user) if job.active else None  # a user's jobs do not pass each other
             if following is not None:
-                heapreplace(places, place(user, following))
+                heapreplace(entries, entry(user, following))
             else:
-                heappop(places)
+                heappop(entries)
 
     def memo(self) -> Usage:
         return Usage(self.half_life_s)
 
     def observe(self, memo: Usage, fact: Fact) -> Usage:
-        memo.note(fact)
+        memo.apply(fact)
         return memo
 
 
@@ -82,5 +83,5 @@ def _weight(text: str) -> tuple[str, float]:
     except ValueError:
         weight = 0.0
     if not equals or not 0 < weight < inf:
-        raise ValueError(f"weights are written user=weight, with a weight above 0, not {text!r}")
+        raise ValueError(f"write weights as user=weight, with a weight above 0, not {text!r}")
     return user, weight

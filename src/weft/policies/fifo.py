@@ -1,4 +1,4 @@
-"""FIFO: first come, first served; whoever does not fit holds up those behind."""
+"""FIFO: first come, first served. A job that does not fit blocks later ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Fifo(Policy):
     """First come, first served."""
 
     backfill: bool = False
-    """Let those pass who do not delay the first that does not fit (EASY)."""
+    """Start later jobs that do not delay the first job that does not fit (EASY)."""
 
     def key(self, job: JobView, now: Seconds) -> float:
         return job.submitted_at

@@ -1,8 +1,8 @@
-"""Gittins: the job most likely to finish soon for the service it would take, given the service it has had.
+"""Gittins: the job most likely to finish soon per service it would still take, given its attained service.
 
-For a job that has attained a, the index is the largest over all d of P(S <= a + d | S > a) / E[min(S - a, d) | S > a]:
-S is the service (time x GPUs) of jobs, of the log-normal distribution given or of those that have finished so far.
-Attained service is looked at in steps of a quantum. Until enough have finished, the least served goes first.
+For a job that has attained a, the index is the largest over all d of P(S <= a + d | S > a) / E[min(S - a, d) | S > a].
+S is the service (time x GPUs) of jobs, from the given log-normal distribution or from the jobs finished so far.
+Attained service counts in steps of a quantum. Until enough jobs have finished, the least served job goes first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from weft.core.ports import JobView, Policy
 from weft.model import Fact, Seconds
-from weft.policy_state.attained_service import SAMPLES, AttainedService, as_numbers, gittins_index
+from weft.policy_state.attained_service import MAX_SAMPLES, AttainedService, gittins_index, to_array
 
 if TYPE_CHECKING:
     from weft.policy_state.attained_service import Numbers
 
-ENOUGH = 20
+MIN_SAMPLES = 20
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Gittins(Policy):
     """Largest Gittins index first: likely to finish soon, given what it has had."""
 
     quantum: float = 3250.0
-    """GPU-seconds between two looks at a job's index."""
+    """GPU-seconds between two updates of a job's index."""
     median: float | None = None
     """With `mean`: the log-normal distribution of GPU-seconds; none: learned from the jobs that finish."""
     mean: float | None = None
@@ -45,7 +45,7 @@ class Gittins(Policy):
             raise ValueError(f"no log-normal has median {self.median} and mean {self.mean}")
 
     def key_from(self, memo: AttainedService, job: JobView, now: Seconds) -> float:
-        """GPU-seconds for a job that finishes: the inverse of the index."""
+        """Return the inverse of the index: expected GPU-seconds per finished job."""
         level = int(job.attained(now) * max(job.gpus, 1) / self.quantum)
         known = memo.keys.get(level)
         if known is None:
@@ -53,7 +53,7 @@ class Gittins(Policy):
         return known
 
     def until(self, job: JobView, now: Seconds) -> Seconds | None:
-        """When it has attained another quantum."""
+        """Return when the job will have attained another quantum."""
         gpus, attained = max(job.gpus, 1), job.attained(now)
         return now + (int(attained * gpus / self.quantum) + 1) * self.quantum / gpus - attained
 
@@ -62,7 +62,7 @@ class Gittins(Policy):
 
     def _key_at(self, attained: float, memo: AttainedService) -> float:
         samples = self._given if self.median is not None else memo.sample
-        if len(samples) < ENOUGH:
+        if len(samples) < MIN_SAMPLES:
             return attained
         index = gittins_index(samples, attained)
         return 1 / index if index else inf
@@ -73,12 +73,12 @@ class Gittins(Policy):
         assert self.median is not None
         assert self.mean is not None
         spread = NormalDist(log(self.median), sqrt(2 * log(self.mean / self.median)) or 1e-9)
-        return as_numbers([exp(spread.inv_cdf((k + 0.5) / SAMPLES)) for k in range(SAMPLES)])
+        return to_array([exp(spread.inv_cdf((k + 0.5) / MAX_SAMPLES)) for k in range(MAX_SAMPLES)])
 
     def memo(self) -> AttainedService:
         return AttainedService()
 
     def observe(self, memo: AttainedService, fact: Fact) -> AttainedService:
         if self.median is None:
-            memo.note(fact)
+            memo.apply(fact)
         return memo

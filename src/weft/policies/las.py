@@ -1,6 +1,6 @@
-"""LAS: least attained service first, service being time x GPUs; needs to know nothing of a job's length.
+"""LAS: least attained service (time x GPUs) first. It does not need a job's duration.
 
-Continuous: two equal jobs take turns at every event. Tiresias keeps the idea and spares the turns.
+It is continuous: two equal jobs alternate at every event. Tiresias avoids that with queues.
 """
 
 from __future__ import annotations

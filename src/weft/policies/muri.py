@@ -1,8 +1,8 @@
 """Muri (SIGCOMM'22): weave jobs that need different resources, so that one set of GPUs serves up to four at once.
 
-Each pass takes the best jobs that would fill the cluster several times over, weaves the most complementary until all of
-them fit, and leaves unwoven those who would finish sooner in turn. Only jobs of one shape are woven with each other.
-Muri-S orders by remaining service, Muri-L, which knows nothing of a job's length, by attained service.
+Each pass takes the best jobs that would fill the cluster several times over, and weaves the most complementary until
+all of them fit. Jobs that would finish sooner one after the other stay unwoven. Only jobs of one shape are woven
+together. Muri-S orders by remaining service. Muri-L does not know durations and orders by attained service.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Literal
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.core.resources.shapes import Shape
 from weft.model import Seconds
-from weft.weaving.candidates import Weave, ask_of, gpus_of, shape_of, singles, take, turn_of
+from weft.weaving.candidates import Weave, ask_of, gpus_of, rank_of, select_candidates, shape_of, split_weave
 from weft.weaving.grouping import Weaver
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
 
 
 @dataclass(frozen=True)
 class Muri(Replanner):
-    """What Muri-S and Muri-L have in common."""
+    """The common part of Muri-S and Muri-L."""
 
     packing: Literal[2, 3, 4] = 4
-    """How many jobs may be woven together."""
+    """The largest number of jobs in a weave."""
     autopack: bool = True
-    """Leave unwoven those who would finish sooner one after the other."""
+    """Do not weave jobs that would finish sooner one after the other."""
     blossom: bool = True
     """Pair by maximum-weight matching; off: weave neighbours in the list."""
     ordering: Literal["best", "worst"] = "best"
-    """Which order the members of a weave take turns in."""
+    """The order in which the members of a weave take turns."""
 
     preempts = True
     weaves = True
@@ -39,7 +39,7 @@ class Muri(Replanner):
 
     @cached_property
     def pace(self) -> Pace:
-        """How fast its weaves go."""
+        """The iteration times of its weaves."""
         return Pace(self.ordering, FACTORS if self.blossom else GREEDY_FACTORS)
 
     @cached_property
@@ -47,34 +47,35 @@ class Muri(Replanner):
         return Weaver(self.pace, self.packing)
 
     def rank(self, view: View) -> Iterable[Ask]:
-        buckets = [(shape.gpus, groups) for shape, groups in take(view, self._weaver).items()]
-        groups = self._weaver.match(buckets, view.gpus) if self.blossom else self._weaver.cut(buckets, view.gpus)
+        buckets = [(shape.gpus, groups) for shape, groups in select_candidates(view, self._weaver).items()]
+        weave = self._weaver.match if self.blossom else self._weaver.group_in_order
+        groups = weave(buckets, view.gpus)
         groups = self._split_misfits(groups, view)
         if self.autopack:
             groups = self._unpack(groups, view)
-        groups.sort(key=lambda group: (-gpus_of(group), turn_of(group)))
+        groups.sort(key=lambda group: (-gpus_of(group), rank_of(group)))
         return [ask_of(group) for group in groups]
 
     def _unpack(self, groups: list[Weave], view: View) -> list[Weave]:
-        """Splits the weaves that do not pay, and keeps what fits, best first."""
+        """Split weaves that are slower than running in turn, and keep the groups that fit, best first."""
         split: list[Weave] = []
         for group in groups:
             if len(group.members) > 1 and self.pace.worse_than_in_turn(self._weaver.profiles(group.kind)):
-                split += singles(group, self._weaver)
+                split += split_weave(group, self._weaver)
             else:
                 split.append(group)
         trial = view.trial()
-        return [group for group in sorted(split, key=turn_of) if trial.fits(shape_of(group))]
+        return [group for group in sorted(split, key=rank_of) if trial.fits(shape_of(group))]
 
     def _split_misfits(self, groups: list[Weave], view: View) -> list[Weave]:
-        """Splits the weaves whose memory, CPUs or RAM together no node has."""
+        """Split weaves whose total memory, CPUs or RAM no node has."""
         fits: dict[Shape, bool] = {}
         split: list[Weave] = []
         for group in groups:
             shape = shape_of(group)
             if not shape.plain and shape not in fits:
                 fits[shape] = len(group.members) == 1 or view.trial().fits(shape)
-            split += [group] if shape.plain or fits[shape] else singles(group, self._weaver)
+            split += [group] if shape.plain or fits[shape] else split_weave(group, self._weaver)
         return split
 
 

@@ -1,7 +1,7 @@
-"""Priority: higher first, equals first come, first served; backfilled with a reservation for the blocked head (EASY).
+"""Priority: higher first, then first come, first served, with backfill and a reservation for the head (EASY).
 
-With ageing, every so many seconds of waiting are worth one more step of priority. All who wait age alike, so the order
-among them is fixed when they arrive: priority against the time of submission.
+With ageing, `ageing_s` seconds of waiting are worth one step of priority. All waiting jobs age alike, so their order is
+fixed at submission: it follows from priority and submission time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Priority(Policy):
     ageing_s: float | None = None
     """Seconds of waiting that count as one step of priority; none: it does not age."""
     backfill: bool = True
-    """Let those pass who do not delay the first that does not fit."""
+    """Start later jobs that do not delay the first job that does not fit."""
     preempts: bool = False
-    """Stop runs of lower priority for higher."""
+    """Preempt runs of lower priority for jobs of higher priority."""
 
     def __post_init__(self) -> None:
         if self.ageing_s is not None and self.ageing_s <= 0:

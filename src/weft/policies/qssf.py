@@ -1,7 +1,7 @@
 """QSSF (Helios, SC'21): quasi-shortest service first. GPU time is predicted from the user's own jobs of similar names.
 
-A name's stem is what is left without digits and signs: `bert-lr3-v2` and `bert-lr5-v1` are alike. Where a user has no
-such job yet, all of its jobs count, then everybody's. Nobody is stopped; who does not fit first gets a reservation.
+A name's stem is its letters: `bert-lr3-v2` and `bert-lr5-v1` are alike. If a user has no finished job with that stem,
+all of the user's jobs count, then all jobs. No run is preempted; the first job that does not fit gets a reservation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from weft.policy_state.holdings import Holdings
 
 @dataclass
 class History:
-    """Mean GPU time of finished jobs, by user and stem, by user, and of all."""
+    """Mean duration of finished jobs by user and stem, by user, and of all jobs."""
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
-    spells: Holdings = field(default_factory=Holdings)
+    holdings: Holdings = field(default_factory=Holdings)
     means: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
     predicted: dict[JobId, float] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class Qssf(Policy):
     backfill = True
 
     def key_from(self, memo: History, job: JobView, now: Seconds) -> float:
-        """As predicted when it was submitted."""
+        """Return the prediction made at submission."""
         return memo.predicted[job.id]
 
     def memo(self) -> History:
@@ -53,14 +53,14 @@ class Qssf(Policy):
         if isinstance(fact, Submitted | Edited | JobSnapshot):
             memo.jobs[fact.job.id] = fact.job
             memo.predicted[fact.job.id] = memo.predict(fact.job)
-        memo.spells.note(fact)
+        memo.holdings.apply(fact)
         if isinstance(fact, Exited) and fact.how == "done":
-            memo.learn(memo.jobs[fact.job], memo.spells.spent_s.pop(fact.job, 0.0))
+            memo.learn(memo.jobs[fact.job], memo.holdings.spent_s.pop(fact.job, 0.0))
         return memo
 
 
 def _kinds(job: Job) -> tuple[Hashable, ...]:
-    """What a job is like, closest first."""
+    """Return the groups of similar jobs, the most similar first."""
     name = job.name or (job.profile.model if job.profile else "")
     stem = "".join(letter for letter in name.lower() if letter.isalpha())
     return (job.user, stem, job.gpus), (job.user, stem), (job.user,), ()

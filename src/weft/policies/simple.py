@@ -1,4 +1,4 @@
-"""Simple: first come, first served, on the node that wastes least (the placement of the same name)."""
+"""Simple: first come, first served, on the node with the least waste (the placement of the same name)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Simple(Policy):
     """First come, first served, least waste."""
 
     backfill: bool = False
-    """Let those pass who do not delay the first that does not fit."""
+    """Start later jobs that do not delay the first job that does not fit."""
 
     idle_only: bool = False
     """Use only nodes on which nothing runs."""

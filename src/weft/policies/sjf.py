@@ -1,4 +1,4 @@
-"""SJF: shortest job first, as declared; nobody is stopped for it."""
+"""SJF: shortest job first, by declared duration, without preemption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Sjf(Policy):
     """Shortest job first, without preemption."""
 
     backfill: bool = False
-    """Let those pass who do not delay the first that does not fit (EASY)."""
+    """Start later jobs that do not delay the first job that does not fit (EASY)."""
 
     def key(self, job: JobView, now: Seconds) -> float:
         return job.remaining(now)

@@ -1,4 +1,4 @@
-"""SRSF: shortest remaining service first, service being time x GPUs, preemptive (Muri's `shortest-gpu`)."""
+"""SRSF: shortest remaining service (time x GPUs) first, preemptive (Muri's `shortest-gpu`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Themis (NSDI'20), finish-time fairness as in Gavel's policy code, which is what Muri's simulator runs.
+"""Themis (NSDI'20): finish-time fairness as in Gavel's policy code, which Muri's simulator runs.
 
-Each job j has rho_j: how long it takes here against how long it would take on its equal share of the cluster. Shares
-x_j in [0, 1] with sum(gpus_j * x_j) <= GPUs are chosen so that the largest rho is smallest; whoever has been given
-least of its share goes first. For a given rho every x_j is explicit, so bisection finds the shares.
+Each job j has rho_j: its duration here divided by its duration on an equal share of the cluster. Shares x_j in [0, 1]
+with sum(gpus_j * x_j) <= GPUs are chosen to minimise the largest rho. The job that has received least of its share goes
+first. For a given rho every x_j is explicit, so bisection finds the shares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil
 
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.model import Fact, Seconds
-from weft.policy_state.ideal_progress import IdealProgress, fairest
+from weft.policy_state.ideal_progress import IdealProgress, fairest_shares
 
 NEVER_RUN = 1e9
 
@@ -26,7 +26,7 @@ class Themis(Replanner):
     interval_s = 360.0
 
     def key(self, job: JobView, now: Seconds) -> float:
-        """Between two plans idle GPUs go to whoever came first."""
+        """Between two plans, give idle GPUs to the first job submitted."""
         return job.submitted_at
 
     def rank(self, view: View) -> Iterable[Ask]:
@@ -51,17 +51,17 @@ class Themis(Replanner):
         alone = np.minimum(1.0, ceil(view.gpus / len(jobs)) / np.maximum(gpus, 1))
         ideal = np.array([memo.done[job.id] for job in jobs]) + left / alone
         age = view.now - np.array([job.submitted_at for job in jobs])
-        return list(fairest(age, np.maximum(work, 1e-9), np.maximum(ideal, 1e-9), gpus, view.gpus))
+        return list(fairest_shares(age, np.maximum(work, 1e-9), np.maximum(ideal, 1e-9), gpus, view.gpus))
 
     def memo(self) -> IdealProgress:
         return IdealProgress()
 
     def observe(self, memo: IdealProgress, fact: Fact) -> IdealProgress:
-        memo.note(fact)
+        memo.apply(fact)
         return memo
 
 
 def _claim(job: JobView, share: float, now: float) -> float:
-    """How much of its share a job has not been given yet."""
+    """Return a job's claim: its share divided by what it has attained."""
     attained = job.attained(now)
     return share / attained if attained > 0 else NEVER_RUN * share

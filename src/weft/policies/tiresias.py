@@ -1,7 +1,7 @@
-"""Tiresias (NSDI'19), discretised 2D-LAS (Muri's `dlas-gpu`): queues by attained service, time x GPUs.
+"""Tiresias (NSDI'19), discretised 2D-LAS (Muri's `dlas-gpu`): queues by attained service (time x GPUs).
 
-A job starts in the first queue and goes down one whenever it has attained a queue's threshold. Within a queue those
-running go on, then those put back, then first come, first served: equal keys, as `core.state.state` orders them.
+A job starts in the first queue and moves down when it has attained a queue's threshold. Within a queue, running jobs
+come first, then preempted jobs, then first come, first served: `core.state.state` orders equal keys this way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.core.ports import JobView, Policy
 from weft.model import Seconds
 
 ROUNDING = 1e-6
-"""A demotion falls on an instant computed from the threshold: do not miss it by a rounding error."""
+"""Tolerance for the instant of a demotion, which is computed from the threshold."""
 
 
 @dataclass(frozen=True)
@@ -38,5 +38,5 @@ class Tiresias(Policy):
         queue = int(job.key or 0)
         if queue == len(self.thresholds):
             return None
-        # Service is looked at in whole seconds, as the original does.
+        # Service counts in whole seconds, as in the original.
         return now + ceil(self.thresholds[queue] / max(job.gpus, 1)) - job.attained(now)

@@ -1,1 +1,1 @@
-"""What policies remember of the past, folded from facts so that a replay restores it."""
+"""The state of policies, computed from facts so that a replay restores it."""

@@ -1,4 +1,4 @@
-"""How much service (time x GPUs) finished jobs have taken, and the Gittins index that follows from it."""
+"""The service (time x GPUs) of finished jobs, and the Gittins index computed from it."""
 
 from __future__ import annotations
 
@@ -18,71 +18,71 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-SAMPLES: Final = 2000
-"""How many of the last that finished count."""
-GROWTH: Final = 1.05
-"""Keys are computed anew when so many more have finished."""
+MAX_SAMPLES: Final = 2000
+"""Only this many of the last finished jobs count."""
+REFRESH_GROWTH: Final = 1.05
+"""Keys are recomputed when the number of finished jobs has grown by this factor."""
 
 
 @dataclass
 class AttainedService:
     finished: list[float] = field(default_factory=list)
-    """Services of the jobs that finished last, sorted."""
+    """The services of the last finished jobs, sorted."""
     keys: dict[int, float] = field(default_factory=dict)
-    """Those computed so far, by what was attained; emptied when enough has been learned since."""
+    """Keys by attained service, cleared when enough jobs have finished since."""
     epoch: int = 0
-    """Rises each time they are."""
+    """Increases each time the keys are cleared."""
     sample: Sequence[float] | Numbers = ()
-    """What had finished then: all keys of an epoch come of the same."""
+    """The services from which all keys of this epoch are computed."""
     _latest: deque[float] = field(default_factory=deque)
-    """The same services, in the order in which they finished."""
+    """The same services in the order of completion."""
     _gpus: dict[JobId, int] = field(default_factory=dict)
-    _spells: Holdings = field(default_factory=Holdings)
+    _holdings: Holdings = field(default_factory=Holdings)
     _seen: int = 0
     _refreshed_at: int = 0
-    """How many had finished when the keys were last emptied."""
+    """The number of finished jobs when the keys were last cleared."""
 
-    def note(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         if isinstance(fact, Submitted | Edited | JobSnapshot):
             self._gpus[fact.job.id] = max(fact.job.gpus, 1)
-        self._spells.note(fact)
+        self._holdings.apply(fact)
         if isinstance(fact, Exited) and fact.how == "done":
-            self._learn(self._spells.spent_s.pop(fact.job, 0.0) * self._gpus.pop(fact.job, 1))
+            self._learn(self._holdings.spent_s.pop(fact.job, 0.0) * self._gpus.pop(fact.job, 1))
 
     def _learn(self, service: float) -> None:
         insort(self.finished, service)
         self._latest.append(service)
-        if len(self._latest) > SAMPLES:
+        if len(self._latest) > MAX_SAMPLES:
             del self.finished[bisect_left(self.finished, self._latest.popleft())]
         self._seen += 1
-        if self._seen > GROWTH * self._refreshed_at:
+        if self._seen > REFRESH_GROWTH * self._refreshed_at:
             self.keys.clear()
             self.epoch += 1
-            self.sample = as_numbers(self.finished)
+            self.sample = to_array(self.finished)
             self._refreshed_at = self._seen
 
 
-def as_numbers(services: Sequence[float]) -> Numbers:
+def to_array(services: Sequence[float]) -> Numbers:
     import numpy as np
 
     return np.array(services)
 
 
 def gittins_index(samples: Sequence[float] | Numbers, attained: float) -> float:
-    """The index of a job that has attained this much, its service being one of these samples, which are sorted."""
+    """Return the index of a job with this attained service, whose total service is one of the sorted samples."""
     import numpy as np
 
     services: Numbers = np.asarray(samples)
     left = services[services.searchsorted(attained, "right") :] - attained
     if not len(left):
         return 0.0
-    done, others = _counts(len(left))
+    done, others = _done_and_open(len(left))
     return float((done / (left.cumsum() + left * others)).max())
 
 
 @lru_cache(maxsize=4096)
-def _counts(count: int) -> tuple[Numbers, Numbers]:
-    """How many of so many are done with each, and how many are not."""
+def _done_and_open(count: int) -> tuple[Numbers, Numbers]:
+    """Return, for each of `count` samples, how many are done with it and how many are not."""
     import numpy as np
 
     return np.arange(1.0, count + 1), np.arange(count - 1.0, -1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Which GPUs a guaranteed job owns: AntMan's rule, as Muri's simulator has it."""
+"""The GPUs that a guaranteed job owns: AntMan's rule, as in Muri's simulator."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import replace
 
 from weft.core.ports import Ask, JobView
 from weft.model import Gpu, NodeId, Slots, Where
-from weft.policy_state.gpu_loads import GpuLoads, slots_of
+from weft.policy_state.gpu_loads import GpuLoads, slots_from
 
 
-def own(job: JobView, loads: GpuLoads, node_gpus: Mapping[NodeId, int], node_size: int) -> Iterator[Ask]:
-    """Starts a guaranteed job if its GPUs can be had, else reserves what can be."""
+def ask_for_gpus(job: JobView, loads: GpuLoads, node_gpus: Mapping[NodeId, int], node_size: int) -> Iterator[Ask]:
+    """Ask to start a guaranteed job if its GPUs are available, else to reserve those that are."""
     held = {node: list(gpus) for node, gpus in job.reserved}
-    can_give: Mapping[NodeId, list[int]] = loads.open
+    can_give: Mapping[NodeId, list[int]] = loads.unowned
     size = node_gpus
     if not all(suits(job, gpu) for gpu in loads.kinds):
-        can_give = {node: [g for g in gpus if suits(job, loads.gpus[node, g])] for node, gpus in loads.open.items()}
-        size = Counter(node for (node, _), gpu in loads.gpus.items() if node in loads.open and suits(job, gpu))
-    if len(size) < len(loads.open) or set(size.values()) != {node_size}:
+        can_give = {node: [g for g in gpus if suits(job, loads.gpus[node, g])] for node, gpus in loads.unowned.items()}
+        size = Counter(node for (node, _), gpu in loads.gpus.items() if node in loads.unowned and suits(job, gpu))
+    if len(size) < len(loads.unowned) or set(size.values()) != {node_size}:
         mine = {node: sorted([*gpus, *held.get(node, ())]) for node, gpus in can_give.items()}
-        yield from _own_loosely(job, mine, max(size.values(), default=0))
+        yield from _ask_any_node(job, mine, max(size.values(), default=0))
         return
     whole, rest = (0, job.gpus) if job.gpus <= node_size else divmod(job.gpus, node_size)
     full = [node for node, gpus in held.items() if len(gpus) == node_size] if whole else []
@@ -31,28 +31,31 @@ def own(job: JobView, loads: GpuLoads, node_gpus: Mapping[NodeId, int], node_siz
         held |= {node: list(can_give[node]) for node in more}
     if len(full) == whole and rest:
         others = {node: gpus for node, gpus in can_give.items() if node not in full}
-        _hold_rest(held, others, rest, [node for node in held if node not in full])
+        _reserve_rest(held, others, rest, [node for node in held if node not in full])
     slots = tuple((node, tuple(sorted(gpus))) for node, gpus in held.items() if gpus)
     if sum(len(gpus) for _, gpus in slots) == job.gpus:
-        yield Ask((job.id,), job.gpus, where=at(job, slots))
+        yield Ask((job.id,), job.gpus, where=pin_to(job, slots))
     if not job.active and slots != job.reserved:
-        yield Ask((job.id,), job.gpus, where=at(job, slots), reserve=True)
+        yield Ask((job.id,), job.gpus, where=pin_to(job, slots), reserve=True)
 
 
-def _own_loosely(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
-    """Where nodes differ, whole nodes may never come: one node with enough GPUs, or any if no node has; its own too."""
+def _ask_any_node(job: JobView, can_give: dict[NodeId, list[int]], largest: int) -> Iterator[Ask]:
+    """Ask for one node with enough GPUs, or for any GPUs if no node is large enough.
+
+    This is for nodes of different sizes, where waiting for whole nodes could take forever.
+    """
     node = next((node for node, gpus in can_give.items() if len(gpus) >= job.gpus), None)
     open_gpus = [(node, gpu) for node, gpus in can_give.items() for gpu in gpus]
     if node is not None:
-        yield Ask((job.id,), job.gpus, where=at(job, ((node, tuple(can_give[node][: job.gpus])),)))
+        yield Ask((job.id,), job.gpus, where=pin_to(job, ((node, tuple(can_give[node][: job.gpus])),)))
     elif job.gpus > largest and len(open_gpus) >= job.gpus:
-        yield Ask((job.id,), job.gpus, where=at(job, slots_of(open_gpus[: job.gpus])))
+        yield Ask((job.id,), job.gpus, where=pin_to(job, slots_from(open_gpus[: job.gpus])))
 
 
-def _hold_rest(
+def _reserve_rest(
     held: dict[NodeId, list[int]], can_give: Mapping[NodeId, list[int]], need: int, mine: list[NodeId]
 ) -> None:
-    """On one node: the one it waits for, else the first with enough, else the one with the most."""
+    """Reserve the rest on one node: the node it waits for, else the first with enough, else the one with the most."""
     if not can_give:
         return
     node = mine[0] if mine else next((node for node, gpus in can_give.items() if len(gpus) >= need), None)
@@ -66,5 +69,5 @@ def suits(job: JobView, gpu: Gpu) -> bool:
     return job.job.where.gpu_model in ("", gpu.model) and gpu.memory_mb >= job.shape.memory_mb.max
 
 
-def at(job: JobView, slots: Slots) -> Where:
+def pin_to(job: JobView, slots: Slots) -> Where:
     return replace(job.job.where, pinned=slots)

@@ -1,4 +1,4 @@
-"""Who holds GPUs since when. Runs end as told, or untold, because all of their nodes are gone."""
+"""The runs that hold GPUs, and since when. A run ends when it exits, or when all of its nodes are lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Holding:
 class Holdings:
     open: dict[JobId, Holding] = field(default_factory=dict)
     spent_s: dict[JobId, float] = field(default_factory=dict)
-    """How long each job's earlier runs held theirs."""
+    """How long each job's earlier runs held their GPUs."""
 
-    def note(self, fact: Fact) -> list[JobId]:
-        """Takes up a fact; returns the jobs whose run is over with it."""
+    def apply(self, fact: Fact) -> list[JobId]:
+        """Apply a fact, and return the jobs whose run it ends."""
         if isinstance(fact, Start):
             over = self._close(fact.job, fact.at)
             self.open[fact.job] = Holding(fact.at, {node for node, _ in fact.slots})
@@ -38,17 +38,17 @@ class Holdings:
         return []
 
     def _lose(self, node: NodeId, at: Seconds) -> list[JobId]:
-        """A run whose last node is gone is over; others are when they exit."""
+        """End the runs whose last node is lost; other runs end when they exit."""
         over: list[JobId] = []
-        for job, spell in list(self.open.items()):
-            spell.nodes.discard(node)
-            if not spell.nodes:
+        for job, holding in list(self.open.items()):
+            holding.nodes.discard(node)
+            if not holding.nodes:
                 over += self._close(job, at)
         return over
 
     def _close(self, job: JobId, at: Seconds) -> list[JobId]:
-        spell = self.open.pop(job, None)
-        if spell is None:
+        holding = self.open.pop(job, None)
+        if holding is None:
             return []
-        self.spent_s[job] = self.spent_s.get(job, 0.0) + at - spell.since
+        self.spent_s[job] = self.spent_s.get(job, 0.0) + at - holding.since
         return [job]

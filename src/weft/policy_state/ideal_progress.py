@@ -1,4 +1,4 @@
-"""How far each job would have come on its equal share of the cluster, and the shares that are fairest from there."""
+"""The progress of each job on an equal share of the cluster, and the fairest shares from there."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ BISECTIONS: Final = 60
 
 @dataclass
 class IdealProgress:
-    """Work is in iterations: the original mixes them with seconds, and its figures come of that."""
+    """Work is counted in iterations: the original mixes them with seconds, and its figures depend on that."""
 
     iteration_s: dict[JobId, float] = field(default_factory=dict)
     done: dict[JobId, float] = field(default_factory=dict)
-    """Iterations done, each divided by the share of the time."""
+    """Iterations done, each divided by the share at its time."""
     _cluster: int = 0
     """GPUs of the living nodes."""
     _nodes: dict[NodeId, int] = field(default_factory=dict)
     _alive: set[JobId] = field(default_factory=set)
     """Jobs that wait or run."""
     _before: int = 0
-    """How many jobs there were at the instant before this."""
+    """The number of jobs at the previous instant."""
     _at: float = 0.0
     _left: dict[JobId, float] = field(default_factory=dict)
-    """Iterations still to do when last heard of."""
+    """Remaining iterations according to the last report."""
     _gpus: dict[JobId, int] = field(default_factory=dict)
 
-    def note(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         if fact.at > self._at:
             self._at, self._before = fact.at, len(self._alive)
         match fact:
@@ -86,8 +86,8 @@ class IdealProgress:
         self._left[job] = left
 
 
-def fairest(age: Numbers, work: Numbers, ideal: Numbers, gpus: Numbers, total: int) -> Numbers:
-    """The shares x that minimise the largest (age + work / x) / ideal, with sum(gpus * x) <= total."""
+def fairest_shares(age: Numbers, work: Numbers, ideal: Numbers, gpus: Numbers, total: int) -> Numbers:
+    """Return the shares x that minimise the largest (age + work / x) / ideal, with sum(gpus * x) <= total."""
     import numpy as np
 
     low = float(np.max((age + work) / ideal))

@@ -1,4 +1,4 @@
-"""GPU-seconds that each user has used, faded with a half-life, and the GPUs it holds now."""
+"""GPU-seconds that each user has used, decayed with a half-life, and the GPUs that each user holds."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class Usage:
     half_life_s: float
     held: dict[str, int] = field(default_factory=dict)
     _used: dict[str, tuple[Seconds, float]] = field(default_factory=dict)
-    """Of each user: usage as of the instant at which what it holds last changed."""
+    """Each user's usage at the time when the user's GPU count last changed, with that time."""
     _jobs: dict[JobId, tuple[str, int]] = field(default_factory=dict)
-    """Whose each job is, and the GPUs it counts for."""
+    """The user of each job, and the GPUs it is charged for."""
     _charged: dict[JobId, tuple[str, int]] = field(default_factory=dict)
-    """The same of those that hold GPUs, as it was when they started."""
-    _spells: Holdings = field(default_factory=Holdings)
+    """The same for jobs that hold GPUs, as of their start."""
+    _holdings: Holdings = field(default_factory=Holdings)
 
     def used(self, user: str, now: Seconds) -> float:
-        """What is in use fades while it is used: how often anybody looks makes no difference."""
+        """Return the decayed usage. Use decays continuously, so the result does not depend on how often it is read."""
         at, used = self._used.get(user, (now, 0.0))
         kept: float = 0.5 ** ((now - at) / self.half_life_s)
         return used * kept + self.held.get(user, 0) * self.half_life_s / log(2) * (1 - kept)
 
-    def note(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         if isinstance(fact, Submitted | Edited | JobSnapshot):
             self._know(fact.job)
-        for job in self._spells.note(fact):
+        for job in self._holdings.apply(fact):
             user, gpus = self._charged.pop(job)
             self._hold(user, -gpus, fact.at)
         if isinstance(fact, Start):

@@ -1,1 +1,1 @@
-"""Weaving: several jobs on one set of GPUs, each using the data, GPU and network stage in turn (Muri, SIGCOMM'22)."""
+"""Weaving: several jobs on one set of GPUs, which take turns in the data, GPU and network stage (Muri, SIGCOMM'22)."""

@@ -1,4 +1,4 @@
-"""Who may be woven: the best jobs that would fill the cluster several times over, and weaves of them as asks."""
+"""Candidates for weaving: the best jobs that would fill the cluster several times over, and weaves of them as asks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from weft.core.resources.shapes import Shape, shape_of_weave
 from weft.model import WHOLE, Profile
 from weft.weaving.grouping import Group, Weaver
 
-Turn = tuple[float, bool, int, int]
-"""A job's place in the list: by key; at equal keys newcomers last, of the others larger gangs first."""
-Taken = tuple[Turn, JobView]
-Weave = Group[Taken]
-"""Or a job alone."""
+Rank = tuple[float, bool, int, int]
+"""A job's rank: by key; at equal keys new jobs last, and among the others larger gangs first."""
+Candidate = tuple[Rank, JobView]
+Weave = Group[Candidate]
+"""A weave, or a single job."""
 
 
-def take(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
-    """The jobs that may run: each that fits beside those before it, and the next few of its shape."""
+def select_candidates(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
+    """Return the candidates by shape: each job that fits together with earlier ones, and the next few of its shape."""
     trial, taken = view.trial(), dict[Shape, list[Weave]]()
-    streams = {shape: _turns(view, shape) for shape in view.shapes()}
+    streams = {shape: _ranked(view, shape) for shape in view.shapes()}
     heads = [(*first, shape) for shape, stream in streams.items() if (first := next(stream, None))]
     heapify(heads)
     while heads:
@@ -39,12 +39,12 @@ def take(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
     return taken
 
 
-def singles(weave: Weave, weaver: Weaver) -> list[Weave]:
-    """Its members, each alone."""
+def split_weave(weave: Weave, weaver: Weaver) -> list[Weave]:
+    """Return the members as single jobs."""
     return [weaver.single(member, _profile(member[1])) for member in weave.members]
 
 
-def turn_of(weave: Weave) -> Turn:
+def rank_of(weave: Weave) -> Rank:
     return min(turn for turn, _ in weave.members)
 
 
@@ -54,7 +54,7 @@ def gpus_of(weave: Weave) -> int:
 
 def shape_of(weave: Weave) -> Shape:
     shape = weave.members[0][1].shape
-    if shape.plain:  # only jobs of one shape are woven, and of whole GPUs a weave needs no more than one of them
+    if shape.plain:  # jobs of a weave have one shape, and on whole GPUs a weave needs no more than one of its jobs
         return shape
     jobs = [job for _, job in weave.members]
     share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
@@ -65,12 +65,12 @@ def ask_of(weave: Weave) -> Ask:
     return Ask(tuple([job.id for _, job in weave.members]), gpus_of(weave), shape_of(weave).family.share)
 
 
-def _turns(view: View, shape: Shape) -> Iterator[Taken]:
+def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:
     for key, job in view.ordered(shape):
         new = job.submitted_at == view.now
         yield (key, new, 0 if new else -job.gpus, job.tie_breaker), job
 
 
 def _profile(job: JobView) -> Profile | None:
-    """What it is woven by: jobs that share or pin their GPUs, or use none, are not."""
+    """Return the profile for weaving; None for jobs that share or pin their GPUs, or use none: they are not woven."""
     return job.job.profile if job.shape.whole and not (job.job.where.pinned or job.job.where.choice) else None

@@ -1,4 +1,4 @@
-"""How a job slows down that lives on what another leaves over of the same GPUs (AntMan's opportunistic jobs)."""
+"""The slowdown of an opportunistic job (AntMan), which uses what another job leaves free of the same GPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weft.model import Profile
 
 
 @cache
-def cycles_beside(guest: Profile, host: Profile) -> float:
-    """Iterations of the host that pass during one of the guest, which may use a stage only while the host does not."""
+def host_cycles_per_iteration(guest: Profile, host: Profile) -> float:
+    """Return the host's iterations per iteration of the guest, which may use a stage only while the host does not."""
     data, gpu, network = guest.data_s, guest.gpu_s, guest.network_s
     host_data, host_gpu, host_network = host.data_s, host.gpu_s, host.network_s
     cycles, rest = _gaps(data, host_gpu + host_network)
@@ -30,7 +30,7 @@ def cycles_beside(guest: Profile, host: Profile) -> float:
 
 
 def _gaps(need: float, gap: float) -> tuple[float, float]:
-    """How many whole gaps of the host a stage fills, and what is left; where there is no gap they take turns."""
+    """Return how many gaps of the host a stage fills, and the rest. Without a gap, the two take turns."""
     if gap > 0:
         return divmod(need, gap)
     return (2.0 if need > 0 else 0.0), 0.0

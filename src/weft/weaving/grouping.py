@@ -1,4 +1,4 @@
-"""Muri's grouping: pair the most complementary jobs, then the pairs, until all that were taken fit the GPUs."""
+"""Muri's grouping: pairs the most complementary jobs, then the pairs, until all candidates fit the GPUs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from weft.weaving.pace import Pace
 
 Member = TypeVar("Member")
 Kind = tuple[int, ...]
-"""The numbers of the members' profiles, sorted. Empty: not to be woven."""
+"""The sorted numbers of the members' profiles. Empty: the job must not be woven."""
 
 
 @dataclass(slots=True)
 class Group(Generic[Member]):
-    """Members woven together, or one alone."""
+    """Members that are woven together, or a single member."""
 
     members: tuple[Member, ...]
     kind: Kind
@@ -25,7 +25,7 @@ class Group(Generic[Member]):
 
 @dataclass
 class Weaver:
-    """Groups of up to `packing`, and what each pair of kinds is worth."""
+    """Builds groups of up to `packing` members, and remembers the efficiency of each pair of kinds."""
 
     pace: Pace
     packing: int
@@ -47,7 +47,7 @@ class Weaver:
         return [self._profiles[number] for number in kind]
 
     def match(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
-        """Rounds of matching within each bucket (GPUs per group, groups) while all need more than `gpus`."""
+        """Match groups within each bucket (GPUs per group, groups) in rounds, while all need more than `gpus`."""
         need = sum(size * len(groups) for size, groups in buckets)
         lists = [groups for _, groups in buckets]
         for _ in range(self.packing):
@@ -58,8 +58,8 @@ class Weaver:
                     lists[place], need = self._round(lists[place], size, need, gpus)
         return [group for groups in lists for group in groups]
 
-    def cut(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
-        """Without matching: neighbours are woven, in order, while all need more than `gpus`."""
+    def group_in_order(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
+        """Weave neighbours in order, without matching, while all need more than `gpus`."""
         need = sum(size * len(groups) for size, groups in buckets)
         result: list[Group[Member]] = []
         for size, groups in buckets:
@@ -76,7 +76,7 @@ class Weaver:
         return result
 
     def _round(self, groups: list[Group[Member]], size: int, need: int, gpus: int) -> tuple[list[Group[Member]], int]:
-        """Merges matched pairs, each standing where the later of the two stood, while there is need."""
+        """Merge matched pairs while GPUs are short. A pair takes the position of its later member."""
         partner = {later: earlier for earlier, later in self._pairs(tuple(group.kind for group in groups))}
         earlier_ones, merged = set(partner.values()), []
         for place, group in enumerate(groups):
@@ -101,7 +101,7 @@ class Weaver:
         return pairs
 
     def _value(self, left: Kind, right: Kind) -> float | None:
-        """The efficiency of two groups woven into one."""
+        """Return the efficiency of two groups woven into one; None if they must not be."""
         key = (left, right)
         if key not in self._worth:
             fits = left and right and len(left) + len(right) <= self.packing

@@ -1,7 +1,7 @@
-"""Who is woven with whom: maximum-weight matching.
+"""Maximum-weight matching, which pairs jobs for weaving.
 
-Exact over nodes while they are few. Nodes of one type are interchangeable, so many are matched by type: halve the
-multiplicities, match the half, take that twice, and match anew what is left open.
+Few nodes are matched exactly. Nodes of one type are interchangeable, so many nodes are matched by type: halve the
+multiplicities, match the half, use that matching twice, and match the remaining nodes again.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 Weight = Callable[[Hashable, Hashable], float | None]
-"""What a pair is worth; None: it must not be."""
+"""The weight of a pair; None: the pair is not allowed."""
 
-EXACT_UP_TO = 64
+MAX_EXACT_NODES = 64
 SCALE = 10**12
-"""The matcher takes whole numbers."""
+"""Converts weights to whole numbers for the matcher."""
 
 
 def match(types: Sequence[Hashable], weight: Weight) -> list[tuple[int, int]]:
-    """Pairs of positions, smaller first, that are worth most together."""
-    return sorted(_exact(types, weight) if len(types) <= EXACT_UP_TO else _by_position(types, weight))
+    """Return the pairs of positions, smaller first, with the largest total weight."""
+    return sorted(_exact(types, weight) if len(types) <= MAX_EXACT_NODES else _by_position(types, weight))
 
 
 def _by_position(types: Sequence[Hashable], weight: Weight) -> list[tuple[int, int]]:
-    """A matching by type, laid out over the positions."""
+    """Match by type, and return pairs of positions."""
     waiting: dict[Hashable, list[int]] = {}
     for place in range(len(types) - 1, -1, -1):
         waiting.setdefault(types[place], []).append(place)
@@ -32,7 +32,7 @@ def _by_position(types: Sequence[Hashable], weight: Weight) -> list[tuple[int, i
 
 
 def _by_type(counts: Counter[Hashable], weight: Weight) -> list[tuple[Hashable, Hashable]]:
-    if counts.total() <= EXACT_UP_TO:
+    if counts.total() <= MAX_EXACT_NODES:
         nodes = [kind for kind, count in counts.items() for _ in range(count)]
         return [(nodes[a], nodes[b]) for a, b in sorted(_exact(nodes, weight))]
     half = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
@@ -44,7 +44,7 @@ def _by_type(counts: Counter[Hashable], weight: Weight) -> list[tuple[Hashable, 
 
 
 def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:
-    """General matching (blossom) over the complete graph of the nodes."""
+    """Match the complete graph of the nodes with the blossom algorithm."""
     kinds = dict.fromkeys(types)
     worth = {a: {b: round((weight(a, b) or 0.0) * SCALE) for b in kinds} for a in kinds}
     edges = [
@@ -56,7 +56,7 @@ def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:
     ]
     if len(edges) < 2:
         return {(i, j) for i, j, _ in edges}
-    from rustworkx import PyGraph, max_weight_matching  # only where weaving happens
+    from rustworkx import PyGraph, max_weight_matching  # only weaving needs it
 
     graph: PyGraph[None, int] = PyGraph()
     graph.add_nodes_from([None] * len(types))

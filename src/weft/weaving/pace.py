@@ -1,4 +1,4 @@
-"""How long one iteration takes when jobs are woven: every member does one iteration per cycle.
+"""The iteration time of woven jobs: every member does one iteration per cycle.
 
 A cycle has four slots. A member's data stage (storage and CPU) spans two, its GPU and its network stage one each, and
 the members are one slot apart. The rules and the contention factors are Muri's simulator's.
@@ -17,10 +17,10 @@ from weft.model import Profile
 
 SLOTS = 4
 SOLO_FACTOR = 1.015
-"""Contention that a solo iteration time already has in it."""
+"""Contention that a solo iteration time already includes."""
 FACTORS = {2: 1.33 / SOLO_FACTOR, 3: 1.5 / SOLO_FACTOR, 4: 1.37 / SOLO_FACTOR}
 GREEDY_FACTORS = {**FACTORS, 4: 1.30 / SOLO_FACTOR}
-"""What the original uses where groups are cut by priority instead of matched."""
+"""The original's factors for groups that are formed by priority instead of matching."""
 
 Stages = tuple[float, float, float]
 """Data, GPU and network time."""
@@ -35,7 +35,7 @@ class Pace:
     _known: dict[tuple[Profile, ...], float] = field(default_factory=dict, compare=False, repr=False)
 
     def iteration_s(self, members: Sequence[Profile]) -> float:
-        """Seconds per iteration of every member."""
+        """Return the seconds per iteration, which are the same for every member."""
         if len(members) == 1:
             return members[0].iteration_s
         key = tuple(sorted(members, key=_by_value))
@@ -46,12 +46,12 @@ class Pace:
         return seconds
 
     def efficiency(self, members: Sequence[Profile]) -> float:
-        """The part of the four slots' time that the members' stages fill."""
+        """Return the fraction of the four slots' time that the members' stages fill."""
         work = fsum(stage for p in members for stage in (p.data_s, p.gpu_s, p.network_s))
         return work / (SLOTS * self.iteration_s(members))
 
     def worse_than_in_turn(self, members: Sequence[Profile]) -> bool:
-        """Whether the members would do as well one after the other, even in the best ordering."""
+        """Return whether the members would finish sooner one after the other, even in the best ordering."""
         if len(members) == 1:
             return False
         best = self if self.ordering == "best" else Pace("best", self.factors)
@@ -73,7 +73,7 @@ def cycle_s(members: tuple[Stages, ...], ordering: str) -> float:
 
 
 def _ordered_cycle_s(order: tuple[Stages, ...]) -> float:
-    """The steady cycle of one ordering, from the ends of the first eight slots."""
+    """Return the steady cycle of one ordering, from the ends of the first eight slots."""
     ends = [0.0]
     for slot in range(2 * SLOTS):
         end = -inf

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from weft.model import Exited, Job, NodeLost, Start, Submitted
-from weft.policy_state.attained_service import SAMPLES, AttainedService, gittins_index
+from weft.policy_state.attained_service import MAX_SAMPLES, AttainedService, gittins_index
 
 
 def finish(ledger: AttainedService, name: str, at: float, seconds: float) -> None:
-    ledger.note(Submitted(at, Job(name)))
-    ledger.note(Start(at, name, 1, (("n0", (0,)),)))
-    ledger.note(Exited(at + seconds, name, 1, "done"))
+    ledger.apply(Submitted(at, Job(name)))
+    ledger.apply(Start(at, name, 1, (("n0", (0,)),)))
+    ledger.apply(Exited(at + seconds, name, 1, "done"))
 
 
 def test_the_last_that_finished_count_the_long_among_them_too() -> None:
@@ -21,9 +21,9 @@ def test_the_last_that_finished_count_the_long_among_them_too() -> None:
     for number in range(20_000):
         services.append(chance.lognormvariate(7, 2))
         finish(ledger, str(number), 0.0, services[-1])
-    assert ledger.finished == pytest.approx(sorted(services[-SAMPLES:]))
-    at_99 = int(0.99 * SAMPLES)
-    assert ledger.finished[at_99] == pytest.approx(sorted(services[-SAMPLES:])[at_99], rel=0.2)
+    assert ledger.finished == pytest.approx(sorted(services[-MAX_SAMPLES:]))
+    at_99 = int(0.99 * MAX_SAMPLES)
+    assert ledger.finished[at_99] == pytest.approx(sorted(services[-MAX_SAMPLES:])[at_99], rel=0.2)
     for attained in (0, 3250, 32_500, sorted(services)[int(0.99 * len(services))]):
         assert gittins_index(ledger.finished, attained) > 0
 
@@ -35,5 +35,5 @@ def test_a_run_that_went_with_its_node_counts() -> None:
         Submitted(0, Job("a", 2)), Start(0, "a", 1, (("n0", (0, 1)),)), NodeLost(10, "n0"),
         Start(15, "a", 2, (("n1", (0, 1)),)), Exited(35, "a", 2, "done"),
     ):  # fmt: skip
-        ledger.note(fact)
+        ledger.apply(fact)
     assert ledger.finished == [60]

@@ -15,7 +15,7 @@ HALF_LIFE_S = 100.0
 def usage(*facts: Fact) -> Usage:
     ledger = Usage(HALF_LIFE_S)
     for fact in facts:
-        ledger.note(fact)
+        ledger.apply(fact)
     return ledger
 
 

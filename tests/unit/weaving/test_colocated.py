@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import profile
 from weft.model import Profile
-from weft.weaving.colocated import cycles_beside
+from weft.weaving.colocated import host_cycles_per_iteration
 
 CASES: dict[str, tuple[Profile, Profile, int]] = {
     # host 2, 1, 1. data 1 of G+N=2 begun: 1; the GPU stage gets min(3, 1, 1) = 1 for free; 2 of D+N=3 begun: 2;
@@ -28,9 +28,9 @@ CASES: dict[str, tuple[Profile, Profile, int]] = {
 
 @pytest.mark.parametrize(("guest", "host", "k"), CASES.values(), ids=CASES)
 def test_cycles(guest: Profile, host: Profile, k: int) -> None:
-    assert cycles_beside(guest, host) == k
+    assert host_cycles_per_iteration(guest, host) == k
 
 
 @pytest.mark.parametrize("host", [profile(0, 1, 0), profile(1, 0, 0), profile(0, 0, 1)])
 def test_a_host_that_uses_one_stage_only(host: Profile) -> None:
-    assert cycles_beside(profile(1, 1, 1), host) >= 0
+    assert host_cycles_per_iteration(profile(1, 1, 1), host) >= 0

@@ -85,7 +85,7 @@ def test_a_large_graph_is_matched_nearly_as_well_as_can_be(seed: int, monkeypatc
     draws = random.Random(seed)
     types, weight = draws.choices(MODELS, k=draws.randint(80, 120)), models_weight()
     found = total(types, weight, matching.match(types, weight))
-    monkeypatch.setattr(matching, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(matching, "MAX_EXACT_NODES", 1000)
     assert found >= 0.98 * total(types, weight, matching.match(types, weight))
 
 
@@ -98,7 +98,7 @@ def test_a_large_graph_of_arbitrary_worth(monkeypatch: pytest.MonkeyPatch) -> No
         return worth[frozenset((a, b))]  # type: ignore[arg-type]
 
     found = total(types, weight, matching.match(types, weight))
-    monkeypatch.setattr(matching, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(matching, "MAX_EXACT_NODES", 1000)
     assert found >= 0.98 * total(types, weight, matching.match(types, weight))
 
 

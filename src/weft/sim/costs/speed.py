@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weft.model import Job, JobId, NodeId, Profile, Slots, Start
-from weft.weaving.colocated import cycles_beside
+from weft.weaving.colocated import host_cycles_per_iteration
 from weft.weaving.pace import Pace
 
 ACROSS_NODES = 1.17
@@ -103,7 +103,7 @@ class Speed:
                 slowest = max(slowest, 2 * solo)
             elif run.job.profile and other.job.profile:
                 host = other.job.profile
-                slowest = max(slowest, cycles_beside(run.job.profile, host) * host.iteration_s)
+                slowest = max(slowest, host_cycles_per_iteration(run.job.profile, host) * host.iteration_s)
         return slowest / solo
 
 
