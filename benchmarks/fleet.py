@@ -18,7 +18,6 @@ from pathlib import Path
 import grpc.aio
 
 from weft.agent.connection import SchedulerChannel
-from weft.agent.node import node_spec
 from weft.agent.runtime import NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker
@@ -30,6 +29,7 @@ from weft.engines.process.gpu.nvml import Device
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity
 from weft.model import Gpu, JobId, Node
+from weft.wire.convert import node_spec
 
 NOBODY = Identity("", 1, 1)
 

@@ -16,7 +16,7 @@ import grpc.aio
 from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
 from weft.agent.connection import SchedulerChannel
-from weft.agent.node import machine_in_use, node_spec
+from weft.agent.node import machine_in_use
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, create_worker
 from weft.core.state.job import JobState
@@ -29,6 +29,7 @@ from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
 from weft.server.settings import Settings
+from weft.wire.convert import node_spec
 
 Kind = Literal["local", "agents"]
 KINDS: tuple[Kind, ...] = ("local", "agents")

@@ -17,12 +17,13 @@ import grpc.aio
 
 from support.process_engine import until
 from weft.agent.connection import SchedulerChannel
-from weft.agent.node import machine_in_use, node_spec
+from weft.agent.node import machine_in_use
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, WorkerEvent, create_worker
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.rpc.handlers import handler
+from weft.wire.convert import node_spec
 from weft.wire.messages import (
     AgentMessage,
     BlobName,

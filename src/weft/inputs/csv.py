@@ -12,6 +12,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.inputs.files import read_text
+from weft.inputs.quantities import parse_whole_or_none
 
 MIN_POSITIVE: Final = 1e-6
 MAX_NUMBER: Final = 10**15
@@ -52,13 +53,10 @@ class Row:
         raise self.error(column, f"a number from {low:g} to {MAX_NUMBER:g}")
 
     def whole(self, column: str, *, low: int = 0, high: int = MAX_NUMBER) -> int:
-        try:
-            value = int(self.cells[self.columns[column]])
-        except ValueError:
-            value = low - 1
-        if low <= value <= high:
-            return value
-        raise self.error(column, f"a whole number from {low:,} to {high:,}")
+        value = parse_whole_or_none(self.cells[self.columns[column]], low, high)
+        if value is None:
+            raise self.error(column, f"a whole number from {low:,} to {high:,}")
+        return value
 
     def error(self, column: str, expected: str) -> InputError:
         found = shorten(self.cells[self.columns[column]])

@@ -10,9 +10,11 @@ import yaml
 
 from weft.errors import InputError, UnknownName
 from weft.inputs.csv import MAX_NUMBER, shorten
+from weft.inputs.quantities import parse_whole_or_none
 
 _TAG: Final = "tag:yaml.org,2002:"
-_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,15}")
+_DECIMAL: Final = re.compile(r"0|[1-9][0-9]*")
+"""Not 010, which is octal in YAML."""
 _KINDS: Final[dict[type[yaml.Node], str]] = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list"}
 
 
@@ -65,10 +67,9 @@ class YamlValue:
         return str(self.node.value)
 
     def whole(self, *, low: int = 0, high: int = MAX_NUMBER) -> int:
-        value = low - 1
-        if self.node.tag == _TAG + "int" and _WHOLE.fullmatch(self.node.value):
-            value = int(self.node.value)
-        if not low <= value <= high:
+        is_decimal = self.node.tag == _TAG + "int" and _DECIMAL.fullmatch(self.node.value)
+        value = parse_whole_or_none(self.node.value, low, high) if is_decimal else None
+        if value is None:
             raise self.expected(f"a whole number from {low:,} to {high:,}")
         return value
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from weft.wire.messages import RunEnd, RunNews, Variable
+from weft.wire.messages import GpuSpec, NodeSpec, RunEnd, RunNews, Variable
 
 if TYPE_CHECKING:
     from weft.engines.process.events import RunExited
+    from weft.engines.process.gpu.discovery import Machine
+    from weft.model import Node
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -89,4 +91,35 @@ def run_exited(said: RunNews, at: float) -> RunExited:
         ran_s=end.ran_s,
         cpu_s=end.cpu_s,
         max_rss_mb=end.max_rss_mb,
+    )
+
+
+def node_spec(machine: Machine, address: str, port: int, labels: Pairs = ()) -> NodeSpec:
+    """Return a machine as its agent registers it.
+
+    Other nodes reach it at `address`. Its gangs meet at a port from `port` on; 0: any port.
+    """
+    node = machine.node
+    gpus = [
+        GpuSpec(index=device.index, uuid=device.uuid, model=gpu.model, memory_mb=gpu.memory_mb)
+        for gpu, device in zip(node.gpus, machine.devices, strict=True)
+    ]
+    return NodeSpec(
+        id=node.id, gpus=gpus, cpus=node.cpus, ram_mb=node.ram_mb, switch=node.switch, address=address, port=port,
+        labels=variables(labels),
+    )  # fmt: skip
+
+
+def node_of(spec: NodeSpec, disk_id: str) -> Node:
+    """Return a registered node as the core sees it. Its name is one of its labels."""
+    from weft.model import Gpu, Node  # clients convert no nodes
+
+    return Node(
+        spec.id,
+        tuple(Gpu(gpu.model, gpu.memory_mb) for gpu in spec.gpus),
+        cpus=spec.cpus,
+        ram_mb=spec.ram_mb,
+        switch=spec.switch,
+        labels=(("node", spec.id), *(pair for pair in pairs(spec.labels) if pair[0] != "node")),
+        disk_id=disk_id,
     )

@@ -92,11 +92,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(args: argparse.Namespace, told: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
     connection.load()
-    from weft.agent.node import machine_in_use, node_spec
+    from weft.agent.node import machine_in_use
     from weft.agent.state_dir import agent_dir
     from weft.agent.worker import create_worker
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
+    from weft.wire.convert import node_spec
 
     scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
     host, port = _reached_at(args.addr, scheduler)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.model import Gpu, Node, NodeId, Seconds
-from weft.wire.convert import pairs
+from weft.model import Node, NodeId, Seconds
 from weft.wire.messages import GpuReading, NodeSpec
 
 
@@ -40,18 +39,6 @@ class RegisteredNode:
     @property
     def connected(self) -> bool:
         return self.conn is not None and not self.silent
-
-
-def node_of(spec: NodeSpec, disk_id: str) -> Node:
-    return Node(
-        spec.id,
-        tuple(Gpu(gpu.model, gpu.memory_mb) for gpu in spec.gpus),
-        cpus=spec.cpus,
-        ram_mb=spec.ram_mb,
-        switch=spec.switch,
-        labels=(("node", spec.id), *(pair for pair in pairs(spec.labels) if pair[0] != "node")),
-        disk_id=disk_id,
-    )
 
 
 def same_gpus(member: RegisteredNode, node: Node, spec: NodeSpec) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from weft.core.state.job import JobState
-from weft.server.nodes.registered_node import RegisteredNode, node_of, same_gpus
+from weft.server.nodes.registered_node import RegisteredNode, same_gpus
+from weft.wire.convert import node_of
 from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL
 

@@ -32,9 +32,10 @@ from weft.model.status import Reason
 from weft.server.nodes import registration
 from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply
 from weft.server.nodes.reconciler import CORDON_S, RunReconciler
-from weft.server.nodes.registered_node import RegisteredNode, node_of
+from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.validation import find_problem
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.wire.convert import node_of
 from weft.wire.messages import (
     AgentMessage,
     GpuBlock,
