@@ -235,7 +235,7 @@ def test_a_token_for_another_scheduler_is_not_told_to_this_one(door: Gate) -> No
     token = door.invited()
     wrong = token[:-64] + "0" * 64
     said = run(door, "auth", "join", str(door.where), wrong, env=door.visitor("lea"), code=4)
-    assert "its authority is another" in said
+    assert "its certificate authority differs" in said
     tokens = Tokens(door.folder)
     try:
         assert tokens.join(token)[1].user == "ada"  # it was not used up

@@ -1,6 +1,6 @@
 """Maximum-weight matching, which pairs jobs for weaving.
 
-Few nodes are matched exactly. Nodes of one type are interchangeable, so many nodes are matched by type: halve the
+Few nodes are matched exactly. Nodes of one type are interchangeable, so larger sets are matched by type: halve the
 multiplicities, match the half, use that matching twice, and match the remaining nodes again.
 """
 
