@@ -74,7 +74,7 @@ def refused(root: Path, *words: str) -> tuple[int, str]:
         (("--stop", "1:2", "--id", "n1"), 2, "--stop"),
         (("--stop", "--id", "n1"), 3, "no worker called n1 runs here"),
         (("--stop", "--background"), 2, "not allowed with"),
-        (("--gpus", "0", "--scheduler", "no port:here"), 2, "address of a scheduler"),
+        (("--gpus", "0", "--scheduler", "no port:here"), 2, "not a scheduler address"),
         (("--gpus", "0", "--scheduler", "192.0.2.1:50051"), 5, "weft auth join"),
     ],
 )

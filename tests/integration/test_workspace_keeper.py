@@ -14,7 +14,7 @@ import pytest
 
 from support.local_scheduler import is_alive, until
 from weft.workspace.launch import RUNNER
-from weft.workspace.task.start_turns import turn
+from weft.workspace.task.start_turns import reserve_turn
 
 PATIENCE_S = 60
 
@@ -90,7 +90,7 @@ def test_no_marker_and_another_exit_has_failed(a: Run) -> None:
 def test_a_marker_and_another_exit_is_complete_with_a_warning(a: Run) -> None:
     assert a.run(MARK + "exit 3") == 0
     assert a.marker.read_text() == "mine\n"
-    assert "exit code 3, but its marker is there" in a.warning()
+    assert "exit code 3, but its marker exists" in a.warning()
     assert "weft: warning: exit code 3" in a.output()
 
 
@@ -106,7 +106,7 @@ def test_a_marker_and_a_process_that_lives_is_running_for_a_while_then_complete(
     assert process.poll() is None
     assert process.wait(PATIENCE_S) == 0
     assert not is_alive(int((a.root / "pid").read_text()))
-    assert "it lived on after its marker" in a.warning()
+    assert "it outlived its marker" in a.warning()
     assert a.marker.read_text() == "mine\n"
 
 
@@ -171,11 +171,11 @@ def test_what_conda_runs_is_told_too_and_may_save(a: Run) -> None:
 
 def test_turns_on_a_gpu_are_apart(tmp_path: Path) -> None:
     path = str(tmp_path / "turn-0")
-    waits = [turn(path, 10.0) for _ in range(3)]
+    waits = [reserve_turn(path, 10.0) for _ in range(3)]
     assert waits[0] == 0.0
     assert 9 < waits[1] <= 10
     assert 19 < waits[2] <= 20
-    assert turn(str(tmp_path / "turn-1"), 10.0) == 0.0
+    assert reserve_turn(str(tmp_path / "turn-1"), 10.0) == 0.0
     os.utime(path, (time.time() + 1e7, time.time() + 1e7))  # the clock was set back
-    assert turn(path, 10.0) == 0.0
-    assert turn(str(tmp_path / "nowhere" / "turn"), 10.0) == 0.0
+    assert reserve_turn(path, 10.0) == 0.0
+    assert reserve_turn(str(tmp_path / "nowhere" / "turn"), 10.0) == 0.0

@@ -78,7 +78,7 @@ def test_without_conda_there_is_one_warning(at: Desk) -> None:
     without(at, "conda")
     here.configs(a="echo in it", b="echo in it")
     done = here.weft("start")
-    assert done.stderr.count("there is no conda, so conda_env base is not used") == 1
+    assert done.stderr.count("conda is not installed, so conda_env base is not used") == 1
     assert here.until_over() == {"a": "done", "b": "done"}
     assert here.log("a").splitlines()[1:] == ["in it"]
 
@@ -224,7 +224,7 @@ def test_gpus_that_have_to_wait_for_jobs_are_told_of(at: Desk) -> None:
     at.site.weft("submit", "--gpus", "0", "--name", "early", "sleep", "60", check=True)
     done = here.weft("start", check=False)
     assert done.returncode != 0
-    assert "2 GPUs are declared, but jobs run that came before them" in done.stderr
+    assert "2 GPUs declared, but the scheduler cannot use them while jobs run" in done.stderr
     at.site.weft("cancel", "early", check=True)
     until(lambda: here.weft("start", check=False).returncode == 0)
     assert here.until_over() == {"a": "done"}

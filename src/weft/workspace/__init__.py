@@ -1,1 +1,1 @@
-"""Workspaces: a folder of configs, each run as a job, each to be watched in a tmux session of its own."""
+"""Workspaces: folders of configs. Each config runs as a job and is shown in a tmux session."""

@@ -1,4 +1,4 @@
-"""Reads `scheduler_config.yml`: every value checked, with the line it comes from."""
+"""The config of a workspace, `scheduler_config.yml`: every value is checked and keeps the line it comes from."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
 FILE: Final = "scheduler_config.yml"
-MOST_BYTES: Final = 1 << 20
+MAX_CONFIG_BYTES: Final = 1 << 20
 DEFAULT: Final = "default"
+"""The origin of a value that the file does not set."""
 GROUP: Final = "workspace:"
-"""What the groups of workspaces begin with."""
+"""The prefix of the groups of workspaces."""
 _TAG: Final = "tag:yaml.org,2002:"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PLACE: Final = re.compile(r"\$\{([^}]*)\}")
 UNQUOTED: Final = re.compile(r"^([ \t]*[A-Za-z_]+:[ \t]+)(\*[^#\s]*)", re.MULTILINE)
-"""A line that means a pattern, and is an alias to YAML."""
+"""A line whose value is meant as a pattern, but is an alias in YAML."""
 _BOOLS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True)
 class Config:
-    """The values of a workspace, and where each comes from: `file:line`, or `default`."""
+    """The values of a workspace, with their origins."""
 
     home: Path
     """The folder of the workspace."""
     file: Path
     values: dict[str, Value]
     origins: dict[str, str]
+    """Where each value comes from: `file:line`, or `default`."""
 
     def text(self, key: str) -> str:
         return str(self.values[key])
@@ -51,12 +53,12 @@ class Config:
         return bool(self.values[key])
 
     def path(self, key: str) -> Path:
-        """As it is meant: relative to the workspace, or absolute."""
+        """Return a path as an absolute one. A relative path starts at the workspace."""
         return Path(os.path.normpath(self.home / os.path.expanduser(self.text(key))))
 
     @property
     def group(self) -> str:
-        """What its jobs are found by: no two workspaces have the same, not even where they share a config file."""
+        """The group of its jobs. It is unique, even if two workspaces share a config file."""
         return f"{GROUP}{self.file}" if self.file.parent == self.home else f"{GROUP}{self.home}:{self.file}"
 
     @property
@@ -65,7 +67,7 @@ class Config:
 
     @property
     def prefix(self) -> str:
-        """What the sessions of its tasks begin with."""
+        """The first part of the names of its tasks' sessions."""
         return self.text("worker_prefix") or self.task_name
 
     @property
@@ -74,7 +76,7 @@ class Config:
 
 
 def find(folder: str | Path | None, file: str | None) -> tuple[Path, Path]:
-    """The workspace and its config: `file` is looked for in the workspace first, then from here."""
+    """Return the workspace and its config. Look for `file` in the workspace, then in the current directory."""
     home = Path(os.path.realpath(folder or "."))
     if not home.is_dir():
         raise InputError(f"{home} is not a folder", hint="weft workspace init DIR makes a workspace")
@@ -83,23 +85,23 @@ def find(folder: str | Path | None, file: str | None) -> tuple[Path, Path]:
         given = Path(file)
     path = Path(os.path.realpath(given))
     if not path.is_file():
-        hint = "weft workspace init DIR makes a workspace" if not file else "look at its name; it is sought in DIR"
+        hint = "check the name of the file" if file else "weft workspace init DIR makes a workspace"
         raise InputError(f"there is no {file or FILE} in {home}", hint=hint)
     return home, path
 
 
 def read(folder: str | Path | None = None, file: str | None = None) -> Config:
-    """The config of a workspace; a mistake in it is an InputError with its line."""
+    """Return the config of a workspace. Raise InputError with the line of the first mistake."""
     home, path = find(folder, file)
-    return parse(_text_of(path), home, path)
+    return parse(_read_text(path), home, path)
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise InputError("too large for a config", where=str(path), hint=f"at most {MOST_BYTES >> 20} MB")
+            content = opened.read(MAX_CONFIG_BYTES + 1)
+        if len(content) > MAX_CONFIG_BYTES:
+            raise InputError("too large for a config", where=str(path), hint=f"at most {MAX_CONFIG_BYTES >> 20} MB")
         return content.decode()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
@@ -110,8 +112,8 @@ def _text_of(path: Path) -> str:
 def parse(text: str, home: Path, path: Path) -> Config:
     shown = str(path)
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
-        raise InputError("no key is set", where=f"{shown}:1", hint="weft workspace template config prints a whole one")
-    mapping = _mapping(text, shown)
+        raise InputError("no key is set", where=f"{shown}:1", hint="weft workspace template config prints all keys")
+    mapping = _parse_mapping(text, shown)
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for key in KEYS:
@@ -121,14 +123,14 @@ def parse(text: str, home: Path, path: Path) -> Config:
                 raise mapping.value.error(f"{key.name} is missing", f"add {key.name}: NAME, {key.meaning}")
             values[key.name], origins[key.name] = key.default, DEFAULT
         else:
-            values[key.name], origins[key.name] = value_of(key, marked), marked.where
+            values[key.name], origins[key.name] = parse_value(key, marked), marked.where
     for name in EXPANDED:
         values[name] = str(values[name]).replace("${task_name}", str(values["task_name"]))
     return Config(home, path, values, origins)
 
 
-def _mapping(text: str, shown: str) -> YamlMapping:
-    """The keys as they are written; what is usually wrong has a hint of its own."""
+def _parse_mapping(text: str, shown: str) -> YamlMapping:
+    """Return the keys of the file. Common mistakes get a specific hint."""
     try:
         return parse_yaml(text, shown).mapping("the config", tuple(BY_NAME))
     except UnknownName as error:
@@ -139,48 +141,48 @@ def _mapping(text: str, shown: str) -> YamlMapping:
         star = UNQUOTED.match(text.splitlines()[line - 1])
         if star is None:
             raise
-        hint = f'a value that begins with a star goes into quotes: {star[1].strip()} "{star[2]}"'
+        hint = f'quote a value that begins with a star: {star[1].strip()} "{star[2]}"'
         raise InputError(error.what, where=error.where, hint=hint) from None
 
 
-def value_of(key: Key, marked: YamlValue) -> Value:
-    """The value of a key as it is written; InputError where it is not of the key's kind."""
+def parse_value(key: Key, marked: YamlValue) -> Value:
+    """Return the value of a key. Raise InputError if it is not of the key's kind."""
     if key.may_be_empty and isinstance(marked.node, yaml.ScalarNode) and marked.node.tag == f"{_TAG}null":
         return ""
     if key.kind in ("whole", "seconds", "switch") and getattr(marked.node, "style", None):
         raise marked.error(f"bad {key.name}: text", f"write it without quotes: {key.name}: {marked.text()[:80]}")
     if key.kind == "whole":
-        return marked.whole(low=int(key.least), high=int(key.most))
+        return marked.whole(low=int(key.min), high=int(key.max))
     if key.kind == "seconds":
-        return _seconds(key, marked)
+        return _parse_seconds(key, marked)
     if key.kind == "switch":
-        return _switch(marked)
+        return _parse_switch(marked)
     text = marked.text()
     if not text and not key.may_be_empty:
         raise marked.expected("text")
     if key.name == "task_name" and not _NAME.fullmatch(text):
-        raise marked.error(f"bad task_name: {text[:80]!r}", "letters, digits and . _ + - only; at most 100 of them")
+        raise marked.error(f"bad task_name: {text[:80]!r}", "use at most 100 letters, digits and . _ + -")
     if key.kind == "name" and key.name != "task_name" and not _VARIABLE.fullmatch(text):
-        raise marked.error(f"bad {key.name}: {text[:80]!r}", "the name of a variable: letters, digits, underscores")
+        raise marked.error(f"bad {key.name}: {text[:80]!r}", "a variable has letters, digits and underscores")
     if key.name in ("scheduler_session_suffix", "worker_prefix") and "/" in text:
-        raise marked.error(f"bad {key.name}: {text[:80]!r}", "it is part of a file's name: no slashes")
+        raise marked.error(f"bad {key.name}: {text[:80]!r}", "remove the slash: the value is part of a file name")
     unknown = next((found[0] for found in _PLACE.finditer(text) if found[1] != "task_name"), "")
-    if unknown and key.name in EXPANDED and key.name != "pre_command":  # a shell's variables are its own
+    if unknown and key.name in EXPANDED and key.name != "pre_command":  # the shell expands its variables
         raise marked.error(f"{unknown[:80]} is not known", "only ${task_name} is filled in")
     return text
 
 
-def _seconds(key: Key, marked: YamlValue) -> float:
+def _parse_seconds(key: Key, marked: YamlValue) -> float:
     try:
         value = float(marked.text()) if marked.node.tag in (f"{_TAG}int", f"{_TAG}float") else -1.0
     except ValueError:
         value = -1.0
-    if not key.least <= value <= key.most:
-        raise marked.expected(f"seconds, from {key.least:g} to {key.most:,.0f}")
+    if not key.min <= value <= key.max:
+        raise marked.expected(f"seconds, from {key.min:g} to {key.max:,.0f}")
     return value
 
 
-def _switch(marked: YamlValue) -> bool:
+def _parse_switch(marked: YamlValue) -> bool:
     if marked.node.tag != f"{_TAG}bool":
         raise marked.expected("true or false")
     return _BOOLS[str(marked.node.value).lower()]

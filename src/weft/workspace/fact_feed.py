@@ -1,4 +1,4 @@
-"""Reads facts from the scheduler as they happen, and survives its restarts."""
+"""The feed of facts from the scheduler as they happen. It survives restarts of the scheduler."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ POLL_S: Final = 1.0
 
 
 class Update(NamedTuple):
+    """A fact of the feed, or a gap in it."""
+
     position: int
-    """Of the journal: every fact up to it has been delivered."""
+    """The position in the journal up to which all facts have been delivered."""
     fact: dict[str, Any] | None
     """None: facts may have been missed; query the state again."""
 
 
 class FactFeed:
-    """Facts from a position on, in the order in which they happened. A thread reads them."""
+    """Facts from a position on, in order. A thread reads them."""
 
     def __init__(self, here: Paths, after: int) -> None:
         self._here, self._position = here, after
         self._updates: queue.Queue[Update] = queue.Queue()
 
     def open(self) -> None:
+        """Start the thread."""
         threading.Thread(target=self._listen, daemon=True).start()
 
     def next(self, timeout_s: float) -> Update | None:
-        """Return the next update; None if none comes within the time."""
+        """Return the next update; None if none arrives within the time."""
         try:
             return self._updates.get(timeout=timeout_s)
         except queue.Empty:
@@ -49,8 +52,8 @@ class FactFeed:
             self._updates.put(Update(self._position, None))
 
     def _read(self, client: Client) -> None:
-        """Read until the scheduler ends, or has replaced the next facts by a snapshot: then go on from now."""
-        if client.gpus().position >= self._position:  # else it is another journal
+        """Read until the scheduler ends, or has replaced the next facts by a snapshot; then skip to the present."""
+        if client.gpus().position >= self._position:  # a smaller position belongs to another journal
             for position, fact in client.facts(self._position):
                 self._position = position
                 self._updates.put(Update(position, fact))
@@ -58,7 +61,7 @@ class FactFeed:
 
 
 def connect(here: Paths) -> Client:
-    """Return a client of the scheduler. Restart one that died; wait for one that was told to end, never start it."""
+    """Return a client of the scheduler. Restart it if it died; if a user ended it, wait until it is back."""
     while not here.answers():
         if here.has_died():
             Client(here).close()

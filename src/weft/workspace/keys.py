@@ -1,4 +1,4 @@
-"""The keys of `scheduler_config.yml`: what each is, what it is when it is not given, and how it is explained."""
+"""The keys of `scheduler_config.yml`: kind, default and meaning of each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Key(NamedTuple):
     name: str
     kind: Kind
     default: Value | None
-    """None: it must be given."""
+    """None: the key is required."""
     meaning: str
-    least: float = 0
-    most: float = 1_000_000
+    min: float = 0
+    max: float = 1_000_000
     may_be_empty: bool = False
 
 
@@ -54,4 +54,4 @@ BY_NAME: Final = {key.name: key for key in KEYS}
 EXPANDED: Final = frozenset(
     {"work_dir", "config_dir", "script_path", "python_env", "output_dir", "log_dir", "conda_env", "pre_command"}
 )
-"""Where `${task_name}` is filled in: the paths, and what may hold one."""
+"""Keys in which `${task_name}` is filled in: the paths, and texts that may hold a path."""

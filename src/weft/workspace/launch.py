@@ -1,4 +1,4 @@
-"""From a config to a job: what runs it, and what it is told."""
+"""Builds the job of a config: its command, settings and limits."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ SHELLS: Final = ("bash", "sh")
 
 @dataclass(frozen=True)
 class Launch:
-    """What all tasks of a workspace are started with."""
+    """The settings that all tasks of a workspace share."""
 
     config: Config
     runtime: Path
-    """Where turns are taken, for owner and scheduler alone."""
+    """The private folder of the files that space starts on a GPU."""
     memory_mb: int
-    """What a task may count on having of its GPU."""
+    """GPU memory that each task may use."""
     gpus: tuple[int, ...]
-    """Those that may be used."""
+    """GPUs that tasks may use."""
     conda: str = ""
-    """The program, where it is to be used."""
+    """The conda program; empty: tasks run without conda."""
     now: float = 0.0
+    """When the tasks are submitted."""
 
     def spec(self, task: Task, *, again: bool = False) -> JobSpec:
+        """Return the job of a task. With `again`, a marker from before does not count."""
         config = self.config
         params = {NAME: task.name, HOME: str(config.home)}
         if config.text("session_backend") != "tmux":
@@ -76,7 +78,7 @@ class Launch:
         return [sys.executable, "-I", "-S", str(RUNNER), *given, "--", *self.program(task)]
 
     def program(self, task: Task) -> list[str]:
-        """The task's own command."""
+        """Return the command of the task itself, without the keeper."""
         config = self.config
         words = [interpreter(config, conda=self.conda), script(config), "--config_path", str(task.path)]
         if self.conda:
@@ -91,7 +93,7 @@ class Launch:
 
 
 def interpreter(config: Config, *, conda: str) -> str:
-    """The one that is given; else that of the conda environment, else the one that runs weft."""
+    """Return the configured interpreter, else that of the conda environment, else the one that runs weft."""
     given = config.text("python_env")
     if not given:
         return "python" if conda else sys.executable
@@ -99,24 +101,27 @@ def interpreter(config: Config, *, conda: str) -> str:
 
 
 def script(config: Config) -> str:
-    """As it is seen from `work_dir`; one that is not there, but in the workspace, is meant as well."""
+    """Return the path of the script, relative to `work_dir`; absolute if it is only in the workspace."""
     given = os.path.expanduser(config.text("script_path"))
     is_elsewhere = not (config.path("work_dir") / given).is_file() and (config.home / given).is_file()
     return str(config.home / given) if is_elsewhere else given
 
 
 def find_conda(config: Config, env: Mapping[str, str]) -> tuple[str, str]:
-    """The conda program to use, and a warning where there should be one and is none."""
+    """Return the conda program to use, and a warning if the config names an environment but conda is missing."""
     name = config.text("conda_env")
     if not name:
         return "", ""
     found = shutil.which("conda", path=env.get("PATH")) or env.get("CONDA_EXE", "")
     if found and os.access(found, os.X_OK):
         return found, ""
-    return "", f"there is no conda, so conda_env {name} is not used; tasks run with {interpreter(config, conda='')}"
+    return (
+        "",
+        f"conda is not installed, so conda_env {name} is not used; tasks run with {interpreter(config, conda='')}",
+    )
 
 
 def job_name(name: str) -> str:
-    """As the queue shows it: without what a job's name may not hold."""
+    """Return the name of a config's job, without characters that a job's name may not have."""
     plain = "".join("_" if c in FORBIDDEN_IN_NAMES or not c.isprintable() else c for c in name).strip()
     return plain[:MAX_NAME_CHARS] or "config"

@@ -1,4 +1,4 @@
-"""What a workspace keeps beside the scheduler's sockets: locks, and whose turn it is on a GPU."""
+"""Locks of a workspace, in the runtime folder of the scheduler."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Final
 from weft.inputs import locks
 from weft.workspace.config import Config
 
-LOCK_S: Final = 30.0
+LOCK_TIMEOUT_S: Final = 30.0
 HINT: Final = "try again when it is done"
 
 
-def mark(config: Config) -> str:
-    """A short name that no other workspace has."""
+def workspace_id(config: Config) -> str:
+    """Return a short name that is unique to the workspace."""
     return hashlib.sha256(config.group.encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 def lock_path(runtime: Path, config: Config, what: str) -> Path:
-    return runtime / f"{mark(config)}.{what}"
+    return runtime / f"{workspace_id(config)}.{what}"
 
 
 @contextlib.contextmanager
-def alone(runtime: Path, config: Config) -> Iterator[None]:
-    """One command at a time starts or stops the tasks of a workspace."""
-    what = "another command works on this workspace"
-    with locks.locked(lock_path(runtime, config, "lock"), what, HINT, wait_s=LOCK_S):
+def tasks_locked(runtime: Path, config: Config) -> Iterator[None]:
+    """Let one command at a time start or stop the tasks of a workspace."""
+    what = "another command changes this workspace"
+    with locks.locked(lock_path(runtime, config, "lock"), what, HINT, wait_s=LOCK_TIMEOUT_S):
         yield
 
 
 @contextlib.contextmanager
-def alone_with_gpus(runtime: Path) -> Iterator[None]:
-    """One command at a time sees to it that there are GPUs."""
-    with locks.locked(runtime / "gpus.lock", "another command declares GPUs", HINT, wait_s=LOCK_S):
+def gpus_locked(runtime: Path) -> Iterator[None]:
+    """Let one command at a time declare GPUs."""
+    with locks.locked(runtime / "gpus.lock", "another command declares GPUs", HINT, wait_s=LOCK_TIMEOUT_S):
         yield
 
 
-def take(runtime: Path, config: Config, what: str) -> int | None:
-    """Return a lock that is held until its process ends, or None if another process holds it."""
+def try_lock(runtime: Path, config: Config, what: str) -> int | None:
+    """Return the handle of a lock that this process holds until it ends; None if another process holds it."""
     try:
         return locks.acquire(lock_path(runtime, config, what), f"another process holds the {what} lock")
     except locks.Locked:

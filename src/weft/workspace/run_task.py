@@ -1,4 +1,4 @@
-"""What a task's job runs: `python -I -S run_task.py SETTING=VALUE... -- COMMAND...`. See `task.keeper`.
+"""The program of a task's job: `python -I -S run_task.py SETTING=VALUE... -- COMMAND...`. See `task.keeper`.
 
 Queued jobs name this file by its path, so it stays where it is."""
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def connect_with_gpus(config: Config) -> Client:
-    """Return a client of a scheduler that has GPUs, started if need be.
+    """Return a client of a scheduler that has GPUs; start the scheduler if necessary.
 
-    Where no GPUs are declared and there is no driver, declare the first `gpu_count`."""
+    If no GPUs are declared and there is no driver, declare the first `gpu_count`."""
     from weft.client import Client
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
-    from weft.workspace.locks import alone_with_gpus
+    from weft.workspace.locks import gpus_locked
 
     here = user_paths()
     here.make()
-    with alone_with_gpus(here.runtime):
+    with gpus_locked(here.runtime):
         if not here.answers():
             settings = load(here.state)
             if not discover_this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
@@ -42,8 +42,8 @@ def connect_with_gpus(config: Config) -> Client:
     client.close()
     count = config.whole("gpu_count")
     raise Refused(
-        f"{count:,} {'GPU' if count == 1 else 'GPUs'} are declared, but jobs run that came before them\n"
-        "  start again when these have ended; weft queue shows them"
+        f"{count:,} {'GPU' if count == 1 else 'GPUs'} declared, but the scheduler cannot use them while jobs run\n"
+        "  start again when the jobs have ended; weft queue shows them"
     )
 
 

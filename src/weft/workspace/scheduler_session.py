@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from weft.client import Client
     from weft.workspace.config import Config
 
-ORPHAN_S: Final = 5.0
-"""How long what ran in a session may outlive it."""
+ORPHAN_TIMEOUT_S: Final = 5.0
+"""Limit for the process of a session to end after the session."""
 POLL_S: Final = 0.05
 
 
 def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
-    """Open the scheduler's session unless it is there. Return its name, and a warning where it cannot be opened."""
+    """Open the scheduler's session unless it is open. Return its name, and a warning if it cannot be opened."""
     from weft.workspace.locks import is_held
-    from weft.workspace.session_display import Shower
+    from weft.workspace.session_display import SessionDisplay
     from weft.workspace.sessions import sessions_of
 
     sessions = sessions_of(config)
     why_not = sessions.why_not()
     if why_not:
         return "", "" if config.text("session_backend") == "none" else why_not
-    shower = Shower(config, client.paths, sessions)
-    until = time.monotonic() + ORPHAN_S
+    display = SessionDisplay(config, client.paths, sessions)
+    until = time.monotonic() + ORPHAN_TIMEOUT_S
     while is_held(client.paths.runtime, config, "watch"):
-        name = shower.own_name()
+        name = display.scheduler_session()
         if name or time.monotonic() > until:  # the holder of the lock dies with tmux, or needs no session
             return name, ""
         time.sleep(POLL_S)
-    name = shower.open_own(since)
-    return name, "" if name else "no session can be opened: tasks run all the same"
+    name = display.open_scheduler_session(since)
+    return name, "" if name else "no session can be opened; tasks run without one"
 
 
 def attach_command_line(config: Config, name: str) -> str:
-    """Return what a person types to see a session."""
+    """Return the command that attaches a terminal to a session."""
     if config.text("session_backend") == "tmux":
         return f"tmux attach -t {name}"
     from weft.workspace.sessions import sessions_of
@@ -50,28 +50,28 @@ def attach_command_line(config: Config, name: str) -> str:
 
 
 def reopen_session(config: Config, client: Client) -> str:
-    """Open the scheduler's session again if it died. Return a warning where it cannot be opened."""
-    from weft.workspace.locks import alone
+    """Open the scheduler's session again if it died. Return a warning if it cannot be opened."""
+    from weft.workspace.locks import tasks_locked
 
     try:
-        with alone(client.paths.runtime, config):
+        with tasks_locked(client.paths.runtime, config):
             return open_session(config, client, client.gpus().position)[1]
     except Refused:
         return ""  # the command that holds the lock opens it
 
 
 def close_sessions(config: Config) -> int:
-    """Close all sessions of the workspace. Return how many."""
-    from weft.workspace.session_display import Shower
+    """Close all sessions of the workspace. Return their number."""
+    from weft.workspace.session_display import SessionDisplay
     from weft.workspace.sessions import sessions_of
 
     sessions = sessions_of(config)
-    return 0 if sessions.why_not() else Shower(config, user_paths(), sessions).close_all()
+    return 0 if sessions.why_not() else SessionDisplay(config, user_paths(), sessions).close_all()
 
 
 def append_log(config: Config, text: str) -> None:
     """Append a line to the scheduler's log."""
-    from weft.workspace.task.log_files import open_log, stamped
+    from weft.workspace.task.log_files import format_line, open_log
 
     if not config.is_on("enable_logging"):
         return
@@ -80,6 +80,6 @@ def append_log(config: Config, text: str) -> None:
     except OSError:
         return
     try:
-        os.write(handle, stamped(text))
+        os.write(handle, format_line(text))
     finally:
         os.close(handle)

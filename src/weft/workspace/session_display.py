@@ -1,4 +1,4 @@
-"""Opens and closes the sessions of a workspace as its tasks start and end. It keeps nothing: it may die at any time."""
+"""Opens and closes the sessions of a workspace as its tasks start and end. It has no state to lose."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.engines.process.shim import run_files
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.session_tags import Tag, tag_of
-from weft.workspace.sessions import Sessions, plain
+from weft.workspace.sessions import Sessions, session_name
 from weft.workspace.tasks import NAME
 
-LINES: Final = "5000"
-"""Of a long log, so many are shown."""
-PASSED_ON: Final = (
+MAX_LOG_LINES: Final = "5000"
+"""Lines of an existing log that a session shows."""
+PASSED_VARIABLES: Final = (
     "XDG_STATE_HOME",
     "XDG_RUNTIME_DIR",
     "HOME",
@@ -29,34 +29,37 @@ PASSED_ON: Final = (
     "TZ",
     "WEFT_NVML_FAKE",
 )
-"""What a session must know and its server may not: it may have been started elsewhere."""
+"""Variables that a session needs. Its tmux server may have been started with others."""
 
 
-class Shower:
-    """Facts in, sessions out."""
+class SessionDisplay:
+    """The sessions of a workspace, driven by facts and by lists of its jobs."""
 
     def __init__(self, config: Config, paths: Paths, sessions: Sessions, numbers: Sequence[int] = ()) -> None:
-        """`numbers`: what the GPUs are called that facts count from 0."""
+        """`numbers`: the numbers of the GPUs, which facts count from 0."""
         self._config, self._paths, self._sessions, self._numbers = config, paths, sessions, numbers
         self._own = tag_of(paths.state, config)
+        """The tag of the scheduler's session."""
         self._names: dict[str, str] = {}
         """The config of each job of the workspace."""
         self._gpus: dict[str, int] = {}
+        """The first GPU of each job."""
         self._known: dict[str, Tag | None] = {}
-        self._look()
+        """The tag of each session; None: not a session of Weft."""
+        self._list_sessions()
 
-    def _look(self) -> None:
-        self._known = {session.name: Tag.read(session.tag) for session in self._sessions.all()}
+    def _list_sessions(self) -> None:
+        self._known = {session.name: Tag.parse(session.tag) for session in self._sessions.all()}
 
-    def know(self, jobs: Sequence[JobDetailView], *, quiet: bool = False) -> None:
-        """The jobs as they are now: those that run get a session if they have none, unless facts will tell of them."""
+    def update(self, jobs: Sequence[JobDetailView], *, names_only: bool = False) -> None:
+        """Open a session for each running job that has none. With `names_only`, leave that to the facts that follow."""
         for job in jobs:
             self._names[job.id] = job.params.get(NAME, job.name)
             if job.last_gpus:
                 self._gpus[job.id] = job.last_gpus[0]
-        if quiet:
+        if names_only:
             return
-        self._look()  # people close sessions
+        self._list_sessions()  # people close sessions
         shown = {(tag.job, tag.run) for tag in self._known.values() if tag and tag[:2] == self._own[:2]}
         for job in jobs:
             if job.status == "running" and (job.id, str(job.run)) not in shown:
@@ -64,11 +67,11 @@ class Shower:
             elif job.status == "done" and self._config.is_on("cleanup_on_complete"):
                 self.close(job.id)
 
-    def take(self, fact: Mapping[str, Any]) -> bool:
-        """Something happened; whether it concerns this workspace."""
+    def apply(self, fact: Mapping[str, Any]) -> bool:
+        """Open or close sessions after a fact. Return whether the fact concerns this workspace."""
         kind = fact["fact"]
         if kind == "Submitted":
-            return self._submitted(fact["job"])
+            return self._add_job(fact["job"])
         job = fact.get("job")
         if not isinstance(job, str) or job not in self._names:
             return False
@@ -81,23 +84,24 @@ class Shower:
             self.close(job)
         return True
 
-    def _submitted(self, job: Mapping[str, Any]) -> bool:
+    def _add_job(self, job: Mapping[str, Any]) -> bool:
         if job.get("task", {}).get("group") != self._config.group:
             return False
         self._names[job["id"]] = dict(job.get("params", ())).get(NAME, job.get("name", ""))
         return True
 
     def close(self, job: str) -> None:
+        """Close the sessions of a job."""
         for name in [name for name, tag in self._known.items() if tag and tag[:3] == (*self._own[:2], job)]:
             self._close(name)
 
     def close_all(self) -> int:
-        """All sessions of this workspace; how many they were."""
-        self._look()
-        first = [name for name, tag in self._known.items() if tag == self._own]  # it might open others meanwhile
+        """Close all sessions of this workspace. Return their number."""
+        self._list_sessions()
+        first = [name for name, tag in self._known.items() if tag == self._own]  # it would open others meanwhile
         for name in first:
             self._sessions.close(name)
-        self._look()
+        self._list_sessions()
         rest = [name for name, tag in self._known.items() if tag and tag[:2] == self._own[:2]]
         for name in rest:
             self._sessions.close(name)
@@ -106,49 +110,51 @@ class Shower:
     # ---- one task
 
     def _open(self, job: str, run: int) -> None:
-        """Shows a run, in the place of what an earlier one of the same config left, on whichever GPU that was."""
+        """Show a run, in place of earlier runs of the same config on any GPU."""
         tag = self._own._replace(job=job, run=str(run))
         if tag in self._known.values():
             return
-        command = viewer(
+        command = viewer_command(
             run_files.run_dir(str(self._paths.jobs), job, run), f"{self._names[job]}: job {job}, run {run}"
         )
         for name in [name for name, known in self._known.items() if self._is_earlier(known, job)]:
             self._close(name)
         for name in self._candidates(job):
             if name in self._known:
-                continue  # somebody else's
+                continue  # another user or program has the name
             if self._sessions.open(name, str(tag), command):
                 self._known[name] = tag
                 return
-            self._look()  # somebody took the name meanwhile, or tmux has gone
+            self._list_sessions()  # the name was taken meanwhile, or tmux has ended
             if tag in self._known.values():
-                return  # it was to show the same
+                return  # another process opened the same session
 
     def _close(self, name: str) -> None:
         self._sessions.close(name)
         self._known.pop(name, None)
 
     def _candidates(self, job: str) -> tuple[str, str]:
-        """The name it should have, and another where that is somebody else's."""
+        """Return the name of a job's session, and the name to use if that is taken."""
         name, gpu = f"{self._config.prefix}_{self._names[job]}", f"_gpu{self._gpus.get(job, 0)}"
-        return plain(name, gpu), plain(name, f"{gpu}_job{job}")
+        return session_name(name, gpu), session_name(name, f"{gpu}_job{job}")
 
     def _is_earlier(self, tag: Tag | None, job: str) -> bool:
-        """Of an earlier run, or of an earlier job with the same config."""
+        """Return whether the tag is of an earlier run, or of an earlier job with the same config."""
         return tag is not None and tag[:2] == self._own[:2] and self._names.get(tag.job) == self._names[job]
 
-    # ---- the workspace's own
+    # ---- the scheduler's session
 
-    def open_own(self, since: int) -> str:
-        """The session that shows the queue and keeps the others; its name, empty where there is none to be had."""
+    def open_scheduler_session(self, since: int) -> str:
+        """Open the session that shows the queue and manages the other sessions. Return its name; empty if none opens.
+
+        `since`: the position in the journal from which it reads."""
         config = self._config
         watching = [
-            "env", *(f"{name}={os.environ[name]}" for name in PASSED_ON if os.environ.get(name)),
+            "env", *(f"{name}={os.environ[name]}" for name in PASSED_VARIABLES if os.environ.get(name)),
             sys.executable, "-m", "weft", "workspace", "--dir", str(config.home), "--config", str(config.file),
             "watch", "--sessions", "--since", str(since),
         ]  # fmt: skip
-        for name in self._own_names():
+        for name in self._scheduler_names():
             if name in self._known and self._known[name] != self._own:
                 continue
             if name in self._known:
@@ -157,17 +163,19 @@ class Shower:
                 return name
         return ""
 
-    def own_name(self) -> str:
-        """Of the session that is there."""
-        return next((name for name in self._own_names() if self._known.get(name) == self._own), "")
+    def scheduler_session(self) -> str:
+        """Return the name of the scheduler's session; empty if there is none."""
+        return next((name for name in self._scheduler_names() if self._known.get(name) == self._own), "")
 
-    def _own_names(self) -> list[str]:
+    def _scheduler_names(self) -> list[str]:
         base = self._config.scheduler_session
-        return [plain(base), plain(base, f"_{self._own.workspace[:6]}")]
+        return [session_name(base), session_name(base, f"_{self._own.workspace[:6]}")]
 
 
-def viewer(folder: str, title: str) -> list[str]:
-    """Shows the log of a run while it lives. When it ends tmux scrolls by a line: the title goes, and nothing else."""
+def viewer_command(folder: str, title: str) -> list[str]:
+    """Return a command that shows the log of a run until the run ends.
+
+    When the command ends, tmux scrolls by one line. The title, printed first, is the line that is lost."""
     log = str(Path(folder, run_files.LOG))
     started = run_files.read_object(f"{folder}/{run_files.STARTED}")
     try:
@@ -176,4 +184,4 @@ def viewer(folder: str, title: str) -> list[str]:
         following = []
     else:
         following = ["-F", f"--pid={pid}"]
-    return ["sh", "-c", 'printf "%s\\n" "$0"; exec tail "$@"', title, "-n", LINES, *following, "--", log]
+    return ["sh", "-c", 'printf "%s\\n" "$0"; exec tail "$@"', title, "-n", MAX_LOG_LINES, *following, "--", log]

@@ -1,4 +1,4 @@
-"""tmux sessions: they show tasks, and nothing depends on them. No command is ever typed into one.
+"""tmux sessions that show tasks. Nothing depends on them, and no command is ever typed into one.
 
 Another backend is a class with the methods of `Sessions`; `session_backend: module:Class` names it.
 """
@@ -19,34 +19,38 @@ from weft.errors import InputError
 from weft.workspace.config import Config
 
 TAG: Final = "@weft"
-"""The option of a session that says whose it is."""
-PATIENCE_S: Final = 10.0
-LONGEST: Final = 200
-"""Signs that a name may have here; tmux itself takes a few more."""
+"""The tmux option of a session that holds its tag."""
+TMUX_TIMEOUT_S: Final = 10.0
+MAX_NAME_CHARS: Final = 200
+"""Limit for session names; tmux accepts a few more."""
 SIZE: Final = ("200", "50")
-_PLAIN: Final = frozenset("-_+=@%,")
+"""Columns and lines of a session without a terminal."""
+_SAFE_SIGNS: Final = frozenset("-_+=@%,")
 
 
 class Session(NamedTuple):
     name: str
     tag: str
+    """The text of a `Tag`; empty for sessions that are not Weft's."""
 
 
 class Sessions(Protocol):
-    """Where tasks are shown."""
+    """A session backend."""
 
     def why_not(self) -> str:
-        """Empty where it can be used; else a warning."""
+        """Return a warning if the backend cannot be used; else an empty text."""
 
-    def all(self) -> list[Session]: ...
+    def all(self) -> list[Session]:
+        """Return all sessions."""
 
     def open(self, name: str, tag: str, command: Sequence[str]) -> bool:
-        """Shows what a command writes, in a session that stays when it ends; False where that cannot be had."""
+        """Show the output of a command in a session that stays after it ends. Return False if that fails."""
 
-    def close(self, name: str) -> None: ...
+    def close(self, name: str) -> None:
+        """Close a session."""
 
     def attach_command(self, name: str) -> list[str]:
-        """What a person's terminal is to run; empty where there is nothing to attach to."""
+        """Return the command that attaches a terminal; empty if there is nothing to attach to."""
 
 
 class Tmux:
@@ -60,9 +64,7 @@ class Tmux:
         self._program = shutil.which("tmux", path=env.get("PATH")) or ""
 
     def why_not(self) -> str:
-        return (
-            "" if self._program else "tmux is not installed: tasks run all the same, but have no sessions to attach to"
-        )
+        return "" if self._program else "tmux is not installed; tasks run, but have no sessions to attach to"
 
     def all(self) -> list[Session]:
         form = f"#{{session_name}}\t#{{{TAG}}}"
@@ -72,7 +74,7 @@ class Tmux:
     def open(self, name: str, tag: str, command: Sequence[str]) -> bool:
         width, height = SIZE
         made = self._run(
-            "new-session", "-d", "-s", name, "-x", width, "-y", height, "--", *map(_whole, command), ";",
+            "new-session", "-d", "-s", name, "-x", width, "-y", height, "--", *map(_escape, command), ";",
             "set-option", "-t", f"={name}:", TAG, tag, ";",
             "set-option", "-w", "-t", f"={name}:", "remain-on-exit", "on",
         )  # fmt: skip
@@ -96,14 +98,14 @@ class Tmux:
         try:
             return subprocess.run(
                 [self._program, "-u", *words], env=self._env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
-                text=True, errors="replace", timeout=PATIENCE_S, check=False,
+                text=True, errors="replace", timeout=TMUX_TIMEOUT_S, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):
             return None
 
 
 class NoSessions:
-    """`session_backend: none`."""
+    """The backend without sessions: `session_backend: none`."""
 
     def why_not(self) -> str:
         return "session_backend is none: tasks have no sessions"
@@ -115,19 +117,19 @@ class NoSessions:
         return False
 
     def close(self, name: str) -> None:
-        """There is none."""
+        """Do nothing."""
 
     def attach_command(self, name: str) -> list[str]:  # noqa: ARG002
         return []
 
 
 def sessions_of(config: Config) -> Sessions:
-    """Where the tasks of a workspace are shown."""
-    return backend(config.text("session_backend"), config.home, where=config.origins["session_backend"])
+    """Return the session backend of a workspace."""
+    return load_backend(config.text("session_backend"), config.home, where=config.origins["session_backend"])
 
 
-def backend(name: str, home: Path | None = None, *, where: str = "") -> Sessions:
-    """The backend of that name. One of the user's own may lie in the workspace, or wherever Python finds it."""
+def load_backend(name: str, home: Path | None = None, *, where: str = "") -> Sessions:
+    """Return the backend of this name. `module:Class` is imported from the workspace or from Python's path."""
     if name == "tmux":
         return Tmux()
     if name == "none":
@@ -137,27 +139,27 @@ def backend(name: str, home: Path | None = None, *, where: str = "") -> Sessions
         sys.path.append(str(home))
     try:
         if not colon:
-            raise ValueError("it is neither tmux nor none")
+            raise ValueError("neither tmux, none nor module:Class")
         made: Sessions = getattr(importlib.import_module(module), attribute)()
     except Exception as error:
         raise InputError(
-            f"bad session_backend {name[:80]!r}: {error}", where=where, hint="tmux, none, or module:Class"
+            f"bad session_backend {name[:80]!r}: {error}", where=where, hint="use tmux, none, or module:Class"
         ) from None
     return made
 
 
-def _whole(word: str) -> str:
-    """As tmux takes it: a semicolon at the end of a word would end the command."""
+def _escape(word: str) -> str:
+    """Escape a semicolon at the end of a word, which would end the command of tmux."""
     return f"{word[:-1]}\\;" if word.endswith(";") else word
 
 
-def plain(name: str, end: str = "") -> str:
-    """A name that tmux takes as it is: it splits targets at colons and dots, and reads some other signs.
+def session_name(name: str, end: str = "") -> str:
+    """Return a name that tmux accepts: without the colons and dots that split targets, and other special signs.
 
-    Of one that is too long the middle is replaced by a mark that no other has; `end` stays.
+    If the name is too long, a hash replaces its last part; `end` stays.
     """
-    kept = "".join(c if c.isalnum() or c in _PLAIN else "_" for c in name)
-    if len(kept) + len(end) > LONGEST:
-        mark = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
-        kept = f"{kept[: LONGEST - len(end) - len(mark) - 1]}_{mark}"
+    kept = "".join(c if c.isalnum() or c in _SAFE_SIGNS else "_" for c in name)
+    if len(kept) + len(end) > MAX_NAME_CHARS:
+        suffix = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+        kept = f"{kept[: MAX_NAME_CHARS - len(end) - len(suffix) - 1]}_{suffix}"
     return f"{kept}{end}" or "_"

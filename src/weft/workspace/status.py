@@ -1,4 +1,4 @@
-"""How a workspace stands: its GPUs and its tasks, put together from jobs, markers and the files of runs."""
+"""The status of a workspace: its GPUs and tasks, from jobs, markers and the files of runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import ClassVar, Final, Literal
 
 from weft.client import Client
 from weft.engines.process.shim import run_files
-from weft.engines.process.shim import run_files as files
 from weft.errors import InputError
 from weft.model.status import PENDING
 from weft.wire.views.base import Answer, View
 from weft.wire.views.jobs import JobDetailView, ProgressView
 from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
-from weft.workspace.task.log_files import path_of, tasks_folder
+from weft.workspace.task.log_files import find_log_path, tasks_folder
 from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
 
 TaskState = Literal["waiting", "held", "running", "done", "failed", "cancelled", "new"]
@@ -80,12 +79,12 @@ class WorkspaceView(Answer):
 
 
 def latest(jobs: Iterable[JobDetailView]) -> dict[str, JobDetailView]:
-    """The job of each config: the one submitted last."""
-    return {job.params.get(NAME, job.name): job for job in jobs}  # in the order of submission
+    """Return the latest job of each config."""
+    return {job.params.get(NAME, job.name): job for job in jobs}  # jobs come in the order of submission
 
 
 def status(config: Config, client: Client | None, *, strict: bool = True) -> WorkspaceView:
-    """Return how the workspace stands. Without `strict`, configs that cannot be told are left out."""
+    """Return the status of the workspace. Without `strict`, leave out configs that cannot be listed."""
     jobs = latest(client.jobs(group=config.group).jobs if client else ())
     folder = client.paths.jobs if client else None
     try:
@@ -109,14 +108,15 @@ def status(config: Config, client: Client | None, *, strict: bool = True) -> Wor
 
 
 def is_busy(found: WorkspaceView) -> bool:
-    """Whether anything runs, or will by itself."""
+    """Return whether a task runs or waits to run."""
     return any(task.state in ("waiting", "running") for task in found.tasks)
 
 
 def scheduler_log(config: Config) -> str | None:
+    """Return the path of the scheduler's log; None if the workspace has no logs."""
     if not config.is_on("enable_logging"):
         return None
-    return path_of(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
+    return find_log_path(str(config.path("log_dir")), f"{config.scheduler_session}.log", config.group)
 
 
 # ---- tasks
@@ -132,10 +132,10 @@ def _task(config: Config, name: str, job: JobDetailView | None, folder: Path | N
             marker=str(marker) if marked else None, log=_log(config, name, ""),
         )  # fmt: skip
     state, ran = STATES[job.status], has_run(job)
-    run = files.run_dir(str(folder), job.id, job.run) if folder else ""
+    run = run_files.run_dir(str(folder), job.id, job.run) if folder else ""
     warning = _warning(run)
     if state in ("failed", "cancelled") and marked and not _is_older(job):
-        warning, state = warning or f"it ended as {job.status}, but its marker is there", "done"
+        warning, state = warning or f"it ended as {job.status}, but its marker exists", "done"
     return TaskView(
         name=name, state=state, job=job.id, run=job.run, gpu=job.last_gpus[0] if job.last_gpus and ran else None,
         time_s=job.time_s if ran else None, retries=job.failures, max_retries=job.retries,
@@ -145,25 +145,25 @@ def _task(config: Config, name: str, job: JobDetailView | None, folder: Path | N
 
 
 def has_run(job: JobDetailView) -> bool:
-    """Whether it runs or ran to an end: one that waits to be run again is on no GPU."""
+    """Return whether the job runs, or its last run ended the job. A job that waits for its next run has no GPU."""
     return bool(job.run) and job.status not in PENDING
 
 
 def _is_older(job: JobDetailView) -> bool:
-    """A marker of before does not count for a job that was to run again and never did."""
+    """Return whether the marker is older than the job: `rerun` submitted the job, and it has not run yet."""
     return AGAIN in job.params and not job.run
 
 
 def _from_marker(marker: Path) -> tuple[int | None, float | None]:
-    """Return the GPU and the duration that Weft wrote there; a task may have written anything, or nothing."""
+    """Return the GPU and the duration if Weft wrote the marker. A marker that the task wrote may hold anything."""
     try:
         with open(marker, encoding="utf-8", errors="replace") as file:
-            said = dict(line.strip().partition(": ")[::2] for line in file.read(4096).splitlines())
+            fields = dict(line.strip().partition(": ")[::2] for line in file.read(4096).splitlines())
     except OSError:
         return None, None
-    gpu = int(said["gpu"]) if said.get("gpu", "").isdecimal() else None
+    gpu = int(fields["gpu"]) if fields.get("gpu", "").isdecimal() else None
     try:
-        return gpu, float(said["duration_s"])
+        return gpu, float(fields["duration_s"])
     except (KeyError, ValueError):
         return gpu, None
 
@@ -177,11 +177,11 @@ def _warning(run: str) -> str:
 
 
 def _log(config: Config, name: str, run: str) -> str | None:
-    """Where its log is or will be; what the run itself keeps, where there is to be none or none could be made."""
+    """Return the path of the task's log, or that of the run's output if the task has no log."""
     kept = os.path.join(run, run_files.LOG) if run else None
     if not config.is_on("enable_logging"):
         return kept
-    path = path_of(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
+    path = find_log_path(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
     return kept if kept and os.path.exists(kept) and not os.path.exists(path) else path
 
 
@@ -199,11 +199,11 @@ def _gpus(config: Config, found: Sequence[GpuView]) -> list[WorkspaceGpuView]:
     ]  # fmt: skip
 
 
-# ---- when
+# ---- estimates
 
 
 def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
-    """Return the tasks with when each may be done: by its own progress, else by how long others took."""
+    """Return the tasks with estimated ends: by a task's progress, else by the mean duration of completed tasks."""
     took = [task.time_s for task in tasks if task.state == "done" and task.time_s]
     usual = sum(took) / len(took) if took else None
     running = {task.name: _left_s(task, usual) for task in tasks if task.state == "running"}
@@ -222,7 +222,7 @@ def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
 
 
 def _left_s(task: TaskView, usual: float | None) -> float | None:
-    """What a running task has left: as it says, else as fast as it went so far, else as long as others took."""
+    """Return the seconds that a running task has left: as it reports, else by its speed so far, else by the mean."""
     progress, time_s = task.progress or ProgressView(), task.time_s or 0.0
     if progress.eta_s is not None:
         return progress.eta_s

@@ -1,4 +1,4 @@
-"""Starts, stops and ends the tasks of a workspace: jobs like any other, found again by their group."""
+"""Starts, stops and cancels the tasks of a workspace. Tasks are ordinary jobs that share a group."""
 
 from __future__ import annotations
 
@@ -20,53 +20,55 @@ from weft.workspace.launch import Launch, find_conda, interpreter, script
 from weft.workspace.status import latest
 from weft.workspace.tasks import Task, marker_of
 
-END_S: Final = 45.0
-"""How long tasks that were told to end may take: their grace, and a little."""
+CANCEL_TIMEOUT_S: Final = 45.0
+"""Limit for cancelled tasks to end: their grace period, and a margin."""
+POLL_S: Final = 0.05
 
 
 @dataclass
-class Begun:
+class StartSummary:
     """What `start` did."""
 
     started: dict[str, str] = field(default_factory=dict)
-    """The job of each config that was put into the queue."""
+    """The job of each config that was submitted."""
     there: dict[str, str] = field(default_factory=dict)
-    """Configs whose job has not ended yet."""
+    """The unfinished job of each config that had one."""
     skipped: list[str] = field(default_factory=list)
     """Configs that are complete."""
     released: list[str] = field(default_factory=list)
-    """Jobs that `stop` had held back."""
+    """Jobs that `stop` had held."""
     warnings: list[str] = field(default_factory=list)
     position: int = 0
-    """Of the journal, before all this."""
+    """The position in the journal before the start."""
 
 
-def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> Begun:
-    """Puts tasks into the queue that are neither complete nor in it. With `again`, complete ones too."""
+def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> StartSummary:
+    """Submit tasks that are neither complete nor in the queue; with `again`, also complete ones. Release held jobs."""
     found = client.jobs(group=config.group)
-    jobs, begun = latest(found.jobs), Begun(position=found.position)
+    jobs, summary = latest(found.jobs), StartSummary(position=found.position)
     wanted = []
     for task in tasks:
         job = jobs.get(task.name)
         if job is not None and job.status in UNFINISHED:
-            begun.there[task.name] = job.id
+            summary.there[task.name] = job.id
         elif marker_of(config, task.name).exists() and not again:
-            begun.skipped.append(task.name)
+            summary.skipped.append(task.name)
         else:
             wanted.append(task)
     if wanted:
-        launch = _launch(config, client, wanted, begun)
+        launch = _prepare(config, client, wanted, summary)
         specs = [launch.spec(task, again=again) for task in wanted]
         request = SubmitRequest(jobs=specs, env=captured(os.environ), chdir=str(config.home))
-        begun.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
-    begun.released = list(client.change("release", group=config.group, statuses=sorted(UNFINISHED)).ids)
-    return begun
+        summary.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
+    summary.released = list(client.change("release", group=config.group, statuses=sorted(UNFINISHED)).ids)
+    return summary
 
 
-def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun) -> Launch:
+def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: StartSummary) -> Launch:
+    """Return the settings for all tasks. Raise InputError for what would make tasks fail."""
     gpus = client.gpus().gpus[: config.whole("gpu_count")]
     if not gpus:
-        raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor tells more")
+        raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor shows why")
     numbers = tuple(gpu.gpu for gpu in gpus)
     for task in tasks:
         if task.gpu is not None and task.gpu not in numbers:
@@ -77,23 +79,23 @@ def _launch(config: Config, client: Client, tasks: Sequence[Task], begun: Begun)
     wanted = config.whole("gpu_count")
     if len(gpus) < wanted:
         there = f"there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
-        begun.warnings.append(f"gpu_count is {wanted}, but {there}; weft up --gpus declares others")
+        summary.warnings.append(f"gpu_count is {wanted}, but {there}; weft up --gpus declares others")
     conda, warning = find_conda(config, os.environ)
-    begun.warnings += [warning] if warning else []
+    summary.warnings += [warning] if warning else []
     _check_program(config, conda)
     memory = min(gpu.memory_mb for gpu in gpus) // config.whole("max_jobs_per_gpu")
     return Launch(config, client.paths.runtime, memory, numbers, conda, time.time())
 
 
 def _check_program(config: Config, conda: str) -> None:
-    """What would fail for every task is said before any is started."""
+    """Raise InputError if the folder, script or interpreter is missing: every task would fail."""
     folder = config.path("work_dir")
     if not folder.is_dir():
         raise InputError(f"work_dir {folder} is not a folder", where=_origin(config, "work_dir"))
     if not (folder / script(config)).is_file():
         raise InputError(
             f"script_path: there is no {config.text('script_path')} in {folder}", where=_origin(config, "script_path"),
-            hint="it is sought in work_dir, then in the workspace",
+            hint="put it into work_dir or the workspace",
         )  # fmt: skip
     program = interpreter(config, conda=conda)
     if not conda and not config.text("pre_command") and shutil.which(program) is None:
@@ -108,7 +110,7 @@ def _origin(config: Config, key: str) -> str:
 
 
 def stop(config: Config, client: Client) -> tuple[int, int]:
-    """Holds back what waits, and what would run again; how many wait, and how many run on."""
+    """Hold jobs that wait or would run again. Return how many are held and how many still run."""
     client.change("hold", group=config.group, statuses=sorted(UNFINISHED))
     jobs = client.jobs(group=config.group).jobs
     return sum(job.status in PENDING for job in jobs), sum(job.status in ACTIVE for job in jobs)
@@ -120,15 +122,15 @@ def unfinished(config: Config, client: Client) -> list[JobDetailView]:
 
 
 def cancel_all(config: Config, client: Client) -> list[str]:
-    """Tells every task to end, and takes those that wait out of the queue."""
+    """Cancel every unfinished task. Return the ids of their jobs."""
     return list(client.change("cancel", group=config.group, statuses=sorted(UNFINISHED)).ids)
 
 
-def until_ended(config: Config, client: Client) -> list[str]:
-    """Waits for the tasks to end; those that still have not."""
-    until = time.monotonic() + END_S
+def wait_until_ended(config: Config, client: Client) -> list[str]:
+    """Wait for the tasks to end. Return the ids of jobs that have not ended in time."""
+    until = time.monotonic() + CANCEL_TIMEOUT_S
     while left := unfinished(config, client):
         if time.monotonic() > until:
             break
-        time.sleep(0.05)
+        time.sleep(POLL_S)
     return [job.id for job in left]

@@ -1,4 +1,4 @@
-"""Which configs are meant, and what each is called."""
+"""Tasks: the configs to run, with their names."""
 
 from __future__ import annotations
 
@@ -13,62 +13,63 @@ from weft.inputs.quantities import parse_whole_or_none
 from weft.workspace.config import Config
 from weft.workspace.task.verdict import MARKER
 
-LONGEST_FILE: Final = 255
-"""Bytes that a file's name may have."""
+MAX_FILE_NAME_BYTES: Final = 255
 NAME: Final = "config_name"
-"""The param of a job that says which config it is."""
+"""The param of a job that names its config."""
 HOME: Final = "workspace"
+"""The param that holds the folder of the workspace."""
 BACKEND: Final = "session_backend"
-"""Those that say where its session is to be looked for."""
+"""The param that holds the session backend, unless it is tmux."""
 AGAIN: Final = "rerun"
+"""The param of a job that ignores older markers."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A config that is to be run."""
+    """A config to run."""
 
     name: str
     path: Path
     gpu: int | None = None
-    """The GPU it is pinned to; None: whichever has the most left."""
+    """The GPU to use; None: the scheduler chooses."""
 
 
-# ---- which
+# ---- selection
 
 
 def all_tasks(config: Config) -> list[Task]:
-    """Every config of the workspace, in order."""
+    """Return every config of the workspace, in order."""
     folder, pattern = config.path("config_dir"), config.text("config_pattern")
     if not folder.is_dir():
         where = config.origins["config_dir"]
         raise InputError(f"config_dir {folder} is not a folder", where="" if where == "default" else where)
     if os.path.isabs(pattern) or ".." in Path(pattern).parts:
         where = config.origins["config_pattern"]
-        raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="it is sought within config_dir")
+        raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="use a pattern within config_dir")
     try:
         found = sorted(path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern))
     except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
-    return _named(config, found, [None] * len(found))
+    return _named_tasks(config, found, [None] * len(found))
 
 
 def _is_hidden(path: Path, pattern: str) -> bool:
-    """What editors leave behind is no config."""
+    """Return whether the file is hidden, as the files that editors leave behind are."""
     return path.name.startswith(".") and not os.path.basename(pattern).startswith(".")
 
 
 def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
-    """The configs of a list, each pinned to the GPU at its place in the other list, as far as that goes."""
-    words = _words(names)
+    """Return the configs of a list. The first ones are pinned to the GPUs of the other list, in order."""
+    words = _split(names)
     if not words:
-        raise InputError("no config is named", hint='name some: start "a.yml,b.yml"; start alone takes all')
-    pins: list[int | None] = [*_gpus(gpus)]
+        raise InputError("no config is named", hint='name some: start "a.yml,b.yml"; start alone runs all')
+    pins: list[int | None] = [*_parse_gpus(gpus)]
     if len(pins) > len(words):
         raise InputError(
             f"{len(pins)} GPUs for {len(words)} config{'s' if len(words) > 1 else ''}",
-            hint="give a GPU for each config, or fewer: the rest is balanced",
+            hint="give at most one GPU for each config; the scheduler places the rest",
         )
-    found = [_found(config, word) for word in words]
+    found = [_find(config, word) for word in words]
     missing = [word for word, path in zip(words, found, strict=True) if path is None]
     if missing:
         folder = config.path("config_dir")
@@ -78,34 +79,35 @@ def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
             f"there is no config {', '.join(missing)}", hint=f"looked in {folder}{near}; nothing was started"
         )
     paths = [path for path in found if path is not None]
-    return _named(config, paths, pins + [None] * (len(words) - len(pins)))
+    return _named_tasks(config, paths, pins + [None] * (len(words) - len(pins)))
 
 
-def _found(config: Config, word: str) -> Path | None:
+def _find(config: Config, word: str) -> Path | None:
     candidates = (config.path("config_dir") / word, config.home / word)
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _words(text: str) -> list[str]:
-    """The words of a list; it may end with a comma, but have no gap: what follows would move by a place."""
+def _split(text: str) -> list[str]:
+    """Return the words of a list. It may end with a comma, but a gap is an error: later words would shift."""
     words = [part.strip() for part in text.strip().removesuffix(",").split(",")]
     if words == [""]:
         return []
     if "" in words:
-        raise InputError(f"nothing stands at place {words.index('') + 1} of {text!r}", hint="such as a.yml,b.yml")
+        what = f"item {words.index('') + 1} of {text!r} is empty"
+        raise InputError(what, hint="separate items by one comma, such as a.yml,b.yml")
     return words
 
 
-def _gpus(text: str) -> list[int]:
+def _parse_gpus(text: str) -> list[int]:
     found = []
-    for word in _words(text):
+    for word in _split(text):
         if (number := parse_whole_or_none(word, 0, 99_999_999)) is None:
             raise InputError(f"{word[:40]!r} is not the number of a GPU", hint='such as "0,0,1"; see weft gpus')
         found.append(number)
     return found
 
 
-def _named(config: Config, paths: Sequence[Path], pins: Sequence[int | None]) -> list[Task]:
+def _named_tasks(config: Config, paths: Sequence[Path], pins: Sequence[int | None]) -> list[Task]:
     by_name: dict[str, Path] = {}
     tasks = []
     for path, pin in zip(paths, pins, strict=True):
@@ -114,7 +116,7 @@ def _named(config: Config, paths: Sequence[Path], pins: Sequence[int | None]) ->
             raise InputError(
                 f"{path.name} and {by_name[name].name} are both called {name}" if path != by_name[name]
                 else f"{path.name} is named twice",
-                hint="their logs and markers would be the same; give them names of their own",
+                hint="give them different names: logs and markers are named after the config",
             )  # fmt: skip
         by_name[name] = path
         tasks.append(Task(name, path, pin))
@@ -122,7 +124,7 @@ def _named(config: Config, paths: Sequence[Path], pins: Sequence[int | None]) ->
 
 
 def _name(config: Config, path: Path) -> str:
-    """Without its suffix; with the folders below config_dir, if any."""
+    """Return the name of a config: its path below config_dir, without the suffix."""
     try:
         relative = path.relative_to(config.path("config_dir"))
     except ValueError:
@@ -132,8 +134,8 @@ def _name(config: Config, path: Path) -> str:
         size = len(f"{name}{MARKER}.before".encode())
     except UnicodeEncodeError:
         raise InputError(f"{os.fsencode(path.name)!r} is not UTF-8 text", hint="give the config another name") from None
-    if size > LONGEST_FILE:
-        raise InputError(f"{path.name} is too long a name", hint="give the config a shorter one")
+    if size > MAX_FILE_NAME_BYTES:
+        raise InputError(f"{path.name} is too long a name", hint="give the config a shorter name")
     return name
 
 
@@ -141,4 +143,5 @@ def _name(config: Config, path: Path) -> str:
 
 
 def marker_of(config: Config, name: str) -> Path:
+    """Return the path of the file that marks a config as complete."""
     return config.path("output_dir") / f"{name}{MARKER}"

@@ -1,4 +1,4 @@
-"""What a new workspace is made of."""
+"""The files of a new workspace."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _HEAD: Final = """# A Weft workspace: every file of config_dir that fits config_
 
 
 def wrapper() -> str:
-    """`scheduler.sh`. Where weft is not on PATH, the interpreter that made it is asked."""
+    """Return `scheduler.sh`. If weft is not on PATH, the script uses the interpreter that created it."""
     return WRAPPER.replace("@PYTHON@", shlex.quote(sys.executable))
 
 
 def config(task_name: str, given: Mapping[str, Value] | None = None) -> str:
-    """`scheduler_config.yml`: all keys, those not given as comments with their defaults."""
+    """Return `scheduler_config.yml` with all keys. Keys without a value are comments with their defaults."""
     values = {"task_name": task_name, **(given or {})}
     return _HEAD + "".join(f"\n# {key.meaning}\n{_line(key, values)}\n" for key in KEYS)
 
 
 def _line(key: Key, values: Mapping[str, Value]) -> str:
     if key.name in values:
-        return f"{key.name}: {written(values[key.name])}"
-    return f"# {key.name}: {written('' if key.default is None else key.default)}"
+        return f"{key.name}: {format_value(values[key.name])}"
+    return f"# {key.name}: {format_value('' if key.default is None else key.default)}"
 
 
-def written(value: Value) -> str:
-    """As YAML has it; JSON's strings are YAML's too."""
+def format_value(value: Value) -> str:
+    """Return a value as YAML. A quoted string is JSON, which YAML contains."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

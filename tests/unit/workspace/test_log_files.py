@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from weft.workspace.task.log_files import head_of, open_log, open_task_log, path_of, tasks_folder
+from weft.workspace.task.log_files import find_log_path, head_of, open_log, open_task_log, tasks_folder
 
 
 def write(folder: Path, owner: str, text: str) -> Path:
     handle, path = open_log(str(folder), "exp.log", owner)
     os.write(handle, text.encode())
     os.close(handle)
-    assert path == path_of(str(folder), "exp.log", owner)
+    assert path == find_log_path(str(folder), "exp.log", owner)
     return Path(path)
 
 
@@ -85,7 +85,7 @@ def test_an_empty_file_of_ones_own_is_taken(tmp_path: Path) -> None:
 
 def test_where_there_is_no_place_at_all(tmp_path: Path) -> None:
     (tmp_path / "exp.log").mkdir()
-    Path(path_of(str(tmp_path), "exp.log", "me")).mkdir()
+    Path(find_log_path(str(tmp_path), "exp.log", "me")).mkdir()
     with pytest.raises(FileExistsError):
         open_log(str(tmp_path), "exp.log", "me")
 
@@ -112,7 +112,7 @@ def test_another_users_link_in_the_place_of_both_folders_is_not_followed(tmp_pat
     for name in ("train_logs", "train_logs-0"):
         (tmp_path / name).symlink_to(tmp_path / "precious")
         os.lchown(tmp_path / name, 12345, 12345)
-    with pytest.raises(PermissionError, match="somebody else's"):
+    with pytest.raises(PermissionError, match="belongs to another user"):
         open_task_log(str(tmp_path), "a.log", "me")
     assert list((tmp_path / "precious").iterdir()) == []
     (tmp_path / "train_logs").unlink()

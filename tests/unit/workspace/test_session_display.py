@@ -1,4 +1,4 @@
-"""Which sessions are opened and closed as things happen, with a backend that only remembers."""
+"""Which sessions are opened and closed as things happen, with a load_backend that only remembers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from weft.endpoints.paths import Paths
 from weft.errors import InputError
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
-from weft.workspace.session_display import Shower
+from weft.workspace.session_display import SessionDisplay
 from weft.workspace.session_tags import Tag, tag_of
-from weft.workspace.sessions import NoSessions, Session, Tmux, backend, plain
+from weft.workspace.sessions import NoSessions, Session, Tmux, load_backend, session_name
 
 
 class Remembered(NoSessions):
@@ -40,8 +40,8 @@ def config(home: str = "/ws", more: str = "") -> Config:
     return parse(f"task_name: exp\n{more}", Path(home), Path(home, "scheduler_config.yml"))
 
 
-def shower(sessions: Remembered, home: str = "/ws", more: str = "") -> Shower:
-    return Shower(config(home, more), Paths(Path("/s"), Path("/r")), sessions)
+def display(sessions: Remembered, home: str = "/ws", more: str = "") -> SessionDisplay:
+    return SessionDisplay(config(home, more), Paths(Path("/s"), Path("/r")), sessions)
 
 
 def submitted(job: str, name: str, home: str = "/ws") -> dict[str, Any]:
@@ -60,17 +60,17 @@ def exited(job: str, how: str = "done") -> dict[str, Any]:
 
 def test_each_task_has_a_session_and_strangers_have_none() -> None:
     sessions = Remembered()
-    show = shower(sessions)
+    show = display(sessions)
     facts = [submitted("1", "a"), submitted("2", "b", "/other"), *runs("1", 0), *runs("2", 1), {"fact": "Wake"}]
-    assert [show.take(fact) for fact in facts] == [True, False, True, True, False, False, False]
+    assert [show.apply(fact) for fact in facts] == [True, False, True, True, False, False, False]
     assert list(sessions.open_ones) == ["exp_a_gpu0"]
-    assert show.take(exited("1"))
+    assert show.apply(exited("1"))
     assert list(sessions.open_ones) == ["exp_a_gpu0"]
 
 
 def test_cleanup_closes_what_is_complete() -> None:
     sessions = Remembered()
-    show = shower(sessions, more="cleanup_on_complete: true")
+    show = display(sessions, more="cleanup_on_complete: true")
     for fact in [
         submitted("1", "a"),
         submitted("2", "b"),
@@ -79,20 +79,20 @@ def test_cleanup_closes_what_is_complete() -> None:
         exited("1"),
         exited("2", "failed"),
     ]:
-        show.take(fact)
+        show.apply(fact)
     assert list(sessions.open_ones) == ["exp_b_gpu1"]
 
 
 def test_a_name_that_is_taken() -> None:
     sessions = Remembered()
     sessions.open_ones["exp_a_gpu0"] = "mine, by hand"
-    show = shower(sessions)
+    show = display(sessions)
     for fact in [submitted("1", "a"), *runs("1", 0)]:
-        show.take(fact)
+        show.apply(fact)
     assert list(sessions.open_ones) == ["exp_a_gpu0", "exp_a_gpu0_job1"]
-    other = shower(sessions, "/other")
+    other = display(sessions, "/other")
     for fact in [submitted("2", "a", "/other"), *runs("2", 0)]:
-        other.take(fact)
+        other.apply(fact)
     assert sorted(sessions.open_ones) == ["exp_a_gpu0", "exp_a_gpu0_job1", "exp_a_gpu0_job2"]
     assert (show.close_all(), other.close_all()) == (1, 1)
     assert list(sessions.open_ones) == ["exp_a_gpu0"]
@@ -100,10 +100,10 @@ def test_a_name_that_is_taken() -> None:
 
 def test_the_next_run_takes_the_place_of_the_last_and_names_alike_do_not() -> None:
     sessions = Remembered()
-    show = shower(sessions)
+    show = display(sessions)
     for fact in [submitted("1", "a.b"), *runs("1", 0), *runs("1", 0, run=2), submitted("2", "a:b"), *runs("2", 0)]:
-        show.take(fact)
-    tags = {name: Tag.read(tag) for name, tag in sessions.open_ones.items()}
+        show.apply(fact)
+    tags = {name: Tag.parse(tag) for name, tag in sessions.open_ones.items()}
     own = tag_of(Path("/s"), config())
     assert tags == {
         "exp_a_b_gpu0": own._replace(job="1", run="2"), "exp_a_b_gpu0_job2": own._replace(job="2", run="1"),
@@ -112,12 +112,12 @@ def test_the_next_run_takes_the_place_of_the_last_and_names_alike_do_not() -> No
 
 def test_a_run_on_another_gpu_leaves_nothing_behind_on_the_first() -> None:
     sessions = Remembered()
-    show = shower(sessions)
+    show = display(sessions)
     for fact in [submitted("1", "a"), submitted("2", "b"), *runs("1", 0), *runs("2", 0), *runs("1", 1, run=2)]:
-        show.take(fact)
+        show.apply(fact)
     assert list(sessions.open_ones) == ["exp_b_gpu0", "exp_a_gpu1"]
     for fact in [submitted("3", "b"), *runs("3", 1)]:  # the same config once more
-        show.take(fact)
+        show.apply(fact)
     assert list(sessions.open_ones) == ["exp_a_gpu1", "exp_b_gpu1"]
 
 
@@ -126,56 +126,56 @@ RUNS = JobDetailView(id="1", name="a", last_gpus=[1], status="running", run=3)
 
 def test_those_that_run_already() -> None:
     sessions = Remembered()
-    show = shower(sessions)
-    show.know([RUNS])
-    show.know([RUNS])
+    show = display(sessions)
+    show.update([RUNS])
+    show.update([RUNS])
     assert list(sessions.open_ones) == ["exp_a_gpu1"]
     sessions.close("exp_a_gpu1")  # by hand
-    show.know([RUNS])
+    show.update([RUNS])
     assert list(sessions.open_ones) == ["exp_a_gpu1"]
 
 
 def test_two_that_show_the_same_open_one_session() -> None:
     sessions = Remembered()
-    show, other = shower(sessions), shower(sessions)
-    other.know([RUNS], quiet=True)
-    show.know([RUNS])
-    other.take({"fact": "Started", "job": "1", "run": 3})
+    show, other = display(sessions), display(sessions)
+    other.update([RUNS], names_only=True)
+    show.update([RUNS])
+    other.apply({"fact": "Started", "job": "1", "run": 3})
     assert list(sessions.open_ones) == ["exp_a_gpu1"]
 
 
 def test_cleanup_closes_what_completed_while_nobody_looked() -> None:
     sessions = Remembered()
-    show = shower(sessions, more="cleanup_on_complete: true")
-    show.know([RUNS])
-    shower(sessions, more="cleanup_on_complete: true").know([replace(RUNS, status="done")])
+    show = display(sessions, more="cleanup_on_complete: true")
+    show.update([RUNS])
+    display(sessions, more="cleanup_on_complete: true").update([replace(RUNS, status="done")])
     assert list(sessions.open_ones) == []
 
 
 def test_names_that_are_too_long_keep_their_gpu_and_differ() -> None:
     sessions = Remembered()
-    show = shower(sessions)
+    show = display(sessions)
     for job, name in (("1", "x" * 230 + "1"), ("2", "x" * 230 + "2")):
         for fact in [submitted(job, name), *runs(job, 0)]:
-            show.take(fact)
+            show.apply(fact)
     assert len(sessions.open_ones) == 2
     assert all(name.endswith("_gpu0") and len(name) == 200 for name in sessions.open_ones)
 
 
 def test_names_that_tmux_takes() -> None:
-    assert plain("exp_a-1_gpu0") == "exp_a-1_gpu0"
-    assert plain("a:b.c d'\"$;实") == "a_b_c_d____实"
-    assert plain("") == "_"
+    assert session_name("exp_a-1_gpu0") == "exp_a-1_gpu0"
+    assert session_name("a:b.c d'\"$;实") == "a_b_c_d____实"
+    assert session_name("") == "_"
 
 
 def test_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     screens = tmp_path / "shown_elsewhere.py"
     screens.write_text("from weft.workspace.sessions import NoSessions as Screens\n")
-    assert isinstance(backend("tmux"), Tmux)
-    assert backend("none").why_not()
-    assert isinstance(backend("weft.workspace.sessions:NoSessions"), NoSessions)
-    assert isinstance(backend("shown_elsewhere:Screens", screens.parent), NoSessions)
+    assert isinstance(load_backend("tmux"), Tmux)
+    assert load_backend("none").why_not()
+    assert isinstance(load_backend("weft.workspace.sessions:NoSessions"), NoSessions)
+    assert isinstance(load_backend("shown_elsewhere:Screens", screens.parent), NoSessions)
     for name in ("screen", "nowhere:Nothing", "os:nothing"):
         with pytest.raises(InputError, match="bad session_backend"):
-            backend(name)
+            load_backend(name)

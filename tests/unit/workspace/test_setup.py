@@ -9,7 +9,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.workspace.config import read
-from weft.workspace.setup import make
+from weft.workspace.setup import create_workspace
 from weft.workspace.tasks import all_tasks
 
 OLD = """
@@ -25,7 +25,7 @@ log_dir: /tmp/${task_name}
 
 
 def test_a_new_one_can_be_read_and_has_nothing_to_run(tmp_path: Path) -> None:
-    done = make(str(tmp_path / "my exp!"))
+    done = create_workspace(str(tmp_path / "my exp!"))
     home = tmp_path / "my exp!"
     assert done.made == ["scheduler.sh", "scheduler_config.yml", "configs/", "out/", "configs/example.yml.sample"]
     assert os.access(home / "scheduler.sh", os.X_OK)
@@ -33,8 +33,10 @@ def test_a_new_one_can_be_read_and_has_nothing_to_run(tmp_path: Path) -> None:
     config = read(home)
     assert config.task_name == "my_exp_"
     assert all_tasks(config) == []
-    with pytest.raises(InputError, match=r"has scheduler\.sh and scheduler_config\.yml already\n  --force"):
-        make(str(home))
+    with pytest.raises(
+        InputError, match=r"has scheduler\.sh and scheduler_config\.yml already\n  weft workspace init --force"
+    ):
+        create_workspace(str(home))
 
 
 def test_force_converts_and_keeps_what_it_replaces(tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_force_converts_and_keeps_what_it_replaces(tmp_path: Path) -> None:
     (tmp_path / "my_configs" / "a.yml").touch()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a_completed.txt").write_text("done")
-    done = make(str(tmp_path), force=True)
+    done = create_workspace(str(tmp_path), force=True)
     assert done.kept == ["scheduler.sh.bak", "scheduler_config.yml.bak"]
     assert (tmp_path / "scheduler_config.yml.bak").read_text() == OLD
     assert "a thousand lines" in (tmp_path / "scheduler.sh.bak").read_text()
@@ -73,7 +75,7 @@ log_dir: /logs/${user}
     home = tmp_path / "ws"
     home.mkdir()
     (home / "scheduler_config.yml").write_text(old)
-    done = make(str(home), force=True)
+    done = create_workspace(str(home), force=True)
     assert done.dropped == ["log_dir: only ${task_name} is filled in"]
     config = read(home)
     assert (config.task_name, config.whole("max_jobs_per_gpu"), config.is_on("enable_logging")) == ("exp", 4, False)
@@ -88,11 +90,11 @@ log_dir: /logs/${user}
 
 
 def test_converting_again_changes_nothing_and_loses_nothing(tmp_path: Path) -> None:
-    make(str(tmp_path))
-    assert make(str(tmp_path), force=True).kept == []
+    create_workspace(str(tmp_path))
+    assert create_workspace(str(tmp_path), force=True).kept == []
     for number in (1, 2):
         (tmp_path / "scheduler.sh").write_text(f"mine {number}")
-        make(str(tmp_path), force=True)
+        create_workspace(str(tmp_path), force=True)
     assert (tmp_path / "scheduler.sh.bak").read_text() == "mine 1"
     assert (tmp_path / "scheduler.sh.2.bak").read_text() == "mine 2"
 
@@ -101,13 +103,13 @@ def test_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "scheduler.sh").symlink_to(tmp_path / "precious")
-    make(str(tmp_path / "ws"), force=True)
+    create_workspace(str(tmp_path / "ws"), force=True)
     assert (tmp_path / "precious").read_text() == "mine"
     assert not (tmp_path / "ws" / "scheduler.sh").is_symlink()
 
 
 def test_an_old_config_that_is_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "scheduler_config.yml").write_text("a: [")
-    done = make(str(tmp_path), force=True)
+    done = create_workspace(str(tmp_path), force=True)
     assert "all of scheduler_config.yml: not YAML" in done.dropped[0]
     assert read(tmp_path).whole("max_jobs_per_gpu") == 2

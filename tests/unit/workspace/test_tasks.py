@@ -52,7 +52,7 @@ def test_chosen_ones_with_gpus(config: Config) -> None:
         ("a.yml,a.yml", "", "named twice"), (" , ", "", "no config is named"), ("a.yml", "0,1", "2 GPUs for 1 config"),
         ("a.yml", "x", "'x' is not the number of a GPU"), ("a.yml", "-1", "'-1' is not"),
         ("x.yml,a.yml,y.yml", "", "no config x.yml, y.yml"), ("a", "", r"the nearest to a is a\.yml"),
-        ("a.yml,b.yml", "0,,1", "nothing stands at place 2 of '0,,1'"), ("a.yml,,b.yml", "", "at place 2"),
+        ("a.yml,b.yml", "0,,1", "item 2 of '0,,1' is empty"), ("a.yml,,b.yml", "", "item 2 of"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=says):
             chosen_tasks(config, names, gpus)
@@ -89,7 +89,7 @@ def test_conda_and_a_line_before(config: Config) -> None:
         str(task.path),
     ]
     assert find_conda(configured(config.home, conda_env="''"), {"PATH": ""}) == ("", "")
-    assert "no conda" in find_conda(config, {"PATH": ""})[1]
+    assert "conda is not installed" in find_conda(config, {"PATH": ""})[1]
 
 
 def test_where_a_script_is_meant(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,16 +51,16 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     if not isinstance(client.where, Paths):
         return []
     from weft.workspace.config import GROUP
-    from weft.workspace.session_tags import Tag, state_mark
-    from weft.workspace.sessions import backend
+    from weft.workspace.session_tags import Tag, state_id
+    from weft.workspace.sessions import load_backend
     from weft.workspace.tasks import BACKEND, HOME
 
     params = job.params if job.group.startswith(GROUP) else {}
-    sessions = backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
-    state = state_mark(client.where.state)
+    sessions = load_backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
+    state = state_id(client.where.state)
     found: list[tuple[int, str]] = []
     for each in [] if sessions.why_not() else sessions.all():
-        tag = Tag.read(each.tag)
+        tag = Tag.parse(each.tag)
         if tag is not None and (tag.state, tag.job) == (state, job.id) and tag.run.isdecimal():
             found.append((int(tag.run), each.name))
     return sessions.attach_command(max(found)[1]) if found else []

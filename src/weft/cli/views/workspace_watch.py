@@ -20,8 +20,8 @@ from weft.endpoints.paths import user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
 from weft.workspace.fact_feed import FactFeed, connect
-from weft.workspace.locks import alone, take
-from weft.workspace.session_display import Shower
+from weft.workspace.locks import tasks_locked, try_lock
+from weft.workspace.session_display import SessionDisplay
 from weft.workspace.sessions import sessions_of
 from weft.workspace.status import WorkspaceView, is_busy, status
 
@@ -40,7 +40,7 @@ class Watch:
         """The position of the last fact that was acted on."""
         self._looked = time.monotonic()
         self._feed: FactFeed | None = None
-        self._shower: Shower | None = None
+        self._display: SessionDisplay | None = None
         self._client: Client | None = None
 
     def run(self) -> int:
@@ -48,7 +48,7 @@ class Watch:
         if not (self._paths.answers() or self._paths.has_state()):
             print(workspace_table.headline(status(self._config, None)))
             return 0
-        lock = take(self._paths.runtime, self._config, "watch") if self._args.sessions else None
+        lock = try_lock(self._paths.runtime, self._config, "watch") if self._args.sessions else None
         try:
             self._seen = self._begin(keep=lock is not None)
             self._feed = FactFeed(self._paths, self._seen)
@@ -71,10 +71,10 @@ class Watch:
         if not keep or sessions.why_not():
             return found.position
         numbers = [gpu.gpu for gpu in self._client.gpus().gpus]
-        self._shower = Shower(self._config, self._paths, sessions, numbers)
+        self._display = SessionDisplay(self._config, self._paths, sessions, numbers)
         since = self._args.since
         early = since is not None and since < found.position
-        self._shower.know(found.jobs, quiet=early)
+        self._display.update(found.jobs, names_only=early)
         return int(since if early else found.position)
 
     # ---- what happens
@@ -91,9 +91,9 @@ class Watch:
     def _look_anew(self) -> None:
         """As if nothing had ever been heard."""
         self._looked = time.monotonic()
-        if self._shower is not None and self._client is not None:
+        if self._display is not None and self._client is not None:
             with suppress(WeftError):
-                self._shower.know(self._client.jobs(group=self._config.group).jobs)
+                self._display.update(self._client.jobs(group=self._config.group).jobs)
 
     def _take(self, timeout_s: float) -> bool:
         """Acts on the next that happened; whether it matters here."""
@@ -104,9 +104,9 @@ class Watch:
         if update.fact is None:
             self._look_anew()
             return True
-        if self._shower is None:
+        if self._display is None:
             return update.fact["fact"] in ("Started", "Exited")
-        return self._shower.take(update.fact)
+        return self._display.apply(update.fact)
 
     def _catch_up(self) -> None:
         """Acts on all that has happened: the shortest of tasks has a session too."""
@@ -125,7 +125,7 @@ class Watch:
         if lock is None:
             return True
         try:
-            with alone(self._paths.runtime, self._config):
+            with tasks_locked(self._paths.runtime, self._config):
                 found = self._draw("")  # when it ends, tmux scrolls by a line
                 if found is None or is_busy(found):
                     return False

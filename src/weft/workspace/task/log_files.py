@@ -1,7 +1,7 @@
-"""Log files in folders that others can write to, such as /tmp: for their owner alone, through no link, over nobody's
-file. Stands alone: what runs beside a task loads it, and little else.
+"""Private log files in folders that other users can write to, such as /tmp.
 
-The first line of a log says whose it is. A file with another first line is somebody else's.
+A log is never opened through a link, and never replaces another file. Its first line names its owner; a file with
+another first line belongs to another owner. The keeper of every task loads this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import time
 import zlib
 
 HEAD = "# log of "
-TASKS = "train_logs"
-_MOST_HEAD = 4096
+TASKS_FOLDER = "train_logs"
+MAX_HEAD_BYTES = 4096
 
 
 def open_log(folder: str, name: str, owner: str) -> tuple[int, str]:
-    """A log open for appending, and its path. Where that name is somebody else's, one with a mark of its own is taken.
+    """Open a log for appending. Return its handle and path.
 
-    Raises OSError where none can be had.
-    """
+    If another owner has the name, add a hash of this owner to it. Raise OSError if no log can be opened."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     names = _names(name, owner)
     for candidate in names:
@@ -28,51 +27,51 @@ def open_log(folder: str, name: str, owner: str) -> tuple[int, str]:
         handle = _open_own(path, owner)
         if handle is not None:
             return handle, path
-    raise FileExistsError(17, "is somebody else's", os.path.join(folder, names[-1]))
+    raise FileExistsError(17, "belongs to another owner", os.path.join(folder, names[-1]))
 
 
 def open_task_log(parent: str, name: str, owner: str) -> tuple[int, str]:
-    """The same, in the folder for the logs of tasks."""
+    """Open a log in the folder for the logs of tasks."""
     folder = tasks_folder(parent)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if not _is_ours(folder):  # a link of theirs would lead anywhere
-        raise PermissionError(1, "is somebody else's", folder)
+    if not _is_ours(folder):  # a link of another user could lead anywhere
+        raise PermissionError(1, "belongs to another user", folder)
     return open_log(folder, name, owner)
 
 
-def path_of(folder: str, name: str, owner: str) -> str:
-    """Where the log of this owner is, or would be."""
-    plain, marked = (os.path.join(folder, each) for each in _names(name, owner))
+def find_log_path(folder: str, name: str, owner: str) -> str:
+    """Return the path that `open_log` uses or would use."""
+    plain, hashed = (os.path.join(folder, each) for each in _names(name, owner))
     try:
         handle = os.open(plain, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return plain
     except OSError:
-        return marked
+        return hashed
     try:
-        return plain if _is_own(handle, owner) else marked
+        return plain if _is_own(handle, owner) else hashed
     finally:
         os.close(handle)
 
 
 def tasks_folder(parent: str) -> str:
-    """Where the logs of tasks go: one's own folder, also where another user was there first."""
-    plain = os.path.join(parent, TASKS)
+    """Return the folder for the logs of tasks; with the user's id if another user has the usual one."""
+    plain = os.path.join(parent, TASKS_FOLDER)
     return plain if _is_ours(plain) else f"{plain}-{os.getuid()}"
 
 
-def stamped(text: str) -> bytes:
-    """A line of the scheduler's log."""
+def format_line(text: str) -> bytes:
+    """Return a line of the scheduler's log, with the time."""
     return f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
 
 
 def _names(name: str, owner: str) -> tuple[str, str]:
-    """The name a log should have, and the one it has where that is taken."""
+    """Return the usual name of a log, and the one to use if another owner has that."""
     return name, f"{name.removesuffix('.log')}.{zlib.crc32(owner.encode(errors='replace')):08x}.log"
 
 
 def _is_ours(folder: str) -> bool:
-    """Whether it is this user's, link or folder, or nobody's yet."""
+    """Return whether this user owns the folder or link, or it does not exist."""
     try:
         return os.lstat(folder).st_uid == os.getuid()
     except OSError:
@@ -80,12 +79,12 @@ def _is_ours(folder: str) -> bool:
 
 
 def head_of(owner: str) -> bytes:
-    """The first line of a log, whatever the owner is called."""
-    return f"{HEAD}{owner.encode('unicode_escape').decode()}\n".encode()[:_MOST_HEAD]
+    """Return the first line of a log. The owner's name is escaped."""
+    return f"{HEAD}{owner.encode('unicode_escape').decode()}\n".encode()[:MAX_HEAD_BYTES]
 
 
 def _open_own(path: str, owner: str) -> int | None:
-    """None: there is something at that path which is not this owner's."""
+    """Open or create the log of this owner; return None if the path belongs to another owner."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         handle = os.open(path, flags, 0o600)
@@ -100,7 +99,7 @@ def _open_own(path: str, owner: str) -> int | None:
 
 
 def _write_head(handle: int, owner: str) -> None:
-    """Whoever comes first; many tasks may start at once."""
+    """Write the first line under a lock: many tasks may start at once."""
     if not _is_plain(os.fstat(handle)):
         return
     import fcntl  # only the first run of a task needs it
@@ -114,7 +113,7 @@ def _write_head(handle: int, owner: str) -> None:
 
 
 def _is_own(handle: int, owner: str) -> bool:
-    """A plain file of this user's, by no second name, that begins with this owner's line, or with nothing yet."""
+    """Return whether this is a regular file of this user with one name, empty or beginning with the owner's line."""
     found = os.fstat(handle)
     if not _is_plain(found):
         return False

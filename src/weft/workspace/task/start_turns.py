@@ -1,4 +1,4 @@
-"""Whose turn it is on a GPU: starts are so far apart. Stands alone: what runs beside a task loads it."""
+"""Turns that space the starts of tasks on a GPU. The keeper of a task loads this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import time
 
 
-def turn(path: str, delay_s: float) -> float:
-    """How long to wait for one's turn: turns are `delay_s` apart. The file's time is that of the latest turn."""
-    import fcntl  # only those that are to wait need it
+def reserve_turn(path: str, delay_s: float) -> float:
+    """Reserve the next turn and return the seconds until it. The file's modification time is that of the last turn."""
+    import fcntl  # a task without a start delay does not need it
 
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,21 +1,22 @@
-"""What a task writes and what is said of it, in the logs of its workspace. Stands alone: what runs beside a task loads
-it, and little else.
-"""
+"""The logs of a task: a copy of its output, and its events in the scheduler's log.
+
+The keeper of every task loads this module, so it imports little."""
 
 from __future__ import annotations
 
 import os
 
-from weft.workspace.task.log_files import open_log, open_task_log, stamped
+from weft.workspace.task.log_files import format_line, open_log, open_task_log
 
-CHUNK = 1 << 20
+COPY_BYTES = 1 << 20
+"""Bytes that are copied at a time."""
 
 
 class MayFail:
-    """As contextlib.suppress(OSError) has it, without loading that."""
+    """Like contextlib.suppress(OSError), without importing contextlib."""
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         return kind is not None and issubclass(kind, OSError)
@@ -27,34 +28,34 @@ MAY_FAIL = MayFail()
 class TaskLog:
     def __init__(self, task: str, owner: str, run_folder: str) -> None:
         self._task, self._owner, self._folder = task, owner, run_folder
-        self._copied, self._source, self._copy, self._said = 0, -1, -1, -1
+        self._copied, self._source, self._copy, self._scheduler_log = 0, -1, -1, -1
 
     def open(self, folder: str, scheduler_log: str) -> None:
-        """In the folder for logs, if there is to be any log at all."""
+        """Open both logs in a folder; do nothing if the workspace has no log folder."""
         if not folder:
             return
         try:
-            self._said, _ = open_log(folder, scheduler_log, self._owner)
+            self._scheduler_log, _ = open_log(folder, scheduler_log, self._owner)
             self._copy, _ = open_task_log(folder, f"{self._task}.log", f"{self._owner}#{self._task}")
         except OSError as error:
             self.warn(f"no log in {folder}: {error.strerror}")
 
-    def say(self, text: str, *, loud: bool = False) -> None:
-        """Into the scheduler's log; loudly, into the task's own too."""
-        if loud:
+    def write(self, text: str, *, to_task: bool = False) -> None:
+        """Append an event to the scheduler's log; with `to_task`, also to the task's output."""
+        if to_task:
             os.write(2, f"weft: {text}\n".encode(errors="backslashreplace"))
-        if self._said >= 0:
+        if self._scheduler_log >= 0:
             with MAY_FAIL:
-                os.write(self._said, stamped(f"{self._task}: {text}"))
+                os.write(self._scheduler_log, format_line(f"{self._task}: {text}"))
 
     def warn(self, text: str) -> None:
-        """Said, and kept beside the run for `status`."""
-        self.say(f"warning: {text}", loud=True)
+        """Log a warning, and store it in the folder of the run for `status`."""
+        self.write(f"warning: {text}", to_task=True)
         with MAY_FAIL, open(os.path.join(self._folder, "warning"), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 
     def copy(self) -> bool:
-        """What the run wrote since the last look goes into the task's log; whether there was anything."""
+        """Append new output of the run to the task's log. Return whether there was any."""
         if self._copy < 0:
             return False
         before = self._copied
@@ -62,10 +63,10 @@ class TaskLog:
             if self._source < 0:
                 self._source = os.open(os.path.join(self._folder, "output.log"), os.O_RDONLY | os.O_CLOEXEC)
             size = os.fstat(self._source).st_size
-            if size < self._copied:  # cut at its cap
+            if size < self._copied:  # the output was truncated at its size limit
                 self._copied = before = 0
             while self._copied < size:
-                text = os.pread(self._source, CHUNK, self._copied)
+                text = os.pread(self._source, COPY_BYTES, self._copied)
                 if not text:
                     break
                 self._copied += os.write(self._copy, text)

@@ -21,9 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace.setup import make
+    from weft.workspace.setup import create_workspace
 
-    done = make(args.folder or args.dir or ".", force=args.force)
+    done = create_workspace(args.folder or args.dir or ".", force=args.force)
     if args.json:
         render.print_json(
             {"schema": 1, "dir": str(done.home), "made": done.made, "kept": done.kept, "taken": done.taken,

@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
             if there and not args.yes and render.can_ask() and not _is_sure(len(there), config.task_name):
                 render.say("nothing was ended")
                 return 1
-            with locks.alone(client.paths.runtime, config):
+            with locks.tasks_locked(client.paths.runtime, config):
                 ended = task_jobs.cancel_all(config, client)
                 scheduler_session.append_log(config, f"kill-all: {plural(len(ended), 'task')} told to end")
-            left = task_jobs.until_ended(config, client)
+            left = task_jobs.wait_until_ended(config, client)
     closed = scheduler_session.close_sessions(config)
     if args.json:
         render.print_json({"schema": 1, "ended": ended, "left": left, "sessions": closed})

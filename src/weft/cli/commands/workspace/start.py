@@ -12,7 +12,7 @@ from weft.cli.text import plural
 
 if TYPE_CHECKING:
     from weft.workspace.config import Config
-    from weft.workspace.task_jobs import Begun
+    from weft.workspace.task_jobs import StartSummary
     from weft.workspace.tasks import Task
 
 EXAMPLE: Final = """examples:
@@ -37,22 +37,22 @@ def run(args: argparse.Namespace) -> int:
     tasks = _tasks(config, args)
     sessions_of(config)  # what is wrong with them is said before anything is started
     client = scheduler.connect_with_gpus(config) if tasks else scheduler.connect_if_used()
-    begun, session = task_jobs.Begun(), ""
+    summary, session = task_jobs.StartSummary(), ""
     if client is not None:
-        with client, locks.alone(client.paths.runtime, config):
-            begun = task_jobs.start(config, client, tasks, again=args.rerun)
-            if begun.started or begun.there or begun.released:
-                session, warning = scheduler_session.open_session(config, client, begun.position)
-                begun.warnings += [warning] if warning else []
-                scheduler_session.append_log(config, f"start: {_summary(begun)}")
-    _report(args, config, begun, session)
+        with client, locks.tasks_locked(client.paths.runtime, config):
+            summary = task_jobs.start(config, client, tasks, again=args.rerun)
+            if summary.started or summary.there or summary.released:
+                session, warning = scheduler_session.open_session(config, client, summary.position)
+                summary.warnings += [warning] if warning else []
+                scheduler_session.append_log(config, f"start: {_summary(summary)}")
+    _report(args, config, summary, session)
     return 0
 
 
-def _summary(begun: Begun) -> str:
-    counts = {"started": begun.started, "already there": begun.there, "complete": begun.skipped}
+def _summary(summary: StartSummary) -> str:
+    counts = {"started": summary.started, "already there": summary.there, "complete": summary.skipped}
     words = [f"{len(names):,} {what}" for what, names in counts.items() if names]
-    return ", ".join([*words, *([f"{len(begun.released):,} going on"] if begun.released else [])])
+    return ", ".join([*words, *([f"{len(summary.released):,} going on"] if summary.released else [])])
 
 
 def _tasks(config: Config, args: argparse.Namespace) -> list[Task]:
@@ -61,24 +61,24 @@ def _tasks(config: Config, args: argparse.Namespace) -> list[Task]:
     return all_tasks(config) if args.configs is None else chosen_tasks(config, args.configs, args.gpus)
 
 
-def _report(args: argparse.Namespace, config: Config, begun: Begun, session: str) -> None:
-    for warning in begun.warnings:
+def _report(args: argparse.Namespace, config: Config, summary: StartSummary, session: str) -> None:
+    for warning in summary.warnings:
         render.say(warning)
     if args.json:
         render.print_json(
-            {"schema": 1, "started": begun.started, "there": begun.there, "skipped": begun.skipped,
-             "released": begun.released, "session": session or None, "warnings": begun.warnings}
+            {"schema": 1, "started": summary.started, "there": summary.there, "skipped": summary.skipped,
+             "released": summary.released, "session": session or None, "warnings": summary.warnings}
         )  # fmt: skip
         return
-    if begun.started:
-        print(f"started {plural(len(begun.started), 'config')}: {_list(begun.started)}")
-    if begun.released:
-        print(f"going on with {plural(len(begun.released), 'task')} that stop had held back")
-    if begun.there:
-        print(f"already there: {_list(begun.there)}")
-    if begun.skipped:
-        print(f"complete, skipped: {_list(begun.skipped)}; --rerun runs them again")
-    if not (begun.started or begun.there or begun.skipped):
+    if summary.started:
+        print(f"started {plural(len(summary.started), 'config')}: {_list(summary.started)}")
+    if summary.released:
+        print(f"going on with {plural(len(summary.released), 'task')} that stop had held back")
+    if summary.there:
+        print(f"already there: {_list(summary.there)}")
+    if summary.skipped:
+        print(f"complete, skipped: {_list(summary.skipped)}; --rerun runs them again")
+    if not (summary.started or summary.there or summary.skipped):
         print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
         from weft.workspace.scheduler_session import attach_command_line

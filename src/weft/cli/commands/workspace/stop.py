@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     waiting = running = 0
     client = scheduler.connect_if_used()
     if client is not None:
-        with client, locks.alone(client.paths.runtime, config):
+        with client, locks.tasks_locked(client.paths.runtime, config):
             waiting, running = task_jobs.stop(config, client)
             scheduler_session.append_log(config, f"stop: {waiting} held back, {running} running on")
     if args.json:
