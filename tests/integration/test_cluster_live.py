@@ -149,6 +149,6 @@ def test_a_port_that_somebody_else_has_is_said_in_one_error(cluster: Cluster) ->
         refused = cluster.call("server", "--port", str(port))
     assert refused.returncode == 1
     assert refused.stderr.splitlines() == [
-        f"weft: error: 127.0.0.1:{port} cannot be listened on",
-        "  is it taken, or not of this machine?",
+        f"weft: error: cannot listen on 127.0.0.1:{port}",
+        "  check that the port is free and the address is one of this machine",
     ]

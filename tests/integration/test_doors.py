@@ -75,7 +75,7 @@ def test_a_wrong_expired_or_revoked_token_is_said_to_be_that(door: Gate) -> None
     tokens = Tokens(door.folder)
     tokens.revoke(good.token.split(".")[1])
     tokens.close()
-    wrong = {"weft.0123456789ab.abc": "does not know", "nonsense": "not a token", door.invited(): "weft auth join"}
+    wrong = {"weft.0123456789ab.abc": "does not know", "nonsense": "not a Weft token", door.invited(): "weft auth join"}
     for token, said in {good.token: "revoked", **wrong}.items():
         code, words = refused(door, Credentials(token, good.ca))
         assert code == Status.UNAUTHENTICATED
@@ -118,7 +118,7 @@ def test_jobs_are_their_submitters(door: Gate) -> None:
     found = json.loads(asked(door, bob, "Query", m.QueryRequest(what="job", jobs=[job])).json)["jobs"][0]
     assert found["user"] == "ada"
     assert refused(door, bob, "Change", m.ChangeRequest(verb="cancel", jobs=[job]))[0] == Status.PERMISSION_DENIED
-    with open_channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only they and admins"):
+    with open_channel(door.where, bob) as line, pytest.raises(grpc.RpcError, match="only its owner and admins"):
         list(call(line, "Logs")(m.LogsRequest(job=job), timeout=WAIT_S, metadata=bob.metadata()))
     assert "s3cr3t" not in facts_of(door, bob, job)
     assert "s3cr3t" in facts_of(door, ada, job)
@@ -147,7 +147,7 @@ def test_joining_gives_a_token_of_ones_own_once(door: Gate) -> None:
     assert asked(door, Credentials(reply.token, nobody.ca)) is not None
     code, words = refused(door, nobody, "Join", request, "Auth", metadata=version_metadata())
     assert code == Status.PERMISSION_DENIED
-    assert "used already" in words
+    assert "already used" in words
 
 
 def test_many_with_one_join_token_and_one_comes_in(door: Gate) -> None:

@@ -249,7 +249,7 @@ def test_joining_with_nonsense(door: Gate) -> None:
     assert "not a join token" in run(door, "auth", "join", str(door.where), door.owner().token, env=env, code=2)
     spent = door.invited()
     run(door, "auth", "join", str(door.where), spent, env=env)
-    assert "used already" in run(door, "auth", "join", str(door.where), spent, env=env, code=5)
+    assert "already used" in run(door, "auth", "join", str(door.where), spent, env=env, code=5)
     nobody = f"localhost:{free_port()}"
     assert "cannot be reached" in run(door, "auth", "join", nobody, door.invited(), env=env, code=4)
     without = ".".join((*door.invited().split(".")[:3], ""))

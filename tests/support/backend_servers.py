@@ -24,7 +24,7 @@ from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
-from weft.server.auth.identity import let_in, owner
+from weft.server.auth.identity import owner, set_caller
 from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
@@ -43,7 +43,7 @@ class AsOwner(grpc.aio.ServerInterceptor):
     """Lets every call in as the owner of the server."""
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        let_in(owner())
+        set_caller(owner())
         return await continuation(details)
 
 

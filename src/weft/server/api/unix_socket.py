@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.errors import InputError, NotPermitted, WeftError
-from weft.server.auth.identity import let_in, owner
+from weft.server.auth.identity import owner, set_caller
 from weft.server.rpc.protocol_version import check_protocol
 from weft.server.rpc.requests import UnreadableRequest, reader, too_large
 from weft.wire import frames
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
             self.task = asyncio.get_running_loop().create_task(self._answer(head.method, request))
 
     async def _answer(self, name: str, request: Any) -> None:
-        let_in(owner())
+        set_caller(owner())
         try:
             if isinstance(request, UnreadableRequest):
                 request.refuse()

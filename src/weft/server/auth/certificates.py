@@ -1,4 +1,4 @@
-"""A certificate authority of a scheduler's own, and the certificate by which clients know it."""
+"""Create the certificate authority of a server, and the server's certificate."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from weft.server.auth.tls import FOLDER, Material, load
 Key = ec.EllipticCurvePrivateKey
 CA_DAYS: Final = 3650
 SERVER_DAYS: Final = 825
-"""What the strictest clients take."""
-ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
+"""The longest validity that strict clients accept."""
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def init(folder: Path, hosts: Sequence[str]) -> tuple[Material, list[str]]:
-    """Makes a certificate for these names; the authority is made once, so that those who trust it go on doing so."""
-    names = list(dict.fromkeys([*ALWAYS, *(_checked(host) for host in hosts or _own_names())]))
+    """Make a certificate for these host names. The authority is made once, so that clients keep trusting it."""
+    names = list(dict.fromkeys([*LOOPBACK_NAMES, *(_checked_host(host) for host in hosts or _own_names())]))
     make_private(folder)
     make_private(folder / FOLDER)
-    ca, ca_key = _authority(folder / FOLDER)
-    key, certificate = _certified(names, ca, ca_key)
+    ca, ca_key = _load_or_make_authority(folder / FOLDER)
+    key, certificate = _make_certificate(names, ca, ca_key)
     write_private(folder / FOLDER / "server.key", _pem_of_key(key))
-    write_private(folder / FOLDER / "server.pem", _pem(certificate) + _pem(ca))  # `join` looks at the whole chain
+    write_private(folder / FOLDER / "server.pem", _pem(certificate) + _pem(ca))  # `join` checks the whole chain
     made = load(folder)
     assert made is not None
     return made, names
@@ -51,29 +51,29 @@ def _own_names() -> list[str]:
     return [name for name in dict.fromkeys(names) if name and not name.startswith("localhost")]
 
 
-def _checked(host: str) -> str:
+def _checked_host(host: str) -> str:
     if host.isdecimal() or parse_address(f"[{host}]" if ":" in host else host).host != host:
         raise InputError(f"{host[:80]!r} is not the name or address of a host", hint="such as gpu-head or 192.0.2.7")
     return host
 
 
-def _authority(tls: Path) -> tuple[x509.Certificate, Key]:
+def _load_or_make_authority(tls: Path) -> tuple[x509.Certificate, Key]:
     try:
         known = load_pem_private_key(read_private(tls / "ca.key"), password=None)
         if not isinstance(known, Key):
-            raise WeftError(f"{tls / 'ca.key'} is no key of Weft's\n  move {tls} away to begin anew")
+            raise WeftError(f"{tls / 'ca.key'} is not a key of Weft\n  move {tls} away, and run weft auth init again")
         return x509.load_pem_x509_certificate(read_private(tls / "ca.pem")), known
     except FileNotFoundError:
         pass
     except ValueError as error:
-        raise WeftError(f"{tls} is damaged: {error}\n  move it away to begin anew") from None
+        raise WeftError(f"{tls} is damaged: {error}\n  move it away, and run weft auth init again") from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"Weft authority of {socket.gethostname()}"[:64])])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     made = (
-        _begun(name, name, key, CA_DAYS)
+        _certificate_builder(name, name, key, CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(_key_usage(signs=True), critical=True)
         .add_extension(identifier, critical=False)
         .sign(key, SHA256())
     )
@@ -82,14 +82,14 @@ def _authority(tls: Path) -> tuple[x509.Certificate, Key]:
     return made, key
 
 
-def _certified(names: Sequence[str], ca: x509.Certificate, ca_key: Key) -> tuple[Key, x509.Certificate]:
+def _make_certificate(names: Sequence[str], ca: x509.Certificate, ca_key: Key) -> tuple[Key, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Weft scheduler")])
     made = (
-        _begun(subject, ca.subject, key, SERVER_DAYS)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        _certificate_builder(subject, ca.subject, key, SERVER_DAYS)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(_key_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
@@ -98,14 +98,14 @@ def _certified(names: Sequence[str], ca: x509.Certificate, ca_key: Key) -> tuple
     return key, made
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _begun(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509.CertificateBuilder:
+def _certificate_builder(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -118,7 +118,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: Key, days: int) -> x509.C
     )
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs, key_cert_sign=signs, crl_sign=signs, content_commitment=False,
         key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,

@@ -1,4 +1,4 @@
-"""Who asks. It comes from the credential that was shown at the door, never from what a request says of itself."""
+"""The identity of a caller. It comes from the credential of the call, never from the content of a request."""
 
 from __future__ import annotations
 
@@ -17,38 +17,42 @@ ROLES: Final[tuple[Role, ...]] = ("admin", "user", "worker")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
+    """The user and role behind a call."""
+
     user: str
     role: Role
     node: str = ""
-    """Of a worker: the only node that it may be."""
+    """The only node that a worker may register."""
     key: str = ""
-    """Which token it was; empty: none was needed."""
+    """The id of the token; empty if none was needed."""
 
     def owns(self, user: str) -> bool:
-        """Whether it may change what belongs to this user."""
+        """Return whether the caller may change what belongs to this user."""
         return self.role == "admin" or (self.role == "user" and self.user == user)
 
 
 def check_owner(who: Caller, job: Job) -> None:
-    """Raises unless it may change this job."""
+    """Raise unless the caller may change this job."""
     if not who.owns(job.user):
-        raise NotPermitted(f"job {job.id} is {job.user}'s, and you are {who.user}\n  only they and admins may do that")
+        raise NotPermitted(
+            f"job {job.id} belongs to {job.user}, and you are {who.user}\n  only its owner and admins may do that"
+        )
 
 
 _CALLER: Final[ContextVar[Caller]] = ContextVar("caller")
 
 
 def caller() -> Caller:
-    """Of the call that is being answered. Where no door was passed, there is none, and it raises."""
+    """Return the caller of the current call. Raise if the call was not authenticated."""
     return _CALLER.get()
 
 
-def let_in(who: Caller) -> None:
-    """For the rest of this call."""
+def set_caller(who: Caller) -> None:
+    """Set the caller for the rest of this call."""
     _CALLER.set(who)
 
 
 @cache
 def owner() -> Caller:
-    """The user whose scheduler it is."""
+    """Return the user who runs this server."""
     return Caller(getpass.getuser(), "admin")

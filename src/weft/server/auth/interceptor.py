@@ -1,7 +1,7 @@
-"""The gateway of a scheduler that listens on a port: who comes in, and what for.
+"""Authentication and authorization of all calls on a port.
 
-Every call shows a token. Which one it is decides who asks (`callers.caller`) and which methods are open. What is
-refused is refused before a message is read, with words that say what to do.
+Every call carries a token. The token decides who the caller is (`identity.caller`) and which methods are allowed. A
+call is refused before a message is read, with a hint on what to do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
 from weft.errors import InputError, NotPermitted, WeftError
 from weft.server.auth import tls
-from weft.server.auth.identity import Caller, Role, caller, let_in, owner
+from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
 from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
@@ -43,55 +43,55 @@ SERVER_OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 )
-"""A peer that dawdles or has vanished holds up nobody, and is let go."""
-LOOK_S: Final = 2.0
-"""How often it is looked whether those who are inside may stay."""
-CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
-SERVE: Final[frozenset[Role]] = frozenset({"admin", "worker"})
-ADMIN: Final[frozenset[Role]] = frozenset({"admin"})
-OPEN: Final = f"/{PREFIX}Auth/Join"
-MAY: Final[dict[str, frozenset[Role]]] = {
-    f"/{PREFIX}Agents/Attach": SERVE,
-    f"/{PREFIX}Blobs/Get": SERVE,
-    f"/{PREFIX}Blobs/Put": CHANGE,
-    f"/{PREFIX}Auth/Manage": ADMIN,
+"""Disconnect peers that are slow to connect or have vanished."""
+TOKEN_CHECK_S: Final = 2.0
+"""How often the tokens of open calls are checked."""
+MAY_CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
+MAY_SERVE: Final[frozenset[Role]] = frozenset({"admin", "worker"})
+ADMIN_ONLY: Final[frozenset[Role]] = frozenset({"admin"})
+JOIN_METHOD: Final = f"/{PREFIX}Auth/Join"
+ROLES_BY_METHOD: Final[dict[str, frozenset[Role]]] = {
+    f"/{PREFIX}Agents/Attach": MAY_SERVE,
+    f"/{PREFIX}Blobs/Get": MAY_SERVE,
+    f"/{PREFIX}Blobs/Put": MAY_CHANGE,
+    f"/{PREFIX}Auth/Manage": ADMIN_ONLY,
 }
-"""Who may call what, where it is not everybody who may submit."""
+"""The roles that may call a method. All others are open to MAY_CHANGE."""
 HINTS: Final[dict[Role, str]] = {
     "admin": "it is for workers alone",
     "user": "ask an admin to do it, or for a token of another role: weft auth token --role admin",
-    "worker": "it is for weft worker alone; ask for a token of your own: weft auth token --user NAME",
+    "worker": "it is for weft worker alone; ask for your own token: weft auth token --user NAME",
 }
 log = logging.getLogger(__name__)
 
 
 class AuthGateway:
-    """Of the scheduler that keeps its things in this folder."""
+    """Authenticates the calls to one server. `folder` holds its tokens and certificates."""
 
     def __init__(self, folder: Path, tokens: Tokens | None = None) -> None:
         self.folder, self.tokens = folder, tokens or Tokens(folder)
         self.material = tls.load(folder)
         self._limiter = FailureLimiter()
-        self._inside: dict[asyncio.Task[Any], str] = {}
+        self._calls: dict[asyncio.Task[Any], str] = {}
         self._tasks = TaskSet()
 
     # ---- opening and closing
 
     def server(self, *inside: grpc.aio.ServerInterceptor) -> grpc.aio.Server:
-        """One that nobody gets into but through this gateway; what is `inside` sees those who did."""
+        """Return a server whose calls all pass through this gateway. Interceptors `inside` see the accepted ones."""
         server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=(Interceptor(self), *inside))
         server.add_generic_rpc_handlers((handler(self._methods().__getitem__, "Auth"),))
         return server
 
     def listen(self, server: grpc.aio.Server, host: str, port: int) -> int:
-        """At this address: with TLS where there is a certificate, without it only where nothing leaves the machine."""
+        """Listen at this address, and return the port. Without a certificate only loopback addresses are allowed."""
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self.material is None and not is_loopback(host):
             raise InputError(
                 f"{host} can be reached from other machines, and there is no certificate for TLS",
                 hint=f"weft auth init --port {port} --host NAME makes one; or listen on 127.0.0.1",
             )
-        self._publish()  # before anybody can come
+        self._publish()  # before the first call
         try:
             bound = (
                 server.add_insecure_port(where)
@@ -99,76 +99,78 @@ class AuthGateway:
                 else server.add_secure_port(where, self.material.credentials())
             )
         except RuntimeError:
-            raise WeftError(f"{where} cannot be listened on\n  is it taken, or not of this machine?") from None
+            raise WeftError(
+                f"cannot listen on {where}\n  check that the port is free and the address is one of this machine"
+            ) from None
         return bound
 
     def _publish(self) -> None:
-        """For clients of the same user on this machine: a token, and whom to trust."""
-        self.tokens.own(self.folder / "token", owner().user)
+        """Write a token and the CA certificate for clients of the same user on this machine."""
+        self.tokens.write_owner_token(self.folder / "token", owner().user)
         if self.material is None:
             (self.folder / "ca.pem").unlink(missing_ok=True)
         else:
             write_private(self.folder / "ca.pem", self.material.ca)
 
     def open(self) -> None:
-        """From now on, those whose token is revoked are shown out."""
-        self._tasks.every(LOOK_S, self.show_out, "checking tokens")
+        """Start ending the calls of revoked tokens."""
+        self._tasks.every(TOKEN_CHECK_S, self.end_revoked_calls, "checking tokens")
 
     async def close(self) -> None:
         await self._tasks.close()
         self.tokens.close()
 
-    def show_out(self) -> None:
-        """Ends the calls of those whose token no longer stands."""
+    def end_revoked_calls(self) -> None:
+        """End the calls whose token is not valid any more."""
         try:
-            gone = {key for key in set(self._inside.values()) if not self.tokens.stands(key)}
+            gone = {key for key in set(self._calls.values()) if not self.tokens.is_valid(key)}
         except WeftError as error:
             log.warning("%s", error)
             return
-        for task, key in list(self._inside.items()):
+        for task, key in list(self._calls.items()):
             if key in gone:
-                log.info("token %s no longer stands: its calls are ended", key)
+                log.info("token %s is not valid any more: its calls are ended", key)
                 task.cancel()
 
-    # ---- coming in
+    # ---- calls
 
-    def admit(self, method: str, metadata: Mapping[str, str]) -> Caller | None:
-        """Who it is; None: nobody yet, for the one method that is open to all."""
+    def authenticate(self, method: str, metadata: Mapping[str, str]) -> Caller | None:
+        """Return the caller; None for the one method that needs no token. Raise if the call is not allowed."""
         check_protocol(metadata)
-        if method == OPEN:
+        if method == JOIN_METHOD:
             return None
         scheme, _, token = metadata.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise TokenRejected(NotPermitted("no token was shown\n  weft auth join HOST:PORT TOKEN gets one"))
+            raise TokenRejected(NotPermitted("the call has no token\n  weft auth join HOST:PORT TOKEN gets one"))
         try:
             who = self.tokens.verify(token.strip())
         except NotPermitted as error:
             raise TokenRejected(error) from None
-        if who.role not in MAY.get(method, CHANGE):
+        if who.role not in ROLES_BY_METHOD.get(method, MAY_CHANGE):
             raise NotPermitted(
                 f"a token of role {who.role} does not open {method.rpartition('.')[2]}\n  {HINTS[who.role]}"
             )
         return who
 
-    def entered(self, who: Caller) -> None:
-        """Remembers the call for as long as it lasts."""
+    def track(self, who: Caller) -> None:
+        """Remember the call while it lasts, so that it can be ended."""
         task = asyncio.current_task()
         if task is not None:
-            self._inside[task] = who.key
-            task.add_done_callback(lambda done: self._inside.pop(done, None))
+            self._calls[task] = who.key
+            task.add_done_callback(lambda done: self._calls.pop(done, None))
 
     def refusal(self, error: WeftError, code: grpc.StatusCode | None) -> grpc.RpcMethodHandler[Any, Any]:
-        """Answers without reading what was sent: a stream to gRPC, whatever the method is."""
+        """Return a handler that refuses without reading the request. To gRPC it is a stream, whatever the method is."""
 
         async def answer(_requests: Any, context: Any) -> None:
             if code is not None:
-                await self._check(context, error)
+                await self._check_failures(context, error)
             await abort(context, error, code)
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
-    async def _check(self, context: Any, error: WeftError | None = None) -> None:
-        """Counts what went wrong; whoever was wrong too often is told no more than that."""
+    async def _check_failures(self, context: Any, error: WeftError | None = None) -> None:
+        """Count a failure. Refuse a host with too many of them without saying more."""
         peer = host_of(context.peer())
         if wait_s := self._limiter.blocked_s(peer):
             too_many = NotPermitted(f"too many wrong tokens from {peer}\n  try again in {wait_s:.0f} s")
@@ -177,18 +179,18 @@ class AuthGateway:
             self._limiter.count(peer)
             log.warning("refused %s: %s", peer, str(error).partition("\n")[0])
 
-    # ---- its own methods
+    # ---- methods of the Auth service
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
         return {"Join": self._join, "Manage": self._manage}
 
     async def _join(self, request: m.JoinRequest, context: Any) -> m.JoinReply:
-        await self._check(context)
+        await self._check_failures(context)
         try:
             token, who = self.tokens.join(request.token, request.node)
         except WeftError as error:
             if isinstance(error, NotPermitted):
-                await self._check(context, error)
+                await self._check_failures(context, error)
             await abort(context, error)
         log.info("%s joined as %s %s", host_of(context.peer()), who.role, who.node or who.user)
         return m.JoinReply(token=token, role=who.role, user=who.user)
@@ -201,12 +203,12 @@ class AuthGateway:
             await abort(context, error)
         log.info("%s: %s", caller().user, request.verb)
         if request.verb == "revoke":
-            self.show_out()
+            self.end_revoked_calls()
         return m.JsonReply(json=encode(found))
 
 
 class TokenRejected(Exception):
-    """No or a wrong token."""
+    """The call has no token, or an invalid one."""
 
     def __init__(self, error: NotPermitted) -> None:
         super().__init__(str(error))
@@ -214,18 +216,20 @@ class TokenRejected(Exception):
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
+    """Authenticates each call before its handler runs."""
+
     def __init__(self, gateway: AuthGateway) -> None:
         self._gateway = gateway
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
-            who = self._gateway.admit(details.method, metadata)
-        except TokenRejected as turned:
-            return self._gateway.refusal(turned.error, grpc.StatusCode.UNAUTHENTICATED)
+            who = self._gateway.authenticate(details.method, metadata)
+        except TokenRejected as rejected:
+            return self._gateway.refusal(rejected.error, grpc.StatusCode.UNAUTHENTICATED)
         except WeftError as error:
             return self._gateway.refusal(error, None)
         if who is not None:
-            self._gateway.entered(who)
-            let_in(who)
+            self._gateway.track(who)
+            set_caller(who)
         return await continuation(details)

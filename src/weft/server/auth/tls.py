@@ -1,4 +1,4 @@
-"""What a scheduler shows of itself over TLS: a key, a certificate, and the authority that vouches for it."""
+"""The TLS files of a server: its key, its certificate chain, and the CA certificate."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ FOLDER: Final = "tls"
 
 @dataclass(frozen=True)
 class Material:
+    """The content of the TLS files."""
+
     key: bytes = field(repr=False)
     chain: bytes
     ca: bytes
@@ -29,7 +31,7 @@ class Material:
 
 
 def load(folder: Path) -> Material | None:
-    """Of the scheduler that keeps its things there; None: `weft auth init` was not called."""
+    """Return the TLS files of the server in this folder; None if `weft auth init` was never run."""
     tls = folder / FOLDER
     try:
         return Material(*(read_private(tls / name) for name in ("server.key", "server.pem", "ca.pem")))

@@ -1,4 +1,4 @@
-"""What an admin does with tokens: the same through the scheduler and beside it, on its machine."""
+"""Administration of tokens, through the server or directly on its machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.wire.views.auth import InvitationView, TokensView, TokenView
 from weft.wire.views.base import Answer
 from weft.wire.views.timestamps import iso
 
-USUAL_EXPIRY: Final = "1h"
+DEFAULT_EXPIRY: Final = "1h"
 
 
 def manage(tokens: Tokens, material: Material | None, by: str, verb: str, options: Mapping[str, str]) -> Answer:
@@ -24,7 +24,7 @@ def manage(tokens: Tokens, material: Material | None, by: str, verb: str, option
 
 def _token(tokens: Tokens, material: Material | None, by: str, options: Mapping[str, str]) -> InvitationView:
     role, user = options.get("role") or "user", options.get("user") or by
-    expires_s = parse_duration(options.get("expires") or USUAL_EXPIRY)
+    expires_s = parse_duration(options.get("expires") or DEFAULT_EXPIRY)
     made = tokens.invite(
         role, user, expires_s=expires_s, by=by, fingerprint=material.fingerprint if material is not None else ""
     )

@@ -1,8 +1,8 @@
-"""The tokens that a scheduler knows, each as a hash: who holds it, what for, until when.
+"""The token store: the hash, user, role and expiry of each token.
 
-A token is `weft.ID.SECRET`; the id is no secret and names it in lists. A join token, `weft-join.ID.SECRET.FINGERPRINT`,
-is good once, for a token of one's own; the fingerprint says which certificate authority the scheduler must show.
-The file is SQLite, so that commands on the scheduler's machine and the scheduler itself can both write to it.
+A token is `weft.ID.SECRET`. The id is not secret; lists show it. A join token, `weft-join.ID.SECRET.FINGERPRINT`, can
+be exchanged once for such a token. The fingerprint is that of the server's certificate authority. The store is an
+SQLite file, so that the server and commands on its machine can both write to it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from weft.server.auth.identity import ROLES, Caller, Role
 FILE: Final = "auth.db"
 OWN: Final = "weft"
 JOIN: Final = "weft-join"
-LONGEST: Final = 400
-LONGEST_NAME: Final = 64
-BUSY_S: Final = 5.0
-SHORTEST_S, LONGEST_S = 1.0, 30 * 86400.0
-"""How long a join token may be good."""
+MAX_TOKEN_CHARS: Final = 400
+MAX_NAME_CHARS: Final = 64
+LOCK_TIMEOUT_S: Final = 5.0
+MIN_EXPIRY_S, MAX_EXPIRY_S = 1.0, 30 * 86400.0
+"""How long a join token may be valid."""
 SCHEMA: Final = """
 create table if not exists tokens (
     id text primary key, kind text not null, hash blob not null, role text not null, user text not null,
@@ -42,7 +42,7 @@ _ALLOWED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 
 
 class Presented(NamedTuple):
-    """A token as it was shown."""
+    """The parts of a token that a caller presents."""
 
     kind: str
     id: str
@@ -51,41 +51,43 @@ class Presented(NamedTuple):
 
 
 def parse(text: str) -> Presented | None:
-    """None: it does not look like one."""
-    parts = text.split(".") if len(text) <= LONGEST and text.isascii() else []
+    """Split a token into its parts; None if it does not look like one."""
+    parts = text.split(".") if len(text) <= MAX_TOKEN_CHARS and text.isascii() else []
     if (len(parts), parts[:1]) not in ((3, [OWN]), (4, [JOIN])) or not all(parts[1:3]):
         return None
     return Presented(*parts)
 
 
 class Tokens:
+    """The token store of one server."""
+
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
         make_private(folder)
         self.path, self._now = folder / FILE, now
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with self._explained():
-            self._db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+        with self._translate_errors():
+            self._db = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
             self._db.row_factory = sqlite3.Row
             self._db.execute(SCHEMA)
 
     def close(self) -> None:
         self._db.close()
 
-    # ---- giving out
+    # ---- issuing
 
     def invite(self, role: str, user: str, *, expires_s: float, by: str, fingerprint: str = "") -> str:
-        """A join token."""
-        _check(role, user)
-        if not SHORTEST_S <= expires_s <= LONGEST_S:
-            raise InputError(f"a join token cannot be good for {expires_s:.0f} s", hint="from 1s to 30d")
+        """Create a join token."""
+        _check_role(role, user)
+        if not MIN_EXPIRY_S <= expires_s <= MAX_EXPIRY_S:
+            raise InputError(f"a join token cannot be valid for {expires_s:.0f} s", hint="from 1s to 30d")
         made, secret = self._add(JOIN, role, user, by=by, expires_at=self._now() + expires_s)
         return f"{JOIN}.{made}.{secret}.{fingerprint}"
 
     def join(self, text: str, node: str = "") -> tuple[str, Caller]:
-        """Takes a join token for one of one's own; whoever comes second with it is refused."""
-        found = self._known(parse(text), JOIN)
+        """Exchange a join token for a token of its user. A join token can be used once."""
+        found = self._find(parse(text), JOIN)
         node = _check_node(node) if found["role"] == "worker" else ""
-        with self._explained():
+        with self._translate_errors():
             self._db.execute("begin immediate")
             try:
                 if node and self._is_taken(node):
@@ -97,7 +99,7 @@ class Tokens:
                     "update tokens set used_at = ? where id = ? and used_at is null", (self._now(), found["id"])
                 )
                 if not used.rowcount:
-                    raise _spent()
+                    raise _already_used()
                 made, secret = self._add(OWN, found["role"], found["user"], node=node, by=f"join {found['id']}")
             except BaseException:
                 self._db.execute("rollback")
@@ -109,8 +111,8 @@ class Tokens:
         standing = "kind = ? and role = 'worker' and node = ? and revoked_at is null"
         return self._db.execute(f"select 1 from tokens where {standing}", (OWN, node)).fetchone() is not None
 
-    def own(self, path: Path, user: str) -> str:
-        """The owner's token, in a file for clients of the same user: the one that is there, if it is good."""
+    def write_owner_token(self, path: Path, user: str) -> str:
+        """Return the owner's token, from a file for clients of the same user. Write a new one if it is not valid."""
         try:
             text = read_private(path).decode(errors="replace").strip()
             self.verify(text)
@@ -124,7 +126,7 @@ class Tokens:
         self, kind: str, role: str, user: str, *, by: str, node: str = "", expires_at: float | None = None
     ) -> tuple[str, str]:
         made, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        with self._explained():
+        with self._translate_errors():
             self._db.execute(
                 "insert into tokens (id, kind, hash, role, user, node, made_at, made_by, expires_at) "
                 "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -132,53 +134,57 @@ class Tokens:
             )
         return made, secret
 
-    # ---- looking at
+    # ---- checking and listing
 
     def verify(self, text: str) -> Caller:
-        """Who holds this token; raises NotPermitted with what to do."""
-        found = self._known(parse(text), OWN)
+        """Return the caller that a token belongs to. Raise NotPermitted if it is not valid."""
+        found = self._find(parse(text), OWN)
         return Caller(found["user"], found["role"], found["node"], found["id"])
 
-    def stands(self, key: str) -> bool:
-        """Whether a token that was good still is."""
-        with self._explained():
+    def is_valid(self, key: str) -> bool:
+        """Return whether the token with this id is still valid."""
+        with self._translate_errors():
             found = self._db.execute("select * from tokens where id = ?", (key,)).fetchone()
-        return found is not None and not _why_not(found, self._now())
+        return found is not None and not _invalid_because(found, self._now())
 
-    def _known(self, shown: Presented | None, kind: str) -> sqlite3.Row:
+    def _find(self, shown: Presented | None, kind: str) -> sqlite3.Row:
         if shown is None:
-            raise NotPermitted("that is not a token of Weft\n  copy it whole; weft auth token makes one")
+            raise NotPermitted("this is not a Weft token\n  copy all of it; weft auth token makes one")
         if shown.kind != kind:
             raise NotPermitted(
-                "a join token opens nothing by itself\n  weft auth join HOST:PORT TOKEN takes it for one that does"
+                "a join token cannot be used for calls\n  weft auth join HOST:PORT TOKEN exchanges it for one that can"
                 if kind == OWN
-                else "that is not a join token\n  weft auth token makes one"
+                else "this is not a join token\n  weft auth token makes one"
             )
-        with self._explained():
+        with self._translate_errors():
             found = self._db.execute("select * from tokens where id = ? and kind = ?", (shown.id, kind)).fetchone()
-        right = hmac.compare_digest(found["hash"] if found else _NOBODY, _hashed(shown.secret))
+        right = hmac.compare_digest(found["hash"] if found else _NO_HASH, _hashed(shown.secret))
         if found is None or not right:
             raise NotPermitted("the scheduler does not know this token\n  ask for a new one and weft auth join again")
-        if why := _why_not(found, self._now()):
-            raise _spent() if why == "used" else NotPermitted(f"this token {why}\n  ask for a new one: weft auth token")
+        if why := _invalid_because(found, self._now()):
+            raise (
+                _already_used()
+                if why == "used"
+                else NotPermitted(f"this token {why}\n  ask for a new one: weft auth token")
+            )
         row: sqlite3.Row = found
         return row
 
     def all(self) -> list[dict[str, Any]]:
-        """Without hashes: what a person may see."""
-        with self._explained():
+        """Return all tokens, without their hashes."""
+        with self._translate_errors():
             rows = self._db.execute("select * from tokens order by made_at, rowid").fetchall()
         now = self._now()
         return [
             {"id": row["id"], "kind": "join" if row["kind"] == JOIN else "own", "role": row["role"],
              "user": row["user"], "node": row["node"], "made_at": row["made_at"], "made_by": row["made_by"],
-             "expires_at": row["expires_at"], "state": _why_not(row, now).removeprefix("is ") or "good"}
+             "expires_at": row["expires_at"], "state": _invalid_because(row, now).removeprefix("is ") or "good"}
             for row in rows
         ]  # fmt: skip
 
     def revoke(self, key: str) -> dict[str, Any]:
-        """By its id; from now on it opens nothing."""
-        with self._explained():
+        """Revoke the token with this id."""
+        with self._translate_errors():
             self._db.execute("update tokens set revoked_at = coalesce(revoked_at, ?) where id = ?", (self._now(), key))
         for each in self.all():
             if each["id"] == key:
@@ -186,22 +192,24 @@ class Tokens:
         raise NotFound(f"there is no token {key[:40]!r}\n  weft auth list shows their ids")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise WeftError(f"{self.path}: {error}\n  is it whole, and its disk not full?") from None
+            raise WeftError(
+                f"cannot use {self.path}: {error}\n  check that the file is intact and the disk has space"
+            ) from None
 
 
-_NOBODY: Final = bytes(32)
+_NO_HASH: Final = bytes(32)
 
 
 def _hashed(secret: str) -> bytes:
-    """Secrets are 256 random bits: nothing slower than SHA-256 would make them harder to guess."""
+    """Hash a secret. It has 256 random bits, so a slow hash would not make it harder to guess."""
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _why_not(row: sqlite3.Row, now: float) -> str:
+def _invalid_because(row: sqlite3.Row, now: float) -> str:
     if row["revoked_at"] is not None:
         return "is revoked"
     if row["used_at"] is not None:
@@ -209,19 +217,19 @@ def _why_not(row: sqlite3.Row, now: float) -> str:
     return "is expired" if row["expires_at"] is not None and now >= row["expires_at"] else ""
 
 
-def _spent() -> NotPermitted:
-    return NotPermitted("this join token was used already: it is good once\n  ask for a new one: weft auth token")
+def _already_used() -> NotPermitted:
+    return NotPermitted("this join token was already used: it is valid once\n  ask for a new one: weft auth token")
 
 
-def _check(role: str, user: str) -> Role:
+def _check_role(role: str, user: str) -> Role:
     if role not in ROLES:
         raise InputError(f"unknown role {role[:40]!r}", hint=f"known: {', '.join(ROLES)}")
-    if not (0 < len(user) <= LONGEST_NAME and set(user) <= _ALLOWED):
-        raise InputError(f"{user[:80]!r} cannot be the name of a user", hint="letters, digits and . _ - @")
+    if not (0 < len(user) <= MAX_NAME_CHARS and set(user) <= _ALLOWED):
+        raise InputError(f"invalid user name {user[:80]!r}", hint="letters, digits and . _ - @")
     return role
 
 
 def _check_node(node: str) -> str:
-    if not (0 < len(node) <= LONGEST_NAME and set(node) <= _ALLOWED):
-        raise InputError(f"{node[:80]!r} cannot be the name of a node", hint="letters, digits and . _ -")
+    if not (0 < len(node) <= MAX_NAME_CHARS and set(node) <= _ALLOWED):
+        raise InputError(f"invalid node name {node[:80]!r}", hint="letters, digits and . _ -")
     return node
