@@ -46,7 +46,7 @@ class Server:
         self.rig = Rig("fifo", NODES)
         numbers = GpuNumbers()
         for node in NODES:
-            numbers.know(node.id, [0, 1])
+            numbers.set_numbers(node.id, [0, 1])
         self.numbers = numbers
         self.commands = JobCommands(self.rig.scheduler, ClusterRules(self.rig.state, numbers))
         for name in ("first", "second"):

@@ -1,1 +1,4 @@
-"""The scheduler as a process: the core, a journal and a backend behind the wire."""
+"""The scheduler as a server: the core, a journal and a backend, behind an API.
+
+`local_main` and `cluster_main` start it; `controller` connects its parts; `loop` journals and decides.
+"""

@@ -1,4 +1,4 @@
-"""Time that never runs backwards, whatever happens to the clock on the wall."""
+"""A clock that never runs backwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _since_boot() -> float:
 
 
 class Clock:
-    """The wall's time when it was made, and then by a clock that neither jumps nor stops while a laptop sleeps."""
+    """Starts at the wall time, at least `at_least`, and follows a clock that neither jumps nor stops during sleep."""
 
     def __init__(
         self,

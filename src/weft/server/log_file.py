@@ -1,4 +1,4 @@
-"""Where a scheduler writes what happens: its log, as text or as JSON lines."""
+"""The log of a server, as text or JSON lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 Format = Literal["text", "json"]
-MOST_BYTES: Final = 1 << 20
-TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+MAX_LOG_BYTES: Final = 1 << 20
+TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: at, level, logger, message, and what went wrong where something did."""
+    """One JSON object a line: at, level, logger, message, and error if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         body = {
@@ -31,9 +31,12 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(path: Path, form: Format, *, stderr: bool) -> None:
-    handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, maxBytes=MOST_BYTES, backupCount=1)]
+    """Send all log lines to a rotating file, and to stderr if asked."""
+    handlers: list[logging.Handler] = [
+        logging.handlers.RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1)
+    ]
     if stderr:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
-        handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT))
+        handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)

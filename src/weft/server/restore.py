@@ -1,6 +1,6 @@
-"""Back to the last backup of the journal, and on from there: what runs have done since is in their own records.
+"""Restore the journal from its last backup, and add what runs have done since, from their own records.
 
-What users have asked for since and has not run is not: it is to be submitted, held or cancelled again.
+Requests made after the backup that never ran are lost; submit them again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from weft.inputs.locks import locked
 from weft.journal import Store, store_at
 from weft.model import Exited, Fact, Job, JobId, PerRank, Seconds, Slots, Start, Submitted, Task
 
-OURS: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
+WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run as its own folder has it."""
+    """A run, as the files in its folder describe it."""
 
     job: JobId
     run: int
@@ -42,27 +42,27 @@ class FoundRun:
 
 
 def restore(paths: Paths) -> int:
-    """Put the backup in the journal's place, keep the old one, and return how many facts could be added to it."""
+    """Replace the journal by its backup, keep the old one, and return the number of facts added."""
     store = store_at(paths.journal_url)
     if store.backup_at() is None:
         raise NotFound(f"there is no backup at {store.backup_location}")
     with locked(paths.lock, "a scheduler is running", "weft down ends it; jobs go on", write_pid=False):
         store.restore()
-        return _add_what_happened(paths, store)
+        return _append_missing_facts(paths, store)
 
 
-def _add_what_happened(paths: Paths, store: Store) -> int:
+def _append_missing_facts(paths: Paths, store: Store) -> int:
     state = State()
     with store.open() as journal:
         for fact in journal.read():
             state.apply(fact)
         numbers = {device.index: gpu for gpu, device in enumerate(load_devices(paths.state))}
-        facts = list(since(state, _runs(paths.jobs), numbers))
+        facts = list(missing_facts(state, _find_runs(paths.jobs), numbers))
         journal.append(*facts)
     return len(facts)
 
 
-def _runs(jobs: Path) -> Iterator[FoundRun]:
+def _find_runs(jobs: Path) -> Iterator[FoundRun]:
     for folder in sorted(jobs.glob("*/[0-9]*")):
         spec = run_files.read_object(str(folder / run_files.SPEC))
         if spec is not None and folder.name.isdecimal():
@@ -70,23 +70,23 @@ def _runs(jobs: Path) -> Iterator[FoundRun]:
             yield FoundRun(folder.parent.name, int(folder.name), spec, read_exited(record) if record else None)
 
 
-def since(state: State, runs: Iterable[FoundRun], numbers: Mapping[int, int]) -> Iterator[Fact]:
-    """The facts that the state lacks, applied to it: runs that have ended, in that order, then those that have not.
+def missing_facts(state: State, runs: Iterable[FoundRun], numbers: Mapping[int, int]) -> Iterator[Fact]:
+    """Apply the facts that the state lacks, and yield them: ended runs in the order of their ends, then the others.
 
-    `numbers`: where the core counts a GPU that is known by its index.
+    `numbers` maps the index of a GPU to its position in the core.
     """
     found = list(runs)
     ended = sorted((run for run in found if run.ended), key=lambda run: run.ended.at if run.ended else 0.0)
     open_ended = sorted((run for run in found if not run.ended), key=lambda run: (run.job, run.run))
     for run in (*ended, *open_ended):
         at = max(state.now, run.ended.at if run.ended else 0.0)
-        for fact in _of(state, run, numbers, at):
+        for fact in _facts_of(state, run, numbers, at):
             if not state.apply(fact):
                 break
             yield fact
 
 
-def _of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Seconds) -> Iterator[Fact]:
+def _facts_of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Seconds) -> Iterator[Fact]:
     slots = _slots(state, run, numbers)
     if slots is None:
         return
@@ -95,7 +95,7 @@ def _of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Seconds) ->
     job = state.jobs[run.job]
     while job.run < run.run and job.waits:
         yield Start(at, run.job, job.run + 1, slots, job.wanted_share)
-        if job.run < run.run:  # its folder is gone: nothing is known of it but that it is over
+        if job.run < run.run:  # its folder is gone: only its end is known
             yield Exited(at, run.job, job.run, "lost")
     if run.ended is not None and job.active and job.run == run.run:
         yield _exit(job, run.ended, at)
@@ -107,7 +107,7 @@ def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:
 
 
 def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | None:
-    """Where it ran; None where that is not known any more."""
+    """Return the GPUs of the run; None if they are not known."""
     node = next((room.node for room in state.resources.nodes if room.alive), None)
     given = [int(word) for word in run.env.get("WEFT_GPU_IDS", "").split(",") if word.isdecimal()]
     if node is None or any(numbers.get(index, len(node.gpus)) >= len(node.gpus) for index in given):
@@ -116,7 +116,7 @@ def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | N
 
 
 def _job(run: FoundRun) -> Job:
-    """A job that the backup does not have, as far as its run tells."""
+    """Return a job that the backup does not have, as far as its run describes it."""
     env, spec = run.env, run.spec
     memory = env.get("WEFT_GPU_MEM_LIMIT_MB", "")
     gpus = len([word for word in env.get("WEFT_GPU_IDS", "").split(",") if word])
@@ -131,7 +131,7 @@ def _job(run: FoundRun) -> Job:
         params=tuple((str(name), str(value)) for name, value in dict(spec.get("params") or {}).items()),
         task=Task(
             chdir=str(spec.get("chdir", "")),
-            env=tuple((name, value) for name, value in env.items() if not name.startswith(OURS)),
+            env=tuple((name, value) for name, value in env.items() if not name.startswith(WEFT_VARIABLES)),
             time_limit_s=spec.get("time_limit_s"),
         ),
     )

@@ -1,4 +1,4 @@
-"""How a scheduler is set up: what `weft up` was told, kept so that it starts the same again by itself."""
+"""The settings of a server. They are saved, so that it starts again with the same."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
 
 FILE: Final = "settings.json"
-HINT: Final = "weft up writes it anew; or remove it"
-FOREIGN: Final = ("avoid", "share", "ignore")
-MOST: Final = 1e12
+HINT: Final = "run weft up again to rewrite it, or remove it"
+FOREIGN_CHOICES: Final = ("avoid", "share", "ignore")
+MAX_NUMBER: Final = 1e12
 DEFAULT_POLICY: Final = "priority:preempts=on"
 
 
@@ -21,31 +21,31 @@ DEFAULT_POLICY: Final = "priority:preempts=on"
 class Settings:
     policy: str = DEFAULT_POLICY
     placement: str = ""
-    """Empty: the one that the policy brings along."""
+    """Empty: the default placement of the policy."""
     gpus: str = ""
-    """Declared indices, such as 0,1; empty: those that the driver shows."""
+    """Declared GPU indices, such as 0,1; empty: those that the driver lists."""
     models: str = ""
     memories: str = ""
     foreign: Literal["avoid", "share", "ignore"] = "avoid"
-    """What other people's processes on a GPU mean: avoid, share or ignore."""
+    """What to do with a GPU that has processes of others: avoid, share or ignore."""
     idle_s: float = 600.0
-    """It ends by itself after so long with nothing queued or running; 0: never."""
+    """Seconds without queued or running jobs after which the server ends; 0: never."""
     min_run_s: float = 60.0
-    """A run is not preempted before it has lasted this long."""
+    """Seconds that a run lasts before it can be preempted."""
     max_preemptions: int = 10
-    """A job that was preempted this often is not preempted again."""
+    """Preemptions after which a job is not preempted again."""
     keep_s: float = 30 * 86400.0
-    """Ended jobs and their logs are forgotten after this long."""
+    """Seconds after which ended jobs and their logs are purged."""
     interval_s: float = 0.0
-    """So long nothing new is planned after a plan; 0: whenever something happens, or as the policy has it."""
+    """Seconds between two plans; 0: plan at every event, or as the policy asks."""
     lease_s: float = 600.0
-    """In a cluster: so long a node may be cut off before its jobs run elsewhere."""
+    """In a cluster: seconds without contact after which the jobs of a node run elsewhere."""
     margin_s: float = 0.0
-    """In a cluster: so long after that shims have to end its runs; 0: what is safe on machines that are busy."""
+    """In a cluster: seconds that shims have to end runs after the lease; 0: a default that suits busy machines."""
     max_gpus_per_user: int = 0
-    """In a cluster: GPUs that the jobs of one user may hold; 0: all there are."""
+    """In a cluster: GPUs that the jobs of one user may hold; 0: no limit."""
     max_queued_per_user: int = 0
-    """In a cluster: jobs of one user that may wait or run; 0: any number."""
+    """In a cluster: jobs of one user that may wait or run; 0: no limit."""
 
 
 def load(state: Path) -> Settings:
@@ -55,31 +55,31 @@ def load(state: Path) -> Settings:
     except FileNotFoundError:
         return Settings()
     except (OSError, ValueError, RecursionError) as error:
-        raise _wrong(path, f"cannot be read: {error}") from None
+        raise _invalid(path, f"cannot be read: {error}") from None
     if not isinstance(found, dict):
-        raise _wrong(path, "not a JSON object")
+        raise _invalid(path, "not a JSON object")
     given = {}
     for field in fields(Settings):
         if field.name in found:
             given[field.name] = value = found[field.name]
             expected = _expected(field.name, value, field.default)
             if expected:
-                raise _wrong(path, f"{field.name} is {json.dumps(value)[:80]}, not {expected}")
+                raise _invalid(path, f"{field.name} is {json.dumps(value)[:80]}, not {expected}")
     return Settings(**given)
 
 
-def _expected(key: str, value: object, usual: object) -> str:
-    """What it must be, where it is not; keys that are not known may be a later Weft's."""
+def _expected(key: str, value: object, default: object) -> str:
+    """Return what the value must be, or an empty text if it is valid."""
     if key == "foreign":
-        return "" if value in FOREIGN else " or ".join(FOREIGN)
-    if isinstance(usual, str):
+        return "" if value in FOREIGN_CHOICES else " or ".join(FOREIGN_CHOICES)
+    if isinstance(default, str):
         return "" if isinstance(value, str) else "text"
-    kinds = (int,) if isinstance(usual, int) else (int, float)
-    fits = isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < MOST
-    return "" if fits else f"a {'whole ' if kinds == (int,) else ''}number from 0 to {MOST:,.0f}"
+    kinds = (int,) if isinstance(default, int) else (int, float)
+    fits = isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < MAX_NUMBER
+    return "" if fits else f"a {'whole ' if kinds == (int,) else ''}number from 0 to {MAX_NUMBER:,.0f}"
 
 
-def _wrong(path: Path, what: str) -> InputError:
+def _invalid(path: Path, what: str) -> InputError:
     return InputError(what, where=str(path), hint=HINT)
 
 
@@ -88,5 +88,5 @@ def save(state: Path, settings: Settings) -> None:
 
 
 def changed(settings: Settings, **given: Any) -> Settings:
-    """With what is given; None: as it was."""
+    """Return the settings with the given values; None keeps the old value."""
     return replace(settings, **{key: value for key, value in given.items() if value is not None})

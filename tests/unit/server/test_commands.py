@@ -23,7 +23,7 @@ NODE = Node("here", (Gpu(), Gpu()), cpus=4)
 def a_commands() -> tuple[Rig, JobCommands]:
     rig = Rig("fifo", [NODE])
     numbers = GpuNumbers()
-    numbers.know(NODE.id, [0, 1])
+    numbers.set_numbers(NODE.id, [0, 1])
     return rig, JobCommands(rig.scheduler, SingleNodeRules(NODE, numbers, rig.scheduler.placement))
 
 
@@ -104,7 +104,7 @@ def test_nobody_changes_the_jobs_of_others(verb: str) -> None:
     submit(rig, commands, "", ANN)
     submit(rig, commands, "", BOB)
     for named in (["1"], ["1", "2"], ["1-2"]):
-        with pytest.raises(NotPermitted, match="job 1 is ann's, and you are bob"):
+        with pytest.raises(NotPermitted, match="job 1 belongs to ann, and you are bob"):
             commands.change(ChangeRequest(verb=verb, jobs=named), rig.now, BOB)
 
 

@@ -79,7 +79,7 @@ def test_health_ready_and_unknown_pages() -> None:
         code, headers, body = await page(port, "/metrics", "POST")
         assert (code, body) == (405, "these pages are read-only\n")
         assert "GET" in headers["allow"]
-        assert (await page(port, "/other"))[2] == "there are /metrics, /healthz and /readyz\n"
+        assert (await page(port, "/other"))[2] == "the pages are /metrics, /healthz and /readyz\n"
 
     served(test)
 
@@ -96,8 +96,8 @@ def test_a_failed_policy_is_not_ready() -> None:
 def test_metrics_keep_their_names_labels_and_values() -> None:
     async def test(_web: Web, metrics: Metrics, port: int) -> None:
         metrics.record_step(0.002, 0.3)
-        metrics.called("/weft.v1.Scheduler/Query")
-        metrics.called("/weft.v1.Scheduler/Query")
+        metrics.count_call("/weft.v1.Scheduler/Query")
+        metrics.count_call("/weft.v1.Scheduler/Query")
         code, headers, body = await page(port, "/metrics")
         assert (code, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         samples = {
@@ -131,14 +131,14 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
 
 def test_two_servers_of_a_process_do_not_share_metrics() -> None:
     first, second = Metrics(controller()), Metrics(controller())
-    first.called("/weft.v1.Scheduler/Query")
+    first.count_call("/weft.v1.Scheduler/Query")
     assert b'weft_rpc_total{method="Scheduler/Query"} 1.0' in first.exposition()
     assert b"weft_rpc_total{" not in second.exposition()
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
     async def test(_web: Web, metrics: Metrics, port: int) -> None:
-        with pytest.raises(WeftError, match=f"--metrics-port {port}: Address already in use\n  take another one"):
+        with pytest.raises(WeftError, match=f"--metrics-port {port}: Address already in use\n  choose another port"):
             await Web(controller(), metrics).open(port)
 
     served(test)
@@ -157,7 +157,7 @@ def test_signal_handlers_stay_as_they_are() -> None:
 
 
 def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "REQUEST_S", 0.2)
+    monkeypatch.setattr(app, "REQUEST_TIMEOUT_S", 0.2)
 
     async def test(_web: Web, _metrics: Metrics, port: int) -> None:
         def dawdle(first: bytes) -> bytes:

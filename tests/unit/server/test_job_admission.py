@@ -15,8 +15,8 @@ from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 def builder() -> JobBuilder:
     rig, numbers = Rig("fifo", grid(2, 2)), GpuNumbers()
-    numbers.know("n0", [0, 1])
-    numbers.know("n1", [4, 6])
+    numbers.set_numbers("n0", [0, 1])
+    numbers.set_numbers("n1", [4, 6])
     return JobBuilder(ClusterRules(rig.state, numbers))
 
 

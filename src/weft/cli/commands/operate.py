@@ -113,7 +113,7 @@ def _seconds(words: list[str]) -> Options:
 def _set(words: list[str]) -> Options:
     pairs = [word.partition("=") for word in words[1:]]
     if not pairs or not all(key and equals for key, equals, _ in pairs) or any(key == "job" for key, _, _ in pairs):
-        raise InputError("set what of which job?", hint="such as: weft operate set 7 priority=10")
+        raise InputError("no job or no setting is named", hint="such as: weft operate set 7 priority=10")
     return {"job": words[0], **{key: value for key, _, value in pairs}}
 
 

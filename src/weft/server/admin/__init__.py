@@ -1,1 +1,1 @@
-"""What operators do to a scheduler: drain, policy changes, the state dump, doctor."""
+"""Operations for administrators: drain, policy changes, the state dump, doctor, shutdown."""

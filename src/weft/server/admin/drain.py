@@ -1,4 +1,4 @@
-"""GPUs and nodes to which nothing new comes because somebody says so."""
+"""Drain GPUs and nodes: running jobs stay, and no new ones start there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
 
 
 def targets(controller: Controller, text: str) -> Slots:
-    """What is meant by `n1 n2[0,1] n3:0`, `0,1` where there is one node, `all`; no GPUs: the node as a whole."""
+    """Parse `n1 n2[0,1] n3:0`, `0,1` on a single node, or `all`. A node without GPUs means the whole node."""
     words = _words(text)
     rooms = controller.scheduler.state.resources.by_id
     living = [room.node for room in controller.scheduler.state.resources.nodes if room.alive]
@@ -26,13 +26,13 @@ def targets(controller: Controller, text: str) -> Slots:
         if len(living) == 1:
             return ((living[0].id, tuple(range(len(living[0].gpus)))),)
         if not words:
-            raise InputError("of which node?", hint=HINT)
+            raise InputError("no node or GPU is named", hint=HINT)
         return tuple((node.id, ()) for node in living)
     return tuple(_target(controller, word, rooms, [node.id for node in living]) for word in words)
 
 
 def _words(text: str) -> list[str]:
-    """Commas part words, but for those between the GPUs of a node."""
+    """Split at spaces and commas, except for commas between the GPUs of a node."""
     return re.findall(r"[^\s,\[\]:]+(?:\[[^\]\s]*\]|:[\d,]+)?", text)
 
 
@@ -44,7 +44,7 @@ def _target(
     named = _PLACE.fullmatch(word)
     if named is None and word.isascii() and word.isdecimal():
         if len(living) != 1:
-            raise InputError(f"GPU {word[:9]} of which node?", hint=HINT)
+            raise InputError(f"GPU {word[:9]} is ambiguous on several nodes", hint=HINT)
         node, numbers = living[0], word
     elif named is not None:
         node, numbers = named[1], named[2] or named[3]
@@ -61,7 +61,7 @@ def _target(
 
 
 def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
-    """Runs stay; nothing new comes."""
+    """Return the events that drain these GPUs and nodes."""
     events: list[Event] = []
     for node, gpus in slots:
         detail = f"drained by {who}"
@@ -72,7 +72,7 @@ def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
 
 
 def undrain(controller: Controller, slots: Slots, now: Seconds) -> list[Event]:
-    """A node is opened with all its GPUs; one that is closed as a whole, also by any of these."""
+    """Return the events that undo a drain. A node that is drained as a whole is opened by any of its GPUs too."""
     events: list[Event] = []
     for node, gpus in slots:
         if (node, DRAINED) in controller.scheduler.state.closed:
@@ -82,6 +82,6 @@ def undrain(controller: Controller, slots: Slots, now: Seconds) -> list[Event]:
     return events
 
 
-def said(controller: Controller, slots: Slots) -> list[str]:
-    """As a person would."""
+def describe(controller: Controller, slots: Slots) -> list[str]:
+    """Return the GPUs and nodes as messages name them."""
     return [format_slots((each,)) for each in controller.inventory.numbers.renumbered(slots)]

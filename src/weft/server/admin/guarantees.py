@@ -1,4 +1,4 @@
-"""What the scheduler of one machine sees to, and what it only asks of jobs: for `weft doctor`."""
+"""What the scheduler of one machine enforces, and what it only asks of jobs. `weft doctor` shows it."""
 
 from __future__ import annotations
 

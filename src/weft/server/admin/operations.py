@@ -1,4 +1,4 @@
-"""To the scheduler itself: pause, drain, policy, doctor, shutdown ... Who asked is journalled with what comes of it."""
+"""Operations on the scheduler itself: pause, drain, policy, doctor, shutdown. The user is journalled with each."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from weft.wire.views.operations import (
     ShutdownView,
 )
 
-LONGEST: Final = 4096
-KILL_S: Final = 10.0
-"""How long killed runs may take to be gone."""
+MAX_OPTION_CHARS: Final = 4096
+KILL_TIMEOUT_S: Final = 10.0
+"""How long to wait for killed runs to end."""
 
 
-class Asked(NamedTuple):
-    """By whom, and what."""
+class AdminRequest(NamedTuple):
+    """An operation, its options and the user who asked for it."""
 
     controller: Controller
     who: Caller
@@ -47,82 +47,82 @@ class Asked(NamedTuple):
     options: Mapping[str, str]
 
     async def journal(self, make: Callable[[float], Sequence[Event]]) -> None:
-        """Who asked, and what comes of it."""
-        controller, asked = self.controller, (self.who.user, self.verb, tuple(sorted(self.options.items())))
-        await controller.loop.call(lambda now: ([AdminAction(now, *asked), *make(now)], None))
+        """Journal the request and the events that it leads to."""
+        user_and_options = (self.who.user, self.verb, tuple(sorted(self.options.items())))
+        await self.controller.loop.call(lambda now: ([AdminAction(now, *user_and_options), *make(now)], None))
 
 
 async def operate(controller: Controller, verb: str, options: Mapping[str, str], who: Caller) -> Answer:
     if verb not in VERBS:
         raise UnknownName("operation", verb, VERBS)
-    if any(len(text) > LONGEST for each in options.items() for text in each):
-        raise InputError(f"{verb}: more than {LONGEST:,} characters")
-    return await VERBS[verb](Asked(controller, who, verb, options))
+    if any(len(text) > MAX_OPTION_CHARS for each in options.items() for text in each):
+        raise InputError(f"{verb}: an option has more than {MAX_OPTION_CHARS:,} characters")
+    return await VERBS[verb](AdminRequest(controller, who, verb, options))
 
 
-async def _pause(asked: Asked) -> PausedView:
-    await asked.journal(lambda now: [Paused(now)])
+async def _pause(request: AdminRequest) -> PausedView:
+    await request.journal(lambda now: [Paused(now)])
     return PausedView(paused=True)
 
 
-async def _resume(asked: Asked) -> PausedView:
-    asked.controller.retry_policy()
-    await asked.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
+async def _resume(request: AdminRequest) -> PausedView:
+    request.controller.retry_policy()
+    await request.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
 
 
-async def _drain(asked: Asked) -> DrainedView:
-    """Nobody new comes to GPUs or nodes; with `off`, they do again."""
-    controller, undo = asked.controller, "off" in asked.options or asked.verb in ("undrain", "uncordon")
-    slots = drain.targets(controller, asked.options.get("gpus", ""))
-    who = asked.who.user
-    await asked.journal(lambda now: drain.undrain(controller, slots, now) if undo else drain.drain(slots, now, who))
+async def _drain(request: AdminRequest) -> DrainedView:
+    """Drain GPUs or nodes; with `off`, undo it."""
+    controller, undo = request.controller, "off" in request.options or request.verb in ("undrain", "uncordon")
+    slots = drain.targets(controller, request.options.get("gpus", ""))
+    who = request.who.user
+    await request.journal(lambda now: drain.undrain(controller, slots, now) if undo else drain.drain(slots, now, who))
     first, gpus = slots[0]
     there = gpus or range(len(controller.scheduler.state.resources.by_id[first].node.gpus))
     numbers = [controller.inventory.numbers.number(first, gpu) for gpu in there]
-    return DrainedView(node=first, gpus=numbers, places=drain.said(controller, slots), drained=not undo)
+    return DrainedView(node=first, gpus=numbers, places=drain.describe(controller, slots), drained=not undo)
 
 
-async def _policy(asked: Asked) -> PolicyView:
-    found = reconfigure.policy(asked.controller, asked.options)
-    if asked.options.get("policy"):
-        await asked.journal(lambda now: [Resumed(now, POLICY_FAILED)])
+async def _policy(request: AdminRequest) -> PolicyView:
+    found = reconfigure.policy(request.controller, request.options)
+    if request.options.get("policy"):
+        await request.journal(lambda now: [Resumed(now, POLICY_FAILED)])
     return found
 
 
-async def _interval(asked: Asked) -> IntervalView:
-    found = reconfigure.interval(asked.controller, asked.options)
-    await asked.journal(lambda _: ())
+async def _interval(request: AdminRequest) -> IntervalView:
+    found = reconfigure.interval(request.controller, request.options)
+    await request.journal(lambda _: ())
     return found
 
 
-async def _pass(asked: Asked) -> PassView:
-    """Looks at everything at once, also where it plans at intervals."""
-    asked.controller.scheduler.plan_at_once()
-    before = set(asked.controller.scheduler.state.active)
-    await asked.journal(lambda now: [Wake(now)])
-    return PassView(started=[job for job in asked.controller.scheduler.state.active if job not in before])
+async def _pass(request: AdminRequest) -> PassView:
+    """Plan at once, even if the scheduler plans at intervals."""
+    request.controller.scheduler.plan_at_once()
+    before = set(request.controller.scheduler.state.active)
+    await request.journal(lambda now: [Wake(now)])
+    return PassView(started=[job for job in request.controller.scheduler.state.active if job not in before])
 
 
-async def _set(asked: Asked) -> SetView:
+async def _set(request: AdminRequest) -> SetView:
     found: list[SetView] = []
 
     def make(now: float) -> Sequence[Event]:
-        events, answer = reconfigure.set_job(asked.controller, asked.options, now, asked.who)
+        events, answer = reconfigure.set_job(request.controller, request.options, now, request.who)
         found[:] = [answer]
         return events
 
-    await asked.journal(make)
+    await request.journal(make)
     return found[0]
 
 
-async def _dump(asked: Asked) -> DumpView:
-    return reconfigure.dump(asked.controller, asked.options)
+async def _dump(request: AdminRequest) -> DumpView:
+    return reconfigure.dump(request.controller, request.options)
 
 
-async def _doctor(asked: Asked) -> SchedulerView:
-    """Safe to paste: no environment, no command, no name of a job."""
-    controller = asked.controller
+async def _doctor(request: AdminRequest) -> SchedulerView:
+    """Describe the server. Safe to paste: no environment, command or name of a job."""
+    controller = request.controller
     state, summary = controller.scheduler.state, controller.inventory.summary()
     return SchedulerView(
         pid=os.getpid(),
@@ -151,25 +151,25 @@ async def _doctor(asked: Asked) -> SchedulerView:
     )
 
 
-async def _shutdown(asked: Asked) -> ShutdownView:
-    """Jobs go on, unless they are to stop."""
-    controller, jobs = asked.controller, asked.options.get("jobs", "keep")
+async def _shutdown(request: AdminRequest) -> ShutdownView:
+    """End the server. Jobs keep running unless `jobs=stop` is given."""
+    controller, jobs = request.controller, request.options.get("jobs", "keep")
     if jobs not in ("keep", "stop"):
         raise InputError(f"shutdown: jobs is {jobs[:40]!r}", hint="keep or stop")
     runs = len(controller.scheduler.state.active)
-    await asked.journal(lambda _: ())
-    if "kill" in asked.options or jobs == "stop":
+    await request.journal(lambda _: ())
+    if "kill" in request.options or jobs == "stop":
         await _kill(controller)
     controller.stop()
     return ShutdownView(pid=os.getpid(), running=runs)
 
 
 async def _kill(controller: Controller) -> None:
-    """Cancels what runs, without grace: it does not come back with the next scheduler."""
+    """Cancel all active jobs without grace, so that the next server does not resume them."""
 
     def make(now: float) -> tuple[list[Event], None]:
         return [
-            Paused(now, CLOSING, "the scheduler ends"),
+            Paused(now, CLOSING, "the scheduler is shutting down"),
             *(Cancelled(now, job) for job in controller.scheduler.state.active),
         ], None
 
@@ -177,11 +177,11 @@ async def _kill(controller: Controller) -> None:
     for job in list(controller.scheduler.state.active.values()):
         controller.backend.execute(Kill(job.id, job.run))
     with suppress(TimeoutError):
-        async with asyncio.timeout(KILL_S), controller.loop.changed:
+        async with asyncio.timeout(KILL_TIMEOUT_S), controller.loop.changed:
             await controller.loop.changed.wait_for(lambda: not controller.scheduler.state.active)
 
 
-VERBS: Final[dict[str, Callable[[Asked], Awaitable[Answer]]]] = {
+VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
     "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain, "uncordon": _drain,
     "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump, "doctor": _doctor,
     "shutdown": _shutdown,

@@ -1,4 +1,4 @@
-"""How a scheduler that runs is made another: its policy, its rounds, one job's priority; and all that it knows."""
+"""Live reconfiguration (policy, interval, job settings) and the state dump."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.wire.views.timestamps import iso
 
 
 def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:
-    """Another policy, or other options of it, from now on; what runs stays unless the new one preempts it."""
+    """Change the policy or its options. Runs stay unless the new policy preempts them."""
     if options.get("policy"):
         controller.apply_settings(
             changed(controller.settings, policy=options["policy"], placement=options.get("placement", ""))
@@ -40,17 +40,17 @@ def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView
         seconds = -1.0
     if not 0 <= seconds <= 86400:
         raise InputError(
-            f"{text[:40]!r} is no interval", hint="seconds from 0.1 to 86,400; 0: whenever something happens"
+            f"invalid interval {text[:40]!r}", hint="seconds from 0.1 to 86,400; 0: whenever something happens"
         )
     controller.apply_settings(changed(controller.settings, interval_s=seconds))
     return IntervalView(interval_s=seconds)
 
 
 def set_job(controller: Controller, options: Mapping[str, str], now: float, who: Caller) -> tuple[list[Event], SetView]:
-    """The same as `weft set`."""
+    """Change the settings of a job, as `weft set` does."""
     settings = variables((key, value) for key, value in options.items() if key != "job")
     if not options.get("job") or not settings:
-        raise InputError("set what of which job?", hint="such as: weft operate set 7 priority=10")
+        raise InputError("no job or no setting is named", hint="such as: weft operate set 7 priority=10")
     request = ChangeRequest(verb="set", jobs=[options["job"]], settings=settings)
     events, reply = controller.commands.change(request, now, who)
     refused = [RefusalView(each.name, each.value) for each in reply.refused]
@@ -58,7 +58,7 @@ def set_job(controller: Controller, options: Mapping[str, str], now: float, who:
 
 
 def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
-    """The state: nodes, GPUs, jobs that have not ended (with `all`, those too), and what keeps things from starting."""
+    """Return the state: nodes, GPUs, jobs that have not ended (with `all`, ended ones too), and what blocks starts."""
     scheduler, now, numbers = controller.scheduler, controller.loop.clock.now(), controller.inventory.numbers
     state, first = scheduler.state, first_in_line(scheduler)
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]

@@ -28,12 +28,12 @@ class AgentInventory:
         self._path = host.paths.state / FILE
         self._numbered = _load(self._path)
         for node, numbers in self._numbered.items():
-            self.numbers.know(node, numbers)
+            self.numbers.set_numbers(node, numbers)
 
     def registered(self, member: RegisteredNode) -> None:
         """Save how the node numbers its GPUs: jobs may name them by number while it is away."""
         numbers = [gpu.index for gpu in member.spec.gpus]
-        self.numbers.know(member.id, numbers)
+        self.numbers.set_numbers(member.id, numbers)
         if self._numbered.get(member.id) != numbers:
             self._numbered[member.id] = numbers
             write_atomic(self._path, json.dumps(self._numbered).encode())

@@ -1,4 +1,4 @@
-"""What runs on the nodes of a cluster wrote: asked of their agents, or the last part that the scheduler keeps."""
+"""Logs of runs on agents: read from the agent, or from the last part that the server keeps."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ log = logging.getLogger(__name__)
 
 
 class AgentLogs:
+    """The logs of all runs of a cluster."""
+
     def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
         self._host, self._registry, self._streams = host, registry, streams
         self._tails, self._requests = LogTails(host.paths.jobs), LogRequests()
         self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
-        """The nodes of runs that are not the last of their job."""
+        """The nodes of earlier runs of jobs."""
 
-    # ---- what is asked for
+    # ---- reading
 
     async def read(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
         node = self._node(job, run, rank)
@@ -52,7 +54,7 @@ class AgentLogs:
         return self._tails.read(node, job, run).text if node is not None else b""
 
     def _node(self, job: JobState, run: int, rank: int) -> NodeId | None:
-        """Of a rank of a run; of one that is long over, as far as anything of it is kept."""
+        """Return the node of a rank of a run; of an old run, as far as tails are kept."""
         nodes = nodes_of(job.placed) if run == job.run else self._where.get((job.id, run), ())
         nodes = nodes or tuple(self._tails.nodes(job.id, run))
         return nodes[rank] if rank < len(nodes) else None
@@ -67,7 +69,7 @@ class AgentLogs:
                 if member.conn is not None:
                     self._streams.send(member.conn, message)
 
-    # ---- what happens
+    # ---- events
 
     def started(self, start: Start) -> None:
         self._where[start.job, start.run] = nodes_of(start.slots)
@@ -80,7 +82,7 @@ class AgentLogs:
         self._requests.disconnect(conn)
 
     async def keep(self, conn: int, tail: m.LogTail) -> None:
-        """Keep the last part of a log that an agent sends, for when its node cannot be reached."""
+        """Save the last part of a log, for when its node cannot be reached."""
         member, jobs = self._registry().member_at(conn), self._host.state().jobs
         if (
             member is None
@@ -92,12 +94,12 @@ class AgentLogs:
         try:
             await asyncio.to_thread(self._tails.keep, member.id, tail.job, tail.run, tail.offset, tail.text)
         except OSError as error:
-            log.warning("the end of the log of job %s could not be kept: %s", tail.job, error)
+            log.warning("could not save the end of the log of job %s: %s", tail.job, error)
 
     def forget_unknown(self, conn: int, kept: m.Kept) -> None:
-        """An agent says what it keeps: what was forgotten while it was away goes now."""
+        """Tell an agent which of the jobs that it keeps were purged while it was away."""
         if len(kept.jobs) > KEPT_AT_A_TIME:
-            raise InputError(f"{len(kept.jobs):,} jobs at a time", hint=f"at most {KEPT_AT_A_TIME:,}")
+            raise InputError(f"{len(kept.jobs):,} jobs in one message", hint=f"send at most {KEPT_AT_A_TIME:,}")
         known = self._host.state().jobs
         gone = [job for job in kept.jobs if job not in known and is_valid_job_id(job)]
         if gone and self._registry().member_at(conn) is not None:

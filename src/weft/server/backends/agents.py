@@ -1,6 +1,6 @@
-"""Runs on the nodes of a cluster, executed by their agents: the shell around the registry.
+"""The backend of a cluster: agents execute runs on their nodes.
 
-The registry decides what is sent to which agent; here are the streams, the clock that ticks, and what agents report.
+The registry decides what to send to which agent. This module adds the streams and the clock, and receives reports.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from weft.wire import messages as m
 TICK_S: Final = 1.0
 HEARTBEAT_S: Final = 5.0
 MARGIN_S: Final = 2 * (lease.GRACE_S + lease.POLL_S) + 10.0
-"""What shims take, after the lease has ended, to see it and to kill; twice, for machines that are busy."""
+"""The time that shims need to notice the end of the lease and to kill; doubled for busy machines."""
 log = logging.getLogger(__name__)
 
 
 class AgentBackend:
+    """Executes decisions through the agents that are connected."""
+
     def __init__(self, host: Host, *, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._host = host
         self._lease_s, self._margin_s = host.settings.lease_s, host.settings.margin_s or MARGIN_S
@@ -60,7 +62,7 @@ class AgentBackend:
 
     @property
     def registry(self) -> NodeRegistry:
-        """A changed policy adds the same facts up to another state: the registry always works on the present one."""
+        """The registry, on the present state. The state is replaced when the policy changes."""
         self._registry.state = self._host.state()
         return self._registry
 
@@ -77,23 +79,23 @@ class AgentBackend:
     # ---- opening and closing
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:  # noqa: ARG002
-        """Agents say which runs they have when they register."""
+        """Find no runs here: agents report theirs when they register."""
         self._host.loop.post(self._opening)
         if not self._is_open:
             self._is_open = True
-            self._tasks.every(TICK_S, self._tick, "looking after the agents")
+            self._tasks.every(TICK_S, self._tick, "checking the agents")
 
     def _opening(self, now: Seconds) -> list[Event]:
         state = self._host.state()
         return [*self.quotas.facts(state, now), *([Resumed(now, CLOSING)] if CLOSING in state.paused else [])]
 
     async def close(self) -> None:
-        """Agents come back when there is a scheduler again; until then their lease counts."""
+        """Leave the agents alone. They reconnect when a server is back; until then their lease counts."""
         await self._tasks.close()
 
     def reset(self) -> None:
-        """What the registry heard and the journal lost would not be said again: so all agents register again."""
-        self.streams.close_all("ABORTED", "the scheduler starts over: connect anew")
+        """Make all agents register again, and so repeat what the journal has lost."""
+        self.streams.close_all("ABORTED", "the scheduler restarts: connect again")
         self._registry = self._new_registry()
 
     async def _tick(self) -> None:
@@ -110,16 +112,16 @@ class AgentBackend:
         self.streams.deliver(self.registry.execute(order))
 
     def _kill(self, kill: Kill) -> None:
-        """The run has been told to stop, with its grace: tell its agents that none is left."""
+        """Tell the agents of a stopping run to kill it at once."""
         job, registry = self._host.state().running(kill.job, kill.run), self.registry
         for node in nodes_of(job.slots) if job is not None else ():
             if (conn := registry.conn_of(node)) is not None and (member := registry.member_at(conn)) is not None:
                 self.streams.send(conn, stop_run(kill.job, kill.run, member, "cancelled", 0.0))
 
-    # ---- what agents report
+    # ---- reports of agents
 
     async def receive(self, conn: int, message: m.AgentMessage) -> None:
-        """Return once what comes of it is on disk, and has been put in line to be sent."""
+        """Process a message. Return once its events are on disk and its replies are queued."""
         match message.WhichOneof("is"):
             case "progress":
                 self._progress(conn, message.progress)
@@ -140,9 +142,9 @@ class AgentBackend:
         if member is not None:
             log.info("node %s is not connected any more", member.id)
         self.logs.disconnected(conn)
-        self._host.loop.post(lambda now: self._parted(conn, now))
+        self._host.loop.post(lambda now: self._disconnect(conn, now))
 
-    def _parted(self, conn: int, now: Seconds) -> list[Event]:
+    def _disconnect(self, conn: int, now: Seconds) -> list[Event]:
         events, replies = self.registry.disconnect(conn, now)
         self.streams.deliver(replies)
         return events
@@ -156,11 +158,11 @@ class AgentBackend:
             if body.get("checkpoint"):
                 self._checkpoints.keep(said.job, body["checkpoint"])
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
-            log.debug("job %s reports progress that makes no sense", said.job)
+            log.debug("job %s reports invalid progress", said.job)
 
 
 class AgentAdmission:
-    """Nodes come and go: a job must only make sense. Users have quotas."""
+    """Nodes come and go, so a job must only be valid. Users have quotas."""
 
     def __init__(self, quotas: Quotas, numbers: GpuNumbers) -> None:
         self.quotas: Quotas | None = quotas
@@ -174,7 +176,7 @@ class AgentAdmission:
 
 
 def check_settings(settings: Settings) -> None:
-    """Policies that weave need jobs that were made for it."""
+    """Raise for a policy that weaves: agents cannot weave jobs."""
     policy = plugins.load_policy(settings.policy)
     if policy.weaves:
         others = [name for name in plugins.registered_plugins("weft.policies") if not plugins.load_policy(name).weaves]
@@ -186,7 +188,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def agent_backend(host: Host) -> BackendPorts:
-    """The backend of a cluster: its agents connect to the server's own port."""
+    """Build the backend of a cluster. Agents connect to the port of the server."""
     backend = AgentBackend(host)
     admission = AgentAdmission(backend.quotas, backend.inventory.numbers)
     return BackendPorts(

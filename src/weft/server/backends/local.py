@@ -164,7 +164,7 @@ class LocalInventory:
     def __init__(self, backend: LocalBackend) -> None:
         self._backend = backend
         self.numbers = GpuNumbers()
-        self.numbers.know(backend.node.id, [device.index for device in backend.machine.devices])
+        self.numbers.set_numbers(backend.node.id, [device.index for device in backend.machine.devices])
 
     def nodes(self) -> Mapping[NodeId, NodeStatus]:
         return {}

@@ -24,15 +24,15 @@ from weft.server.controller import Controller
 from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"
-REQUEST_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 """How long a connection may take to send a request."""
 MAX_HEAD_BYTES: Final = 8192
-CLOSE_S: Final = 1
-MESSAGES: Final = {404: "there are /metrics, /healthz and /readyz\n", 405: "these pages are read-only\n"}
+CLOSE_TIMEOUT_S: Final = 1
+MESSAGES: Final = {404: "the pages are /metrics, /healthz and /readyz\n", 405: "these pages are read-only\n"}
 
 
 class Web:
-    """Serves the application on a port. `ready` says whether the scheduler takes calls."""
+    """Serves the application on a port. `ready` is true while the scheduler accepts calls."""
 
     def __init__(self, controller: Controller, metrics: Metrics) -> None:
         self._controller, self._metrics = controller, metrics
@@ -50,11 +50,11 @@ class Web:
 
     async def open(self, port: int) -> int:
         """Listen, and return the port; 0 takes a free one."""
-        self._socket = _bound(port)
+        self._socket = _bind(port)
         config = uvicorn.Config(
-            self.application(), http=_Patient, ws="none", lifespan="off", log_config=None, log_level="error",
+            self.application(), http=_TimedProtocol, ws="none", lifespan="off", log_config=None, log_level="error",
             access_log=False, server_header=False, date_header=False, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            timeout_graceful_shutdown=CLOSE_S,
+            timeout_graceful_shutdown=CLOSE_TIMEOUT_S,
         )  # fmt: skip
         config.load()
         self._server = uvicorn.Server(config)
@@ -81,12 +81,12 @@ class Web:
         return PlainTextResponse("ready\n")
 
 
-class _Patient(H11Protocol):
+class _TimedProtocol(H11Protocol):
     """Closes a connection that sends no request: Uvicorn alone would keep it for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(REQUEST_S, self._close_idle)
+        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self._close_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -97,14 +97,14 @@ class _Patient(H11Protocol):
             self.transport.close()
 
 
-def _bound(port: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     found = socket.socket()
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((HOST, port))
     except OSError as error:
         found.close()
-        raise WeftError(f"--metrics-port {port}: {error.strerror}\n  take another one") from None
+        raise WeftError(f"--metrics-port {port}: {error.strerror}\n  choose another port") from None
     return found
 
 

@@ -1,4 +1,4 @@
-"""The metrics of the server, for Prometheus: what it counts as it works, and gauges read from its state on demand."""
+"""The Prometheus metrics of the server: counters of its work, and gauges read from its state on demand."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the text format has no place for them: each would be a gauge more
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_State(controller))
-        self._calls = Counter("weft_rpc", "Calls taken, by method.", ("method",), registry=self._registry)
+        self._calls = Counter("weft_rpc", "Calls accepted, by method.", ("method",), registry=self._registry)
         self._deciding = Histogram(
             "weft_decision_seconds",
-            "Time to decide, for each turn of the loop.",
+            "Time to decide, for each batch of the loop.",
             buckets=BUCKETS_S,
             registry=self._registry,
         )
         self._committing = Histogram(
             "weft_journal_commit_seconds",
-            "Time to write the facts of a turn to disk.",
+            "Time to write the facts of a batch to disk.",
             buckets=BUCKETS_S,
             registry=self._registry,
         )
 
     def record_step(self, deciding_s: float, committing_s: float) -> None:
-        """Record a turn of the loop in which something happened."""
+        """Record how long a batch of the loop took."""
         self._deciding.observe(deciding_s)
         self._committing.observe(committing_s)
 
-    def called(self, method: str) -> None:
+    def count_call(self, method: str) -> None:
         """Count a call of a method, named as gRPC names it."""
         self._calls.labels(method.removeprefix("/weft.v1.")).inc()
 
@@ -64,7 +64,7 @@ class _CallCounter(grpc.aio.ServerInterceptor):
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         found = await continuation(details)
         if found is not None:  # a client that invents method names must not add label values
-            self._metrics.called(details.method)
+            self._metrics.count_call(details.method)
         return found
 
 
