@@ -275,8 +275,8 @@ def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture
         (["--out", "/dev/null"], "is a file"),
         (["--at", "5"], "--at needs --explain"),
         (["--explain", "200"], "unknown job '200'"),
-        (["--explain", "50", "--at", "0"], "is not there yet"),
-        (["--explain", "50", "--out", "out"], "writes no output directory"),
+        (["--explain", "50", "--at", "0"], "is not submitted yet"),
+        (["--explain", "50", "--out", "out"], "writes no files"),
     ],
 )
 def test_wrong_flags(capsys: Capture, here: Path, words: list[str], says: str) -> None:

@@ -271,6 +271,6 @@ def test_a_policy_named_twice_and_a_weight_for_nobody_are_said(capsys: Capture) 
     policy = "fair-share:weights=ada=2+nobody=3"
     assert main([*COMPARE, "--policies", f"{policy},fifo,fifo"]) == 0
     said = capsys.readouterr().err
-    assert "fifo is named 2 times; it is compared once" in said
+    assert "fifo is given 2 times; it is compared once" in said
     assert f"{policy}: no job of the trace belongs to nobody" in said
     assert "ada" not in said.replace(policy, "")

@@ -1,4 +1,4 @@
-"""`weft config`: what is in effect, and what says so."""
+"""`weft config`: the settings in effect, and where they come from."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def given(*lines: str) -> dict[str, object]:
 
 def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
     submitted = weft("submit", write(SCRIPT), "--fast", "x y")
-    assert "left out, as it means nothing here: train.sbatch:6: --partition" in submitted.err
+    assert "ignored (no meaning in Weft): train.sbatch:6: --partition" in submitted.err
     assert "time limit: 1h 30m" in submitted.err
     weft("wait", "@")
     job = weft.show("@")
@@ -56,7 +56,7 @@ def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
 
 def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:
     submitted = weft("submit", "--gpus", "1", "--hold", write(SCRIPT))
-    assert "--gpus of the command line wins over train.sbatch:3" in submitted.err
+    assert "--gpus on the command line overrides train.sbatch:3" in submitted.err
     assert weft.show("@")["gpus"] == 1
 
 

@@ -37,7 +37,7 @@ def test_all_of_them(capsys: Capture, here: Path) -> None:
     assert main(["figures", "muri", "traces", "--cluster", "2x8", "--out", "out", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert "left out, for there is no file: trace1, trace2, trace4" in err
+    assert "left out (no file): trace1, trace2, trace4" in err
     assert (found["kind"], found["paper"], found["failures"]) == ("figures", "muri", [])
     assert found["missing"] == ["trace1", "trace2", "trace4"]
     rows = found["rows"]
@@ -73,7 +73,7 @@ def test_it_agrees_with_sim(capsys: Capture) -> None:
 def test_jobs_that_do_not_fit_are_left_out(capsys: Capture) -> None:
     assert main(["figures", "muri", "traces", "--cluster", "1x2"]) == 0
     out, err = capsys.readouterr()
-    assert "jobs that 1x2 cannot hold" in err
+    assert "jobs that do not fit on 1x2" in err
     assert out.splitlines()[0].split() == [
         "figure", "trace", "policy", "avg_jct_s", "avg_jct_x", "makespan_s", "makespan_x", "p99_jct_s", "p99_jct_x",
     ]  # fmt: skip

@@ -56,7 +56,7 @@ def test_what_a_scheduler_left_behind(weft: Weft) -> None:
     pid = weft.site.pid()
     assert "1 job still running" in weft("down").err
     assert not is_alive(pid)
-    assert "weft up goes on with them" in weft("queue").err
+    assert "weft up continues them" in weft("queue").err
     assert not weft.site.paths.answers()
     weft("up")
     assert weft.show(job)["run"] == 1
@@ -78,7 +78,7 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
     out, err = weft(
         "up", "--policy", "fifo", "--idle", "0", "--foreign", "share", "--max-preemptions", "3", "--keep", "7d"
     )
-    assert (err, out.split()[-1]) == ("weft: started again, set up anew; running jobs go on\n", "fifo")
+    assert (err, out.split()[-1]) == ("weft: restarted with new settings; running jobs continue\n", "fifo")
     assert weft.site.pid() != pid
     found = weft.json("doctor")
     assert (found["policy"], found["idle_s"], found["jobs"]["running"]) == ("fifo", 0, 1)
@@ -96,9 +96,9 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
         (["--gpus", "0,0"], "--gpus: a GPU is named twice"),
         (["--gpus", "two"], "--gpus: 'two' is not a whole number"),
         (["--gpus", "0,1", "--models", "A"], "2 GPUs, but 1 models"),
-        (["--gpus", "0", "--memories", "0"], "--memories: a GPU without memory"),
+        (["--gpus", "0", "--memories", "0"], "--memories: a GPU has 0 MB"),
         (["--gpus", "0", "--models", "\x1b[31m"], "--models: '\\x1b[31m' is not a list of models"),
-        (["--gpus", "driver", "--models", "A"], "--models without --gpus"),
+        (["--gpus", "driver", "--models", "A"], "--models needs --gpus"),
         (["--idle", "never"], "--idle: 'never' is not a duration"),
         (["--keep", "0"], "--keep: '0' is not a duration"),
         (["--max-preemptions", "-1"], "--max-preemptions: '-1' is not a whole number"),
@@ -118,7 +118,7 @@ def test_settings_that_cannot_be_read(weft: Weft) -> None:
     path.write_text("{")
     assert "settings.json: cannot be read" in weft("submit", "--", "true", code=4).err
     assert "settings.json: cannot be read" in weft("doctor", code=1).out
-    assert "it is written anew" in weft("up", "--gpus", "0,1").err
+    assert "writing a new file" in weft("up", "--gpus", "0,1").err
 
 
 def test_gpus_and_nodes(weft: Weft) -> None:
@@ -131,7 +131,7 @@ def test_gpus_and_nodes(weft: Weft) -> None:
 
 
 def test_drain_and_undrain(weft: Weft) -> None:
-    assert "nothing new comes to" in weft("drain", "0").err
+    assert "no new jobs start on" in weft("drain", "0").err
     gpus = weft.json("gpus")["gpus"]
     assert [[each["reason"] for each in gpu["blocked"]] for gpu in gpus] == [["Drained"], []]
     assert "BLOCKED" in weft("gpus").out
@@ -147,7 +147,7 @@ def test_drain_and_undrain(weft: Weft) -> None:
 def test_pause_and_resume(weft: Weft) -> None:
     assert weft.json("pause") == {"schema": 1, "paused": True}
     job = weft.submit("--", "true")
-    assert "weft: paused: nothing new is started" in weft("queue").err
+    assert "weft: paused: no new jobs start" in weft("queue").err
     assert weft.show(job)["reason"] == "Paused"
     weft("resume")
     weft("wait", job)

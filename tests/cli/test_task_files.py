@@ -77,13 +77,13 @@ def test_flags_win_over_the_file_and_say_so(weft: Weft) -> None:
     name = write("command: [echo, '{params.a}{params.b}']\ngpus: 2\nparams: {a: 1, b: 2}\n")
     out, err = weft("submit", "--config", name, "--gpus", "1", "--param", "b=3", "--name", "other")
     assert err.splitlines() == [
-        "weft: --gpus of the command line wins over gpus in tasks.yaml:2",
-        "weft: --param b of the command line wins over tasks.yaml:3",
+        "weft: --gpus on the command line overrides gpus in tasks.yaml:2",
+        "weft: --param b on the command line overrides tasks.yaml:3",
     ]
     job = out.split()[2]
     weft("wait", job)
     assert (weft.show(job)["gpus"], weft.show("other")["id"], weft("logs", job).out) == (1, job, "13\n")
-    assert "a command and --config at once" in weft.fails("submit", "--config", name, "--", "true")
+    assert "a command and --config are both given" in weft.fails("submit", "--config", name, "--", "true")
 
 
 def test_standard_input_and_json_as_others_write_it(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 def test_init_config_and_status_of_a_new_workspace(capsys: Capture, here: Path) -> None:
     assert main(["workspace", "init", "exp"]) == 0
-    assert "made scheduler.sh, scheduler_config.yml, configs/, out/" in capsys.readouterr().out
+    assert "created scheduler.sh, scheduler_config.yml, configs/, out/" in capsys.readouterr().out
     found = as_json(capsys, "workspace", "--dir", "exp", "config")
     assert found["keys"]["task_name"] == {"value": "exp", "from": f"{here}/exp/scheduler_config.yml:5"}
     assert found["keys"]["max_jobs_per_gpu"] == {"value": 2, "from": "default"}

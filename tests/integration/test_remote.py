@@ -258,7 +258,7 @@ def test_joining_with_nonsense(door: Gate) -> None:
 
 def test_no_server_of_ones_own_to_make_tokens_for(door: Gate) -> None:
     said = run(door, "auth", "token", "--port", "1", code=2)
-    assert "no scheduler of yours" in said
+    assert "you have no scheduler" in said
 
 
 # ---- what outlives what

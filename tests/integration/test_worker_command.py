@@ -109,7 +109,7 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
                 assert (process.returncode, err) == (0, "")
                 assert "2 x RTX3090 24 GB" in out
                 assert "joined" in out
-                assert "1 run left alone" in out
+                assert "1 run still running" in out
             started = tmp_path / "s" / "weft" / "workers" / "n1" / "jobs" / "1" / "1" / "started.json"
             leader = json.loads(started.read_text().rstrip("\0"))["leader"]
             for epoch, number in ((2, signal.SIGKILL), (3, signal.SIGTERM)):

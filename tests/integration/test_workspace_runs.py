@@ -134,13 +134,13 @@ def test_stop_keeps_the_queue_and_start_goes_on(at: Desk) -> None:
     )
     here.weft("start")
     here.until_ran(1)
-    assert "stopped: 2 tasks held back, 1 running on" in here.weft("stop").stdout
+    assert "stopped: 2 tasks held, 1 still running" in here.weft("stop").stdout
     (here.home / "go").touch()
     until(lambda: here.task("a")["state"] == "held")  # it failed, and is not tried again while stopped
     assert len(here.ran()) == 1
     assert here.status()["stopped"]
-    assert "stopped, start goes on" in here.weft("status").stdout
-    assert "going on with 3 tasks" in here.weft("start").stdout
+    assert "stopped, start continues" in here.weft("status").stdout
+    assert "continued 3 tasks" in here.weft("start").stdout
     assert here.until_over() == dict.fromkeys("abc", "done")
     assert sorted(name for name, *_ in here.ran()) == ["a", "a", "b", "c"]
     assert here.task("a")["retries"] == 1

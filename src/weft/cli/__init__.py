@@ -1,1 +1,1 @@
-"""The `weft` command: one file per subcommand, and what goes to a terminal or a pipe."""
+"""The `weft` command: one file per subcommand, and the output to a terminal or a pipe."""

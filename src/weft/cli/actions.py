@@ -1,4 +1,4 @@
-"""Commands of commands, such as `weft trace show`: one file each, in the folder of the command."""
+"""Subcommands of a command, such as `weft trace show`: one file each, in the command's folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.cli import render
 
 
 def add(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
-    """The module of that name, as a command below `command`: its text, flags and examples."""
+    """Add the module of that name as a subcommand of `command`, with its help text, flags and examples."""
     module = importlib.import_module(f"weft.cli.commands.{command}.{name.replace('-', '_')}")
     action = actions.add_parser(
         name,

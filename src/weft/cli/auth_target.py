@@ -1,4 +1,4 @@
-"""How `weft auth` comes to the tokens of a scheduler: beside it on its machine, or through it."""
+"""Access of `weft auth` to a scheduler's tokens: its files on this machine, or a call to the scheduler."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ V = TypeVar("V", bound=Answer)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which scheduler it is about."""
+    """Add the flags that choose the scheduler."""
     flags.add_scheduler(parser)
     add_port(parser)
 
 
 def add_port(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", metavar="N", type=flags.port, help=f"of a scheduler of yours on this machine ({DEFAULT_PORT})"
+        "--port", metavar="N", type=flags.port, help=f"port of your scheduler on this machine ({DEFAULT_PORT})"
     )
 
 
 def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -> V:
-    """What an admin may do, done."""
+    """Run a token-admin operation and return its answer."""
     where = None if args.port else config.scheduler_address(args.scheduler)
     folder = own_folder(where or Address("localhost", args.port or DEFAULT_PORT))
     if folder is None and where is not None:
@@ -39,8 +39,8 @@ def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -
             return client.manage(operation, **options)
     if folder is None:
         raise InputError(
-            f"no scheduler of yours has been at port {args.port or DEFAULT_PORT} of this machine",
-            hint="start weft server, or weft auth init first; another one: --scheduler HOST:PORT, as its admin",
+            f"you have no scheduler at port {args.port or DEFAULT_PORT} of this machine",
+            hint="run weft auth init or weft server first; as admin of another, give --scheduler HOST:PORT",
         )
     from weft.server.auth import tls
     from weft.server.auth.identity import owner
@@ -57,7 +57,7 @@ def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -
 
 
 def own_folder(where: Address) -> Path | None:
-    """Of a scheduler that this user runs on this machine, by whatever name it is reached."""
+    """Return the folder of this user's scheduler at that address, or None if the scheduler is not on this machine."""
     from weft.endpoints.paths import server_folder
 
     folder = server_folder(where.port)
@@ -65,7 +65,7 @@ def own_folder(where: Address) -> Path | None:
 
 
 def _is_at(where: Address, folder: Path) -> bool:
-    """Whether the scheduler there shows the authority that is in this folder."""
+    """Return whether the scheduler at the address presents the certificate authority in this folder."""
     from weft.endpoints.tls import fetch_authority
     from weft.server.auth import tls
 

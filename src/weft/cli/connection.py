@@ -1,8 +1,11 @@
-"""How commands come to a scheduler: to that of a cluster, if --scheduler, a variable or the config file names one, or
-if this user runs one here at the usual port and no other.
+"""Connections from commands to a scheduler.
 
-Otherwise to this user's own. `begin` starts it if it is not there: to submit, to pause. `reach` does so where there are
-jobs to speak of. `look` never does, unless the last one died and left jobs behind that nobody takes care of.
+A command uses the scheduler of a cluster if --scheduler, a variable or the config file names one, or if this user runs
+one here at the default port and no local one. Otherwise it uses this user's scheduler of this machine:
+
+- `begin` starts it if it does not run, for example to submit or to pause.
+- `reach` starts it if there is any state of earlier jobs.
+- `look` starts it only if the last one died and left jobs, which need a scheduler.
 """
 
 from __future__ import annotations
@@ -25,20 +28,21 @@ _has_said = False
 
 
 def load() -> None:
-    """Import gRPC without its own log lines, for commands that use it themselves."""
+    """Import gRPC with its log lines silenced, for commands that use it directly."""
     from weft.client.quiet_grpc import load_grpc
 
     load_grpc()
 
 
 def begin(scheduler: str | None) -> Client:
-    """`scheduler`: what the flag says; None: nothing."""
+    """Connect, and start a local scheduler if none runs. `scheduler` is the value of the flag, if given."""
     from weft.client import Client
 
     return Client(_where(scheduler))
 
 
 def reach(scheduler: str | None) -> Client:
+    """Connect, and start a local scheduler if there is any state of earlier jobs."""
     from weft.client import Client
 
     if where := _where(scheduler):
@@ -48,7 +52,7 @@ def reach(scheduler: str | None) -> Client:
 
 
 def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
-    """The scheduler that runs, if one does; `absence` says why not. With `ended`, old jobs are reason to start one."""
+    """Connect to a running scheduler, or return None. With `ended`, start a local scheduler if there are old jobs."""
     if where := _where(scheduler):
         from weft.client import Client
 
@@ -62,8 +66,8 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     return find_scheduler(here, start=start)
 
 
-def watch(scheduler: str | None, advice: str = "weft up starts one") -> Client:
-    """The scheduler that runs; it is an error if none does."""
+def watch(scheduler: str | None, advice: str = "start one with weft up") -> Client:
+    """Connect to a running scheduler, or raise Unreachable with this advice."""
     client = look(scheduler)
     if client is None:
         raise Unreachable(f"{absence(scheduler)}\n  {advice}")
@@ -71,26 +75,26 @@ def watch(scheduler: str | None, advice: str = "weft up starts one") -> Client:
 
 
 def _where(scheduler: str | None) -> Address | None:
-    """The scheduler that is meant; one that nobody has named is named to the person, once."""
+    """Return the address of the scheduler to use. Report one that was found and not named, once, on a terminal."""
     global _has_said
     found = config.effective_setting("scheduler", scheduler)
     if found.origin == config.OWN_SERVER and not _has_said and render.is_heard():
         _has_said = True
-        render.say(f"with {config.OWN_SERVER} at {found.value}; --scheduler local is the one of this machine alone")
+        render.say(f"using {config.OWN_SERVER} at {found.value}; for this machine alone, give --scheduler local")
     return None if found.value == LOCAL else parse_address(found.value, found.origin)
 
 
 def absence(scheduler: str | None) -> str:
-    """Why there is nothing to look at."""
+    """Return why no scheduler answers, for a message."""
     if where := config.scheduler_address(scheduler):
         return f"the scheduler at {where} does not answer"
     if user_paths().lock_text() == STOPPED:
-        return "the scheduler was stopped before its jobs had ended; weft up goes on with them"
+        return "the scheduler was stopped before its jobs ended; weft up continues them"
     return "no scheduler is running, and nothing is queued"
 
 
 def has_news() -> bool:
-    """Whether a scheduler runs, or there is something to tell of an earlier one."""
+    """Return whether a scheduler runs, or an earlier one left state to show."""
     if config.scheduler_address() is not None:
         return True
     here = user_paths()

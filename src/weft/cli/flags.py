@@ -1,4 +1,4 @@
-"""Flags that several commands have."""
+"""Flags that several commands share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_WHOLE: Final = 999_999_999
 
 
 def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
-    """Return what argparse reads a whole number within bounds with."""
+    """Return an argparse type for whole numbers from `low` to `high`."""
 
     def read(text: str) -> int:
         from weft.inputs.quantities import parse_whole_or_none
@@ -27,17 +27,17 @@ def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
 
 
 count: Final = whole(1, 1000)
-"""Of workers or seeds."""
+"""A number of workers or seeds."""
 port: Final = whole(1, 65535)
 
 
 def seconds_or_none(text: str) -> float:
-    """The same as `seconds`, or 0."""
+    """Parse seconds as `seconds` does, or 0."""
     return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
 def seconds(text: str) -> float:
-    """More than a tenth of a second, less than a day."""
+    """Parse seconds: from a tenth of a second to a day."""
     try:
         value = float(text)
     except ValueError:
@@ -48,8 +48,8 @@ def seconds(text: str) -> float:
 
 
 def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: bool = True) -> None:
-    """Jobs as people name them."""
-    text = "id, 7_3 of an array, name, @ (the last), @~1 (the one before)" + (", 3-7" if several else "")
+    """Add the argument that names jobs."""
+    text = "id, array task such as 7_3, name, @ (the last job), @~1 (the one before)" + (", 3-7" if several else "")
     if several:
         parser.add_argument("jobs", metavar="JOB", nargs="+" if needed else "*", help=text)
     else:
@@ -57,30 +57,29 @@ def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: b
 
 
 def add_jobs_or_all(parser: argparse.ArgumentParser, help: str) -> None:
-    """Jobs by name, or --all of a kind; `check_jobs_or_all` sees to it that it is one of the two."""
+    """Add jobs by name, and --all. `check_jobs_or_all` checks that exactly one of the two is given."""
     add_jobs(parser, needed=False)
     parser.add_argument("--all", action="store_true", help=help)
 
 
 def check_jobs_or_all(args: argparse.Namespace) -> None:
     if bool(args.jobs) == args.all:
-        raise InputError("which jobs?", hint="name some, or give --all, not both")
+        raise InputError("no jobs named", hint="name jobs or give --all, not both")
 
 
 def add_common(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
-    """What every command takes that talks to a scheduler: --scheduler, --json, --color."""
+    """Add the flags of every command that talks to a scheduler: --scheduler, --json, --color."""
     add_scheduler(parser)
     render.add_arguments(parser, json=json)
 
 
 def add_scheduler(parser: argparse.ArgumentParser) -> None:
-    """Of commands that talk to one."""
     parser.add_argument(
         "--scheduler", metavar="HOST:PORT",
-        help="of a cluster; local: this machine's own (WEFT_SCHEDULER, or scheduler: in the config file, or a weft "
-        "server of yours at localhost:50051, or local)",
+        help="scheduler of a cluster; local: your scheduler of this machine (default: WEFT_SCHEDULER, scheduler: in "
+        "the config file, your weft server at localhost:50051, or local)",
     )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workers", metavar="N", type=count, help="processes at a time (default: one per CPU)")
+    parser.add_argument("--workers", metavar="N", type=count, help="processes to run at a time (default: one per CPU)")

@@ -1,4 +1,4 @@
-"""What jobs wrote, on its way to a terminal or a pipe."""
+"""Filters for the output of jobs on its way to a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _CODES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`a-~]"
 )
-"""What a terminal would obey: colours, cursor, titles, and the rest."""
+"""Escape codes: colours, cursor movement, titles and others."""
 _BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?\Z")
-"""The beginning of one, at the end of a piece."""
+"""The beginning of an escape code at the end of a piece."""
 _KEPT: Final = frozenset("\n\t\r")
 LONGEST: Final = 1 << 20
-"""A line is held back no further than this."""
+"""A longer line is passed on in parts."""
 
 
 def collapsed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Of a line that was drawn again and again, such as a progress bar, only how it looked at last."""
+    """Keep only the last state of each line that was redrawn, such as a progress bar."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -44,7 +44,7 @@ def _last_look(line: bytes, *, open_end: bool = False) -> bytes:
 
 
 def harmless(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Without escape codes; other control characters are shown as what they are."""
+    """Remove escape codes, and print other control characters in escaped form."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
     rest = ""
     for piece in pieces:

@@ -1,7 +1,7 @@
-"""The `weft` command. A command's module is imported only when it is called.
+"""The `weft` command. It imports only the module of the subcommand that is called.
 
-Exit codes: 0 done, 1 it failed, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 5 not
-permitted, 6 refused, 130 interrupted, 143 terminated. `run` and `wait` return what the job returned.
+Exit codes: 0 success, 1 failure, 2 a wrong flag, file or value, 3 no such job, 4 no scheduler answers, 5 not
+permitted, 6 refused, 130 interrupted, 143 terminated. `run` and `wait` return the job's exit code.
 """
 
 from __future__ import annotations
@@ -32,50 +32,50 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "submit": Command("put a job into the queue", ("add",)),
-    "run": Command("submit a job, show what it writes, return its exit code"),
-    "queue": Command("the jobs that run and wait", ("ps", "status")),
-    "show": Command("all about a job"),
-    "why": Command("why a job waits, who is ahead, when it may start", ("explain",)),
-    "logs": Command("what a job wrote"),
-    "attach": Command("look at a job in its session"),
-    "wait": Command("wait for jobs to end; return their exit code"),
-    "cancel": Command("stop jobs, or take them out of the queue", ("kill",)),
+    "run": Command("submit a job, print its output, return its exit code"),
+    "queue": Command("list running and waiting jobs", ("ps", "status")),
+    "show": Command("show the details of a job"),
+    "why": Command("explain why a job waits, which jobs are ahead, when it may start", ("explain",)),
+    "logs": Command("print the output of a job"),
+    "attach": Command("open the tmux session of a job"),
+    "wait": Command("wait for jobs to end, return their exit code"),
+    "cancel": Command("stop running jobs, remove waiting jobs from the queue", ("kill",)),
     "hold": Command("keep waiting jobs from starting"),
     "release": Command("let held jobs start"),
-    "set": Command("change a job that waits"),
+    "set": Command("change a waiting job"),
     "restart": Command("submit ended jobs again"),
-    "history": Command("the jobs that have ended"),
-    "clean": Command("forget ended jobs and their logs"),
-    "gpus": Command("the GPUs and who is on them"),
-    "nodes": Command("the machines"),
-    "monitor": Command("workers, GPUs and jobs, again and again"),
-    "pause": Command("start nothing new"),
+    "history": Command("list ended jobs"),
+    "clean": Command("delete ended jobs and their logs"),
+    "gpus": Command("list GPUs and the jobs on them"),
+    "nodes": Command("list machines"),
+    "monitor": Command("watch workers, GPUs and jobs"),
+    "pause": Command("stop starting jobs"),
     "resume": Command("start jobs again after pause"),
-    "drain": Command("put nothing new on some GPUs"),
+    "drain": Command("start no new jobs on some GPUs"),
     "undrain": Command("use drained GPUs again"),
-    "workspace": Command("run the configs of a folder, with tmux sessions", ("ws",)),
-    "operate": Command("tell a running scheduler something: drain, policy, shutdown ..."),
+    "workspace": Command("run the configs of a folder, each in a tmux session", ("ws",)),
+    "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
     "server": Command("run the scheduler of a cluster"),
-    "worker": Command("put this machine's GPUs at a cluster's disposal"),
-    "cluster": Command("bring a cluster up in one command, and end it: on this machine, or over ssh"),
-    "up": Command("start the scheduler, or change how it is set up"),
-    "down": Command("end the scheduler; jobs go on"),
-    "auth": Command("who may come to a scheduler of a cluster: certificates and tokens"),
-    "config": Command("what is set for all commands, and what says so"),
-    "doctor": Command("what there is and what is wrong; safe to paste"),
-    "sim": Command("run a policy on a trace and print its figures", ("simulate",)),
-    "compare": Command("run several policies on the same trace, side by side"),
+    "worker": Command("run jobs of a cluster on the GPUs of this machine"),
+    "cluster": Command("start and stop a whole cluster, on this machine or over ssh"),
+    "up": Command("start the scheduler, or change its settings"),
+    "down": Command("end the scheduler; jobs continue"),
+    "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
+    "config": Command("show the settings of all commands and where they come from"),
+    "doctor": Command("report the setup and its problems; safe to paste"),
+    "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),
+    "compare": Command("simulate several policies on the same trace, side by side"),
     "figures": Command("reproduce the figures of a paper"),
-    "metrics": Command("the figures of a job.csv"),
-    "policies": Command("the policies and placements there are, with their options"),
-    "trace": Command("show, convert and make traces"),
-    "completion": Command("completion for bash, zsh or fish"),
-    "version": Command("which Weft this is"),
+    "metrics": Command("compute the figures of a job.csv"),
+    "policies": Command("list policies and placements, with their options"),
+    "trace": Command("show, convert and generate traces"),
+    "completion": Command("print shell completion for bash, zsh or fish"),
+    "version": Command("print the version of Weft"),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises what is wrong instead of printing it, so that --json sees it too."""
+    """A parser that raises usage errors instead of printing them, so that --json applies to them too."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, hint=f"see {self.prog} --help")
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:  # a process of its own: clean up when told to go
+    if argv is None:  # the weft process itself: clean up after SIGTERM
         sigterm.listen()
     _mend_streams()
     try:
@@ -94,7 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(words, "interrupted", "interrupted", "", INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains as it ends
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # otherwise the interpreter complains when it exits
         return BROKEN_PIPE
     except InputError as error:
         message = f"{error.where}: {error.text}" if error.where else error.text
@@ -109,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _mend_streams() -> None:
-    """What was closed before we began leads nowhere; it is opened in order, so that no other file takes its number."""
+    """Open closed standard streams on /dev/null, in order, so that no other file gets their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -143,7 +145,7 @@ def _run(words: list[str]) -> int:
 
 
 def parser_of(name: str) -> Parser:
-    """Of a command."""
+    """Return the parser of a command."""
     module = importlib.import_module(f"weft.cli.commands.{name}")
     parser = Parser(
         prog=f"weft {name}",
@@ -157,7 +159,7 @@ def parser_of(name: str) -> Parser:
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:
-    """Its flags, as they are written."""
+    """Return the flags of a parser, as users write them."""
     return [option for action in parser._actions for option in action.option_strings]
 
 
@@ -184,19 +186,19 @@ def _help() -> str:
         [
             "usage: weft COMMAND [...]",
             "",
-            "Schedules deep-learning jobs on GPUs, and simulates the same policies on traces.",
+            "Schedule deep-learning jobs on GPUs, and simulate the same policies on traces.",
             "",
             "commands:",
             *lines,
             "",
-            "weft COMMAND --help explains one, with an example. weft alone shows the queue.",
+            "weft COMMAND --help explains a command, with examples. weft alone shows the queue.",
             "Try: weft run -- echo hello, or weft compare demo",
         ]
     )
 
 
 def _code(error: WeftError) -> str:
-    """UnknownName: unknown-name."""
+    """Return the code of an error class: unknown-name for UnknownName."""
     name = type(error).__name__.removesuffix("Error")
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
 
@@ -207,6 +209,6 @@ def _fail(words: list[str], code: str, message: str, hint: str, exit_code: int) 
         import json
 
         text = json.dumps({"error": {"code": code, "message": message, "hint": hint}})
-    with suppress(OSError):  # nobody listens: the exit code still tells
+    with suppress(OSError):  # stderr is closed: the exit code remains
         print(visible_lines(text), file=sys.stderr)
     return exit_code

@@ -38,7 +38,7 @@ class ProgressBars:
         self._done[task] = self._totals[task]
 
     def refresh(self) -> None:
-        """Draw the bars, unless that was done just now."""
+        """Draw the bars, unless they were drawn just now."""
         if self._on and (now := time.monotonic()) >= self._due:
             self._due = now + REDRAW_S
             self._draw()

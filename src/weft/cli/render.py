@@ -1,6 +1,6 @@
-"""How things look. stdout is data, stderr is talk.
+"""Output rules: data goes to stdout, messages go to stderr.
 
-On a terminal: tables, colour, human units. Piped: plain text and raw numbers, one record per line.
+A terminal gets tables, colour and human units. A pipe gets plain text and raw numbers, one record per line.
 """
 
 from __future__ import annotations
@@ -20,22 +20,27 @@ if TYPE_CHECKING:
     from weft.wire.views.base import View
 
 PATIENCE_S: Final = 1.0
-"""What takes no longer needs no progress bar."""
+"""Work that takes no longer gets no progress bar."""
 REDRAW_S: Final = 0.1
 BAR: Final = 24
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
-    """What every command takes."""
+    """Add the flags of every command."""
     if json:
-        parser.add_argument("--json", action="store_true", help="one JSON object on stdout; errors as JSON on stderr")
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object on stdout, and errors as JSON on stderr"
+        )
     parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="auto: on a terminal, unless NO_COLOR"
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set",
     )
 
 
 def is_rich(color: str) -> bool:
-    """Whether stdout is for a person."""
+    """Return whether to print for a person: tables and human units instead of raw values."""
     return color == "always" or _is_terminal(sys.stdout)
 
 
@@ -46,23 +51,23 @@ def use_colour(color: str) -> bool:
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
+    """Return whether stdout is a terminal."""
     return _is_terminal(sys.stdout)
 
 
 def is_heard() -> bool:
-    """Whether a person reads what is said."""
+    """Return whether stderr is a terminal, where a person reads messages."""
     return _is_terminal(sys.stderr)
 
 
 def can_ask() -> bool:
-    """Whether a person is there to answer."""
+    """Return whether a person can answer a question."""
     return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
 
 def say(text: str) -> None:
-    """To the person, not to the pipe; text of others comes out harmless."""
-    with suppress(OSError):  # nobody listens
+    """Print a message on stderr, with control characters escaped."""
+    with suppress(OSError):  # stderr is closed
         print(f"weft: {visible_lines(text)}", file=sys.stderr)
 
 
@@ -80,7 +85,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 class Meter:
-    """A progress bar on stderr, once a second has passed, if that is a terminal. Drawn by hand: it costs nothing."""
+    """A progress bar on stderr, if that is a terminal. It appears after a second. It needs no library to import."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label, self._total = label, max(total, 1)
@@ -99,7 +104,7 @@ class Meter:
             sys.stderr.flush()
 
     def tick(self, done: int) -> None:
-        """Called at every instant: looks at the clock only now and then."""
+        """Report progress. This is cheap: most calls do not read the clock."""
         self._calls += 1
         if self._calls & 15 == 0 and (now := time.monotonic()) >= self._next:
             self._next = now + REDRAW_S

@@ -1,4 +1,4 @@
-"""SIGTERM: told to go. Whoever waits for something is woken by it; whoever serves looks whether it was told before."""
+"""SIGTERM as an exception. Commands that serve also check whether the signal came before their own handler."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ _signals: list[int] = []
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM. No SystemExit: a policy's own sys.exit is an error of the policy."""
+    """SIGTERM. It is no SystemExit: a policy that calls sys.exit is an error of the policy."""
 
 
 def listen() -> None:
-    """From now on SIGTERM raises, wherever the program is."""
+    """Raise Terminated on SIGTERM from now on."""
     signal.signal(signal.SIGTERM, _terminate)
 
 
 def has_come() -> bool:
-    """Whether SIGTERM has come. What it raised may have been swallowed: modules that are being imported, and callbacks
-    from outside Python, can do that."""
+    """Return whether SIGTERM came. Imports and callbacks from outside Python can swallow the exception."""
     return bool(_signals)
 
 

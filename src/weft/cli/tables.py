@@ -1,7 +1,7 @@
-"""Tables and pairs, drawn by hand: loading a library for it takes longer than most commands do.
+"""Tables and label-value pairs, formatted without a library: importing one takes longer than most commands.
 
-They are the same on a terminal and in a pipe except for colour and width. Those of figures have keys: a pipe gets raw
-values, one record per line."""
+The output on a terminal and in a pipe differs only in colour and width, except for columns with keys, such as figures:
+a pipe gets their raw values, one record per line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLOURS: Final = {
     "best": "1;32",
 }
 BEST: Final = "best"
-"""The colour of the best value of its column: it has a star, too."""
+"""The colour of the best value of its column, which also gets a star."""
 NARROWEST: Final = 10
 GAP: Final = "  "
 _CODE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -36,16 +36,16 @@ class Column(NamedTuple):
     label: str
     right: bool = False
     most: int = 0
-    """On a terminal no wider than this; 0: as wide as it is."""
+    """The width limit on a terminal; 0: none."""
     key: str = ""
-    """The name of the column in a pipe. Of a table whose columns have keys, a pipe gets the raw values."""
+    """The name of the column in a pipe, which gets raw values if columns have keys."""
 
 
 class Cell(NamedTuple):
     text: str
     colour: str = ""
     raw: object = ""
-    """What a pipe gets, in a table or in pairs with keys."""
+    """The value for a pipe, if columns or pairs have keys."""
 
     @property
     def best(self) -> bool:
@@ -61,7 +61,7 @@ def print_table(
     header: bool = True,
     tabs: bool = False,
 ) -> None:
-    """Print a table. With keys, a pipe gets raw values: aligned by spaces, or by tabs where they may hold blanks."""
+    """Print a table. With keys, a pipe gets raw values, aligned with spaces, or separated by tabs if `tabs`."""
     keyed = any(column.key for column in columns)
     if keyed and not render.is_rich(color):
         _print_raw(columns, rows, tabs=tabs)
@@ -123,7 +123,7 @@ def _wrapped(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
 def lines(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, colour: bool, narrow: bool, header: bool = True
 ) -> Iterator[str]:
-    """With `narrow`, long values are cut."""
+    """Yield the lines of a table. With `narrow`, truncate long values."""
     table = [[_fitting(cell, column, narrow) for cell, column in zip(row, columns, strict=True)] for row in rows]
     heads = [column.label for column in columns]
     header = header and any(heads)
@@ -156,7 +156,7 @@ def _coloured(text: str, name: str, colour: bool) -> str:
 
 
 def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "", keys: Sequence[str] = ()) -> None:
-    """Print labels and values, one line each; an empty value leaves the line out. With keys, a pipe gets raw values."""
+    """Print labels and values, one line each, without empty values. With keys, a pipe gets raw values."""
     if keys and not render.is_rich(color):
         for key, (_, cell) in zip(keys, pairs, strict=True):
             print(key, _plain(cell.raw), sep="\t")
@@ -171,7 +171,7 @@ def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "
 
 
 def redraw(texts: Sequence[str]) -> None:
-    """In place of what was drawn before, as much as fits; piped, one after the other."""
+    """Replace the screen with as many lines as fit; in a pipe, print all of them."""
     if not render.is_terminal():
         print("\n".join(texts), end="\n\n")
         return
@@ -193,7 +193,7 @@ def _terminal() -> tuple[int, int]:
 
 
 def _cropped(text: str, columns: int) -> str:
-    """Cut at the edge; colours take no room."""
+    """Truncate a line at the edge of the terminal. Colour codes take no columns."""
     parts = _CODE.split(text)
     room, kept = columns, ""
     for at, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Text of others, made fit for a terminal; times and sizes as people read them."""
+"""Untrusted text made safe for a terminal; times and counts in human form."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ ELLIPSIS = "…"
 
 
 def visible(text: str) -> str:
-    """What a terminal could obey, such as escape codes and line ends, is shown instead."""
+    """Escape control characters, such as escape codes and line ends."""
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """Escape control characters, but keep line ends."""
     return "\n".join(map(visible, text.split("\n")))
 
 
@@ -23,7 +23,7 @@ def escaped(character: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns it takes."""
+    """Return the number of columns that the text takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -33,7 +33,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """No wider than that."""
+    """Shorten text to a number of columns, with an ellipsis."""
     if width(text) <= columns:
         return text
     while text and width(text) > columns - 1:
@@ -42,7 +42,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def clock(seconds: float) -> str:
-    """As squeue has it: 0:42, 5:12, 1:23:45, 2-03:04:05."""
+    """Format seconds as squeue does: 0:42, 5:12, 1:23:45, 2-03:04:05."""
     whole = int(max(seconds, 0))
     days, rest = divmod(whole, 86400)
     hours, rest = divmod(rest, 3600)
@@ -53,7 +53,7 @@ def clock(seconds: float) -> str:
 
 
 def moment(iso: str | None) -> str:
-    """A time of the JSON as a person here reads it: without the date where that is today."""
+    """Format an ISO time in local time, without the date if that is today."""
     if iso is None:
         return "-"
     at = datetime.fromisoformat(iso).astimezone()

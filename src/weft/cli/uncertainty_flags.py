@@ -1,10 +1,10 @@
-"""The flags of what is uncertain in a simulation, and what a JSON object says of them."""
+"""The flags for uncertainty in a simulation, and their fields in the JSON output."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags
 from weft.errors import InputError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HOUR_S: Final = 3600.0
 RETRIES: Final = 3
-"""Of jobs that do not say, where runs crash."""
+"""The default for jobs without retries in the trace, if runs crash."""
 MAX_RETRIES: Final = 1_000_000
 HOURS: Final = (1e-3, 1e8)
 LOADS: Final = (1e-6, 1e6)
@@ -24,28 +24,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("uncertainty, drawn by --seed")
     group.add_argument(
         "--estimates", metavar="E", type=_estimates, default="exact",
-        help="what policies know of durations: exact, lognormal:SIGMA, or unknown: learned as jobs finish (exact)",
+        help="durations that policies see: exact, lognormal:SIGMA, or unknown: learned as jobs finish (exact)",
     )  # fmt: skip
     group.add_argument("--mtbf", metavar="HOURS", type=_hours, help="mean time between failures of a node")
-    group.add_argument("--repair", metavar="HOURS", type=_hours, help="mean time to repair one (default: 1)")
-    group.add_argument("--crash-rate", metavar="P", type=_chance, help="the chance of each run to crash")
+    group.add_argument("--repair", metavar="HOURS", type=_hours, help="mean time to repair a node (default: 1)")
+    group.add_argument("--crash-rate", metavar="P", type=_chance, help="probability that a run crashes")
     group.add_argument(
         "--retries",
         metavar="N",
         type=flags.whole(0, MAX_RETRIES),
-        help=f"of a job that crashes, where the trace does not say ({RETRIES})",
+        help=f"retries of a job that crashes, if the trace does not give them ({RETRIES})",
     )
     group.add_argument(
-        "--load", metavar="X", type=load, default=1.0, help="arrivals X times as dense as in the trace (1)"
+        "--load", metavar="X", type=load, default=1.0, help="make arrivals X times as dense as in the trace (1)"
     )
 
 
 def check(args: argparse.Namespace) -> None:
-    """Flags that say nothing without another."""
+    """Reject flags that have no effect without another."""
     if args.repair is not None and args.mtbf is None:
-        raise InputError("--repair needs --mtbf HOURS", hint="nodes that do not fail need no repair")
+        raise InputError("--repair needs --mtbf HOURS", hint="without --mtbf, nodes do not fail")
     if args.retries is not None and args.crash_rate is None:
-        raise InputError("--retries needs --crash-rate P", hint="runs that do not crash are not tried again")
+        raise InputError("--retries needs --crash-rate P", hint="without --crash-rate, runs do not crash")
 
 
 def uncertainty(args: argparse.Namespace) -> Uncertainty:
@@ -57,14 +57,14 @@ def uncertainty(args: argparse.Namespace) -> Uncertainty:
 
 
 def retries(args: argparse.Namespace) -> int:
-    """Of jobs that do not say."""
+    """Return the retries of jobs for which the trace gives none."""
     if args.retries is not None:
         return int(args.retries)
     return RETRIES if args.crash_rate else 0
 
 
-def head(args: argparse.Namespace) -> dict[str, Any]:
-    """`{"uncertainty": {...}}` with what is not as usual; nothing where all is."""
+def head(args: argparse.Namespace) -> dict[str, dict[str, object]]:
+    """Return `{"uncertainty": {...}}` with the flags that differ from their defaults, or an empty dict."""
     values = {
         "estimates": None if args.estimates == "exact" else args.estimates,
         "mtbf_h": args.mtbf,
@@ -78,7 +78,7 @@ def head(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def load(text: str) -> float:
-    return _within(text, *LOADS, "a load, 1 being as it is,")
+    return _within(text, *LOADS, "a load")
 
 
 def _hours(text: str) -> float:
@@ -86,7 +86,7 @@ def _hours(text: str) -> float:
 
 
 def _chance(text: str) -> float:
-    return _within(text, 0.0, 1.0, "a chance")
+    return _within(text, 0.0, 1.0, "a probability")
 
 
 def _within(text: str, low: float, high: float, what: str) -> float:

@@ -1,10 +1,10 @@
-"""The flags of a workload, which `sim` and `compare` share, and what their JSON says of it first."""
+"""The workload flags that `sim` and `compare` share, and the first fields of their JSON output."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, uncertainty_flags
 from weft.errors import InputError
@@ -20,19 +20,21 @@ WHOLE: Final = flags.whole(0, 10**18 - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzip or not; demo: one that is built in")
+    parser.add_argument("trace", metavar="TRACE", help="CSV or JSON lines, gzipped or not; demo: the built-in trace")
     parser.add_argument("--cluster", metavar="SPEC", help=cluster_help)
-    parser.add_argument("--placement", metavar="NAME", help="default: the one the policy brings along")
+    parser.add_argument("--placement", metavar="NAME", help="placement (default: the policy's)")
     parser.add_argument(
-        "--model", choices=("real", "muri"), default="real", help="what starts and stops cost (default: real)"
+        "--model", choices=("real", "muri"), default="real", help="cost of starts and stops (default: real)"
     )
     parser.add_argument(
         "--checkpoint-interval", metavar="S", type=seconds, default=None,
-        help="a preempted job loses what it did since the last multiple of this (default: 600; 0: it loses nothing)",
+        help="a preempted job loses its work since the last multiple of S (default: 600; 0: it loses nothing)",
     )  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="draws all that is left to chance (0)")
-    parser.add_argument("--format", choices=FORMATS, default="auto", help="of the trace (default: by its header)")
-    parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that the cluster cannot hold")
+    parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="seed of all random draws (0)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="auto", help="format of the trace (default: by its header)"
+    )
+    parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that do not fit on the cluster")
     uncertainty_flags.add_arguments(parser)
 
 
@@ -61,7 +63,7 @@ def workload(args: argparse.Namespace) -> Workload:
     )
 
 
-def json_head(args: argparse.Namespace, loaded: LoadedWorkload) -> dict[str, Any]:
+def json_head(args: argparse.Namespace, loaded: LoadedWorkload) -> dict[str, object]:
     """Return the first fields of a JSON object about the workload."""
     return {"schema": 1, "trace": loaded.trace, "cluster": loaded.cluster, "gpus": loaded.gpus, "model": args.model,
             "seed": args.seed, **uncertainty_flags.head(args)}  # fmt: skip

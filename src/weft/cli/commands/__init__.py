@@ -1,1 +1,1 @@
-"""One file per command: `configure(parser)` says what it takes, `run(args)` does it and returns the exit code."""
+"""One file per command: `configure(parser)` adds its arguments, `run(args)` runs it and returns the exit code."""

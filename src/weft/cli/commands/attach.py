@@ -1,6 +1,6 @@
-"""Opens the tmux session of a job. For a job without one, it follows what the job writes.
+"""Open the tmux session of a job. For a job without a session, follow its output.
 
-Leaving the session (Ctrl-B D) leaves the job alone; so does closing it."""
+Leaving the session (Ctrl-B D) or closing it does not affect the job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         if len(jobs) > 1:
             from weft.errors import NotFound
 
-            raise NotFound(f"{args.job!r} is {len(jobs)} jobs\n  name one of them by its id")
+            raise NotFound(f"{args.job!r} names {len(jobs)} jobs\n  give the id of one of them")
         (job,) = jobs
         if render.can_ask() and render.is_terminal():
             command = _command(client, job)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _command(client: Client, job: JobDetailView) -> list[str]:
-    """What opens its session; empty where it has none, or runs elsewhere."""
+    """Return the command that opens the job's session, or an empty list if the job has none or runs elsewhere."""
     from pathlib import Path
 
     from weft.endpoints.paths import Paths

@@ -1,6 +1,6 @@
-"""Stops jobs that run, and takes those that wait out of the queue.
+"""Stop running jobs, and remove waiting jobs from the queue.
 
-A running job is told to stop (SIGTERM to all its processes), and killed when its grace time is over."""
+A running job gets SIGTERM in all its processes, and SIGKILL when its grace time is over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs_or_all(parser, "every job that has not ended")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation if jobs are running")
     flags.add_common(parser)
 
 

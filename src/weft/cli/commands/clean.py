@@ -1,4 +1,4 @@
-"""Forgets jobs that have ended, with their logs and all they left in the state directory."""
+"""Delete ended jobs, with their logs and their other files in the state directory."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Runs several policies on the same trace, each in a process of its own, and lays their figures side by side."""
+"""Simulate several policies on the same trace, each in a separate process, and print their figures side by side."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from weft.cli import flags, render, workload_flags
+from weft.cli import flags, render, uncertainty_flags, workload_flags
 from weft.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -24,19 +24,29 @@ POLICIES: Final = "fifo,srtf,srsf,tiresias,themis,muri-s,muri-l"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
-    parser.add_argument("--policies", metavar="A,B,...", default=POLICIES, help=f"default: {POLICIES}")
-    parser.add_argument("--baseline", metavar="A", help="to compare with (default: the best by average JCT)")
-    parser.add_argument("--out", metavar="DIR", help="write report.html, pictures (PNG and SVG) and summary.json here")
-    parser.add_argument("--force", action="store_true", help="replace DIR whatever is in it")
+    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (demo: 4x8)")
+    parser.add_argument(
+        "--policies", metavar="A,B,...", default=POLICIES, help=f"policies to compare (default: {POLICIES})"
+    )
+    parser.add_argument("--baseline", metavar="A", help="policy to compare with (default: the best by average JCT)")
+    parser.add_argument(
+        "--out", metavar="DIR", help="write report.html, pictures (PNG and SVG) and summary.json to DIR"
+    )
+    parser.add_argument("--force", action="store_true", help="replace DIR, whatever it contains")
     flags.add_workers(parser)
-    parser.add_argument("--seeds", metavar="N", type=flags.count, default=1, help="N seeds each: means, intervals (1)")
+    parser.add_argument(
+        "--seeds",
+        metavar="N",
+        type=flags.count,
+        default=1,
+        help="run each policy with N seeds, print means and intervals (1)",
+    )
     parser.add_argument(
         "--trim-warmup", metavar="S", type=workload_flags.seconds, default=0.0,
-        help="leave jobs that are submitted in the first S seconds out of the JCTs",
+        help="leave jobs submitted in the first S seconds out of the JCTs",
     )  # fmt: skip
     parser.add_argument(
-        "--trim-cooldown", metavar="S", type=workload_flags.seconds, default=0.0, help="the same of the last S seconds"
+        "--trim-cooldown", metavar="S", type=workload_flags.seconds, default=0.0, help="the same for the last S seconds"
     )
     render.add_arguments(parser)
 
@@ -46,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     policies = list(dict.fromkeys(given))
     for name in policies:
         if given.count(name) > 1:
-            render.say(f"{name} is named {given.count(name)} times; it is compared once")
+            render.say(f"{name} is given {given.count(name)} times; it is compared once")
     if not policies:
         raise InputError("no policies to compare", hint=f"such as --policies {POLICIES}")
     if args.baseline is not None and args.baseline not in policies:
@@ -90,7 +100,7 @@ def _check_out(args: argparse.Namespace) -> None:
     check_target(args.out, force=args.force)
 
 
-def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> dict[str, Any]:
+def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> dict[str, object]:
     from weft.cli.views.comparison import as_json
 
     work = comparison.workload
@@ -107,7 +117,7 @@ def _summary(args: argparse.Namespace, comparison: Comparison, base: Outcome | N
     }
 
 
-def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | None, summary: dict[str, Any]) -> None:
+def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | None, summary: dict[str, object]) -> None:
     from weft.report.folder import write_report
     from weft.sim.folder import atomic_folder
 
@@ -134,7 +144,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
     about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{comparison.measured:,}"),
              ("cluster", work.cluster), ("GPUs", f"{work.gpus:,}"), ("costs", args.model),
              ("seeds", ", ".join(map(str, comparison.seeds)))]  # fmt: skip
-    uncertain = workload_flags.json_head(args, work).get("uncertainty", {})
+    uncertain = uncertainty_flags.head(args).get("uncertainty", {})
     about += [(key.replace("_", " "), str(value)) for key, value in uncertain.items()]
     return Report(
         f"{work.trace} on {Path(work.cluster).name}: {len(comparison.results)} policies compared",

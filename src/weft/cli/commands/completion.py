@@ -1,4 +1,4 @@
-"""Prints what a shell needs to complete weft's commands, their flags, and the ids of jobs."""
+"""Print a script with which a shell completes commands, flags and job ids."""
 
 from __future__ import annotations
 

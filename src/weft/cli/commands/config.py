@@ -1,6 +1,6 @@
-"""Shows what is set for all commands. A flag wins over a variable, a variable over the config file.
+"""Show the settings of all commands. A flag overrides a variable, and a variable overrides the config file.
 
-The file is $XDG_CONFIG_HOME/weft/config.yaml, or what WEFT_CONFIG names. Weft never writes to it."""
+The file is $XDG_CONFIG_HOME/weft/config.yaml, or the one that WEFT_CONFIG names. Weft never writes to it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", metavar="show", nargs="?", choices=("show",), default="show", help="what is in effect"
+        "action", metavar="show", nargs="?", choices=("show",), default="show", help="the settings in effect"
     )
-    parser.add_argument("--origin", action="store_true", help="and what says so")
+    parser.add_argument("--origin", action="store_true", help="show where each setting comes from")
     render.add_arguments(parser)
 
 

@@ -1,6 +1,6 @@
-"""Says what there is, what is enforced and what is wrong, with or without a scheduler running.
+"""Report the machine, what Weft enforces, and problems, whether or not a scheduler runs.
 
-Safe to paste: no job's name, command or environment is in it, and the home directory is ~."""
+Safe to paste: it contains no name, command or environment of a job, and the home directory appears as ~."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _free_mb(here: Paths) -> int | None:
 
 
 def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
-    """Return it with how a scheduler would be set up."""
+    """Add the settings that a scheduler would have."""
     from weft.server.settings import load
 
     try:
@@ -91,7 +91,7 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 
 
 def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
-    """Return it with the machine as a scheduler would find it."""
+    """Add the machine as a scheduler would find it."""
     from weft.engines.process.gpu.nvml import NoDriver
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.admin.guarantees import ADVISORY, ENFORCED
@@ -109,7 +109,7 @@ def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
 
 
 def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
-    """Return it with the journal as it looks from outside: a scheduler goes on meanwhile, and none need be there."""
+    """Add the state of the journal files. This needs no scheduler, and does not disturb a running one."""
     if not here.has_state():
         return found
     from datetime import UTC, datetime
@@ -135,18 +135,20 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
     problems = []
     for why, detail in (found.paused_for or {}).items():
         if why != Reason.PAUSED:
-            problems.append(f"nothing new is started ({why}): {detail}")
+            problems.append(f"no new jobs start ({why}): {detail}")
     if found.free_mb is not None and found.free_mb < LOW_MB:
-        problems.append(f"only {found.free_mb} MB of disk are left for the state and the logs")
+        problems.append(f"only {found.free_mb} MB of disk space are left for state and logs")
     for folder in (here.state, here.runtime):
         if folder.exists() and folder.stat().st_uid != os.getuid():
-            problems.append(f"{folder} belongs to somebody else")
+            problems.append(f"{folder} belongs to another user")
         elif folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            problems.append(f"{folder} cannot be written to")
+            problems.append(f"{folder} is not writable")
         elif folder.exists() and folder.stat().st_mode & 0o077:
-            problems.append(f"others may enter {folder}: chmod 700 it")
+            problems.append(f"other users can enter {folder}: run chmod 700 on it")
     if found.pid is None and here.has_died():
-        problems.append("the last scheduler died: weft up starts it again and finds its jobs; server.log tells why")
+        problems.append(
+            "the last scheduler died: weft up starts it again and finds its jobs; server.log has the reason"
+        )
     return problems
 
 

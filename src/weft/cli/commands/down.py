@@ -1,4 +1,4 @@
-"""Ends this user's scheduler, and returns once it has ended. Running jobs go on, and the next scheduler finds them."""
+"""End this user's scheduler, and return when it has ended. Running jobs continue, and the next scheduler finds them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kill", action="store_true", help="kill running jobs too")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+    parser.add_argument("--kill", action="store_true", help="also kill running jobs")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation if jobs are running")
     render.add_arguments(parser)
 
 
@@ -34,13 +34,13 @@ def run(args: argparse.Namespace) -> int:
     with connection.reach(connection.LOCAL) as client:
         running = [job for job in client.queue().jobs if job.place]
         if args.kill and running and not args.yes and render.can_ask() and not change_report.is_sure("kill", running):
-            render.say("it goes on")
+            render.say("aborted; nothing was stopped")
             return 1
-        told = end_scheduler(client, **({"kill": "yes"} if args.kill else {}))
+        answer = end_scheduler(client, **({"kill": "yes"} if args.kill else {}))
     if args.json:
-        render.print_json({"schema": 1, "pid": told.pid, "running": told.running})
-    elif told.running and not args.kill:
-        render.say(f"ended; {plural(told.running, 'job')} still running, weft up finds them again")
+        render.print_json({"schema": 1, "pid": answer.pid, "running": answer.running})
+    elif answer.running and not args.kill:
+        render.say(f"ended; {plural(answer.running, 'job')} still running, weft up finds them again")
     else:
         render.say("ended")
     return 0

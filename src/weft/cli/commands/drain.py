@@ -1,4 +1,4 @@
-"""Puts nothing new on some GPUs, on a node, or on any. Whoever is there stays; `weft undrain` undoes it."""
+"""Start no new jobs on some GPUs, a node, or all GPUs. Jobs already there continue. `weft undrain` undoes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "gpus", metavar="GPU", nargs="*", help="numbers, a node, or n1[0,1] (default: all of this machine)"
+        "gpus", metavar="GPU", nargs="*", help="numbers, a node, or n1[0,1] (default: all GPUs of this machine)"
     )
     flags.add_common(parser)
 
@@ -25,5 +25,5 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.operations import DRAIN
 
     return change_report.operate(
-        args, DRAIN, lambda found: f"nothing new comes to {', '.join(found.places)}", gpus=" ".join(args.gpus)
+        args, DRAIN, lambda found: f"no new jobs start on {', '.join(found.places)}", gpus=" ".join(args.gpus)
     )

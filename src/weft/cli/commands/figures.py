@@ -1,11 +1,11 @@
-"""Reproduces the figures of a paper: of Muri (SIGCOMM'22) the simulations, figures 9 to 13, by its own rules."""
+"""Reproduce the figures of a paper: the simulations of Muri (SIGCOMM'22), figures 9 to 13, with its cost model."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render, tables, workload_flags
 from weft.cli.tables import Cell, Column
@@ -23,14 +23,14 @@ COLUMNS: Final = {"avg_jct_s": "avg JCT", "makespan_s": "makespan", "p99_jct_s":
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paper", choices=("muri",), help="whose figures")
-    parser.add_argument("folder", metavar="DIR", help="with trace1.csv to trace4.csv, as many as there are")
+    parser.add_argument("paper", choices=("muri",), help="the paper")
+    parser.add_argument("folder", metavar="DIR", help="folder with trace1.csv to trace4.csv, or some of them")
     parser.add_argument("--cluster", metavar="SPEC", default="8x8", help="NODESxGPUS or a file (default: 8x8)")
-    parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, here")
-    parser.add_argument("--force", action="store_true", help="replace OUT whatever is in it")
+    parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, to OUT")
+    parser.add_argument("--force", action="store_true", help="replace OUT, whatever it contains")
     flags.add_workers(parser)
     parser.add_argument(
-        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws models of missing mixes (0)"
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="seed for the models of missing mixes (0)"
     )
     render.add_arguments(parser)
 
@@ -62,14 +62,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _say_made(variants: Variants) -> None:
     if variants.missing:
-        render.say(f"left out, for there is no file: {', '.join(variants.missing)}")
+        render.say(f"left out (no file): {', '.join(variants.missing)}")
     for each in (*variants.traces, *variants.mixes):
         if each.made:
-            render.say(f"{each.name}: {each.made}, for there is no file")
+            render.say(f"{each.name}: {each.made} (no file)")
 
 
-def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[str, str], Any], list[str]]:
-    """Every variant under every policy that some figure asks for, each once."""
+def _run_all(
+    args: argparse.Namespace, variants: Variants
+) -> tuple[dict[tuple[str, str], Mapping[str, float]], list[str]]:
+    """Run every variant under every policy that a figure needs, each pair once. Return figures and failures."""
     from weft.cli.progress_bars import ProgressBars
     from weft.compare.process_pool import TaskFailure, count_cpus, run_all
     from weft.compare.trial import Trial, pack
@@ -92,7 +94,7 @@ def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[s
         for each in group:
             jobs, left_out = split_feasible(each.jobs, nodes, placements)
             if left_out:
-                render.say(f"{each.name}: left out {len(left_out):,} jobs that {args.cluster} cannot hold")
+                render.say(f"{each.name}: left out {len(left_out):,} jobs that do not fit on {args.cluster}")
             if jobs:
                 packed = pack(Setting(nodes, jobs, "fifo", model="muri"))
                 wanted |= {(each.name, policy): Trial(packed, policy, args.seed) for policy in policies}
@@ -106,7 +108,7 @@ def _run_all(args: argparse.Namespace, variants: Variants) -> tuple[dict[tuple[s
 
 def _summary(
     args: argparse.Namespace, variants: Variants, table: Sequence[Row], failures: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "schema": 1,
         "kind": "figures",
@@ -124,7 +126,7 @@ def _summary(
     }  # fmt: skip
 
 
-def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, Any]) -> None:
+def _write(args: argparse.Namespace, table: Sequence[Row], summary: dict[str, object]) -> None:
     from weft.report.folder import write_csv, write_pictures, write_summary
     from weft.report.muri_pictures import draw_figures
     from weft.sim.folder import atomic_folder
@@ -155,4 +157,4 @@ def _print(args: argparse.Namespace, table: Sequence[Row]) -> None:
             line.append(Cell(figures.duration(value), raw=f"{value:.1f}"))
             line.append(Cell(shown, raw=times if times is None else f"{times:.3f}"))
         lines.append(line)
-    tables.print_table(columns, lines, args.color, title="Muri's figures; x: times that of Muri-S or Muri-L")
+    tables.print_table(columns, lines, args.color, title="Muri's figures; x: ratio to Muri-S or Muri-L")

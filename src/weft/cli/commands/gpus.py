@@ -1,4 +1,4 @@
-"""Lists the GPUs: what each is, how much of its memory is reserved, who is on it, and what keeps it from being used."""
+"""List the GPUs: model, reserved and used memory, jobs, and why a GPU is blocked."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
     tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.in_order(found.gpus)], args.color)
     if not found.gpus:
-        render.say("there are none; weft up --gpus 0,1 declares some, weft doctor tells more")
+        render.say("no GPUs; weft up --gpus 0,1 declares some, weft doctor shows more")
     return 0
 
 
 def _row(gpu: GpuView) -> list[Cell]:
     why = [f"({each.reason}{': ' if each.detail else ''}{each.detail})" for each in gpu.blocked]
     reasons = list(dict.fromkeys(why))  # a GPU may be drained, and its node as well
-    reasons += [f"({each} is on it, but was not given it)" for each in gpu.misplaced or ()]
+    reasons += [f"({each} uses it without an allocation)" for each in gpu.misplaced or ()]
     state, colour = ("BLOCKED", "red") if gpu.blocked else ("BUSY", "green") if gpu.jobs else ("IDLE", "")
     return [
         Cell(gpu.node), Cell(str(gpu.gpu)), Cell(gpu.model or "-"), Cell(f"{gpu.memory_mb} MB"),

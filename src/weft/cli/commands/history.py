@@ -1,4 +1,4 @@
-"""Lists the jobs that have ended, the last first."""
+"""List ended jobs, the last first."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="T", help="ended no longer ago than that: 2d, 12h, 90 (minutes)")
-    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most so many (200)")
-    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
-    parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    parser.add_argument("--since", metavar="T", help="only jobs that ended within T: 2d, 12h, 90 (minutes)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most N jobs (200)")
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
+    parser.add_argument("--no-header", action="store_true", help="leave out the header line")
     flags.add_common(parser)
 
 

@@ -1,4 +1,4 @@
-"""Keeps jobs that wait from starting, until they are released. One that runs is held if it comes to wait again."""
+"""Keep waiting jobs from starting until they are released. A running job is held when it returns to the queue."""
 
 from __future__ import annotations
 

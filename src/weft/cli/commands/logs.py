@@ -1,7 +1,7 @@
-"""Shows what a job wrote, its standard output and error together.
+"""Print the output of a job, standard output and standard error together.
 
-Of a line drawn again and again, such as a progress bar, the last look is shown. On a terminal, escape codes are left
-out. --raw shows every byte as it is."""
+Of a line that was redrawn, such as a progress bar, only the last state is printed. On a terminal, escape codes are
+removed. --raw prints every byte unchanged."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the output until the job ends")
     parser.add_argument("-n", "--lines", metavar="N", type=flags.whole(1), default=0, help="only the last N lines")
-    parser.add_argument("--run", metavar="N", type=flags.whole(1), default=0, help="of this run (default: the latest)")
     parser.add_argument(
-        "--rank", metavar="N", type=flags.whole(0, 999_999), default=0, help="of this node of a gang (default: 0)"
+        "--run", metavar="N", type=flags.whole(1), default=0, help="output of this run (default: the latest)"
     )
-    parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    parser.add_argument(
+        "--rank",
+        metavar="N",
+        type=flags.whole(0, 999_999),
+        default=0,
+        help="output of this node of a gang (default: 0)",
+    )
+    parser.add_argument("--raw", action="store_true", help="print every byte unchanged")
     flags.add_common(parser, json=False)
 
 
@@ -42,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write(pieces: Iterable[bytes], *, follow: bool, raw: bool = False) -> None:
-    """To stdout: as bytes, or as harmless text where that is a terminal."""
+    """Write to stdout: unchanged bytes, or text without escape codes if stdout is a terminal."""
     if not follow and not raw:
         pieces = log_text.collapsed(pieces)
     out = sys.stdout
@@ -57,7 +63,7 @@ def write(pieces: Iterable[bytes], *, follow: bool, raw: bool = False) -> None:
 
 
 def _begun(texts: Iterator[str]) -> Iterator[str]:
-    """Ends the last line, so that the prompt comes on one of its own."""
+    """End the last line, so that the prompt starts on a new line."""
     last = "\n"
     for text in texts:
         yield text

@@ -1,4 +1,4 @@
-"""Computes the figures of a job.csv, as `weft sim --out` wrote it: the same that the simulation printed."""
+"""Compute the figures of a job.csv from `weft sim --out`: the same figures that the simulation printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpus",
         metavar="N",
         type=flags.whole(1),
-        help="of the cluster, for its utilisation (default: see cluster.csv beside)",
+        help="GPUs of the cluster, for the utilisation (default: from cluster.csv in the same folder)",
     )
     render.add_arguments(parser)
 

@@ -1,6 +1,6 @@
-"""Shows workers, GPUs and jobs, again and again until Ctrl-C: who is there, what is used, how far each job is.
+"""Show workers, GPUs and jobs with their progress, and refresh until Ctrl-C.
 
-Not on a terminal it prints one view after the other; with --json one object per refresh, each on a line."""
+In a pipe, print one view after the other; with --json, one object per refresh, each on a line."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ REFRESH_S: Final = 1.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worker", metavar="ID", help="only this worker, its GPUs and its jobs")
     parser.add_argument(
-        "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="every so many seconds (1)"
+        "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="refresh every S seconds (1)"
     )
-    parser.add_argument("--count", metavar="N", type=flags.whole(1), default=0, help="only so often; 0: until Ctrl-C")
+    parser.add_argument(
+        "--count", metavar="N", type=flags.whole(1), default=0, help="stop after N refreshes; 0: until Ctrl-C"
+    )
     flags.add_common(parser)
 
 
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
             try:
                 client = client or _reach(args.scheduler)
                 _show(_seen(client, args.worker), args)
-            except Unreachable as error:  # it may come back: whoever watches wants to see that too
+            except Unreachable as error:  # the scheduler may come back
                 _let_go(client)
                 client = None
                 render.say(f"{str(error).partition(chr(10))[0]}; trying again")
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reach(scheduler: str | None) -> Client:
-    return connection.watch(scheduler, "weft server starts one for a cluster, weft up one for this machine")
+    return connection.watch(scheduler, "start one with weft server for a cluster, or weft up for this machine")
 
 
 def _let_go(client: Client | None) -> None:
@@ -68,7 +70,7 @@ def _seen(client: Client, worker: str | None) -> MonitorView:
     queue, gpus, nodes = client.queue(), client.gpus(), client.nodes()
     if worker is not None and all(node.node != worker for node in nodes.nodes):
         there = ", ".join(node.node for node in nodes.nodes) or "none"
-        raise NotFound(f"there is no worker {worker!r}\n  there are: {there}")
+        raise NotFound(f"no worker {worker!r}\n  workers: {there}")
     return monitor.of_worker(queue, gpus, nodes, worker)
 
 

@@ -1,4 +1,4 @@
-"""Lists the machines: GPUs, CPUs and memory, and how much of them is taken; of a cluster also who is heard of."""
+"""List the machines: used and total GPUs, CPUs and memory, and on a cluster the last heartbeat."""
 
 from __future__ import annotations
 

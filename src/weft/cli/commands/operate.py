@@ -1,4 +1,4 @@
-"""Tells a running scheduler something: each time, who asked is written into its journal."""
+"""Control a running scheduler. The journal records each command and the user who gave it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from weft.wire.views.operations import (
 )
 
 EXAMPLE: Final = """commands:
-  pause, resume                    start nothing new; start jobs again
-  drain, cordon NODE|NODE[0,1]...  put nothing new there; undrain, uncordon undo it
-  policy [NAME[:option=value...]]  which it is; another, or other options of it
-  interval S                       decide in rounds of so many seconds; 0: whenever something happens
-  pass                             look at everything now
-  set JOB KEY=VALUE...             change a job that waits, such as its priority
-  dump [all]                       the state as JSON; with all, jobs that have ended too
-  shutdown [--jobs keep|stop]      end it; jobs go on, or are stopped
+  pause, resume                    stop starting jobs; start jobs again
+  drain, cordon NODE|NODE[0,1]...  start no new jobs there; undrain, uncordon undo it
+  policy [NAME[:option=value...]]  print the policy, or change it or its options
+  interval S                       schedule in rounds of S seconds; 0: at every event
+  pass                             run a scheduling pass now
+  set JOB KEY=VALUE...             change a waiting job, such as its priority
+  dump [all]                       print the state as JSON; all: with ended jobs
+  shutdown [--jobs keep|stop]      end the scheduler; jobs continue, or are stopped
 
 examples:
   weft operate drain n3
@@ -53,9 +53,9 @@ V = TypeVar("V", bound=Answer)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", metavar="COMMAND", choices=sorted(COMMANDS), help=", ".join(COMMANDS))
-    parser.add_argument("words", metavar="WORD", nargs="*", help="what the command is about")
-    parser.add_argument("--jobs", choices=("keep", "stop"), help="of shutdown: what becomes of running jobs (keep)")
-    parser.add_argument("--placement", metavar="P", help="of policy: another than it brings along")
+    parser.add_argument("words", metavar="WORD", nargs="*", help="arguments of the command")
+    parser.add_argument("--jobs", choices=("keep", "stop"), help="with shutdown: keep or stop running jobs (keep)")
+    parser.add_argument("--placement", metavar="P", help="with policy: a placement other than the policy's")
     flags.add_common(parser)
 
 
@@ -65,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
     for flag, verb in (("jobs", "shutdown"), ("placement", "policy")):
         if value := getattr(args, flag):
             if args.command != verb:
-                raise InputError(f"--{flag} belongs to {verb}", hint=f"weft operate {verb} --{flag} ...")
+                raise InputError(f"--{flag} is only for {verb}", hint=f"write weft operate {verb} --{flag} ...")
             options[flag] = value
     return command.run(args, options)
 
 
 class Command(Generic[V]):
     def __init__(self, operation: Operation[V], read: Callable[[list[str]], Options], said: Callable[[V], str]) -> None:
-        """`said`: what the answer means to a person."""
+        """`said` returns the message for an answer."""
         self.operation, self.read, self._said = operation, read, said
 
     def run(self, args: argparse.Namespace, options: Options) -> int:
@@ -81,18 +81,18 @@ class Command(Generic[V]):
         if args.json or isinstance(found, DumpView):
             render.print_json(found)
         elif isinstance(found, PolicyView) and not options.get("policy"):
-            print(found.policy)  # asked for, not said: it may go into a pipe
+            print(found.policy)  # data, not a message: it goes to stdout
         else:
             render.say(self._said(found))
         return 1 if isinstance(found, SetView) and found.refused else 0
 
 
-# ---- what the words mean
+# ---- from words to options
 
 
 def _none(words: list[str]) -> Options:
     if words:
-        raise InputError(f"{words[0][:80]!r} is one word too many")
+        raise InputError(f"unexpected argument {words[0][:80]!r}", hint="see weft operate --help")
     return {}
 
 
@@ -106,7 +106,7 @@ def _policy(words: list[str]) -> Options:
 
 def _seconds(words: list[str]) -> Options:
     if len(words) != 1:
-        raise InputError("an interval of how many seconds?", hint="such as: weft operate interval 60")
+        raise InputError("no interval given", hint="give seconds: weft operate interval 60")
     return {"seconds": words[0]}
 
 
@@ -121,20 +121,20 @@ def _all(words: list[str]) -> Options:
     return {"all": "yes"} if words == ["all"] else _none(words)
 
 
-# ---- what is said
+# ---- messages
 
 
 def _drained(found: DrainedView) -> str:
-    return f"nothing new comes to {', '.join(found.places)}"
+    return f"no new jobs start on {', '.join(found.places)}"
 
 
 def _undrained(found: DrainedView) -> str:
-    return f"jobs may come again to {', '.join(found.places)}"
+    return f"jobs may start again on {', '.join(found.places)}"
 
 
 def _rounds(found: IntervalView) -> str:
     seconds = found.interval_s
-    return f"it decides in rounds of {seconds:g} s" if seconds else "it decides whenever something happens"
+    return f"scheduling in rounds of {seconds:g} s" if seconds else "scheduling at every event"
 
 
 def _changed(found: SetView) -> str:
@@ -143,14 +143,14 @@ def _changed(found: SetView) -> str:
 
 
 def _ends(found: ShutdownView) -> str:
-    return f"the scheduler, {found.pid}, ends; {plural(found.running, 'job')} ran"
+    return f"scheduler {found.pid} is ending; {plural(found.running, 'job')} running"
 
 
 COMMANDS: Final[dict[str, Command[Any]]] = {
     each.operation.verb: each
     for each in (
-        Command(PAUSE, _none, lambda _: "nothing new is started before resume; running jobs go on"),
-        Command(RESUME, _none, lambda _: "jobs are started again"),
+        Command(PAUSE, _none, lambda _: "no new jobs start before resume; running jobs continue"),
+        Command(RESUME, _none, lambda _: "jobs start again"),
         Command(DRAIN, _places, _drained),
         Command(UNDRAIN, _places, _undrained),
         Command(CORDON, _places, _drained),

@@ -1,4 +1,4 @@
-"""Starts nothing new until `weft resume`. Running jobs go on."""
+"""Start no new jobs until `weft resume`. Running jobs continue."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.operations import PAUSE
 
-    return change_report.operate(args, PAUSE, lambda _: "nothing new is started before weft resume; running jobs go on")
+    return change_report.operate(args, PAUSE, lambda _: "no new jobs start before weft resume; running jobs continue")

@@ -1,6 +1,6 @@
-"""Shows the jobs that run and wait. weft alone does the same.
+"""List running and waiting jobs. weft alone does the same.
 
-Looking starts no scheduler, unless the last one died and left jobs behind."""
+This starts no scheduler, unless the last one died and left jobs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from weft.client import Client
     from weft.wire.views.jobs import QueueView
 
-EXAMPLE: Final = """ST: PD waits, R runs, CG is stopping, H is held, PR was preempted and waits again; CD done,
-F failed, CA cancelled, TO ran out of time, OOM out of GPU memory.
+EXAMPLE: Final = """ST: PD waiting, R running, CG stopping, H held, PR preempted and waiting again; CD done,
+F failed, CA cancelled, TO out of time, OOM out of GPU memory.
 
 examples:
   weft queue -w
@@ -32,13 +32,13 @@ WATCH_S: Final = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-a", "--all", action="store_true", help="those that have ended too, the last first")
+    parser.add_argument("-a", "--all", action="store_true", help="also list ended jobs, the last first")
     parser.add_argument(
-        "-w", "--watch", metavar="S", nargs="?", const=WATCH_S, type=flags.seconds, help="again every S seconds (2)"
+        "-w", "--watch", metavar="S", nargs="?", const=WATCH_S, type=flags.seconds, help="refresh every S seconds (2)"
     )
-    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"of {', '.join(job_table.FIELDS)}")
-    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most so many (200)")
-    parser.add_argument("--no-header", action="store_true", help="only the jobs")
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
+    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most N jobs (200)")
+    parser.add_argument("--no-header", action="store_true", help="leave out the header line")
     flags.add_common(parser)
 
 
@@ -64,7 +64,7 @@ def _found(client: Client | None, args: argparse.Namespace) -> QueueView:
     if not args.all:
         return found
     ended = client.history(limit=args.limit)
-    gone = {job.id for job in ended.jobs}  # some perhaps since the first look
+    gone = {job.id for job in ended.jobs}  # a job may have ended between the two queries
     jobs = [*(job for job in found.jobs if job.id not in gone), *ended.jobs]
     return replace(found, jobs=jobs, more=found.more + ended.more)
 
@@ -86,18 +86,18 @@ def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) 
 
 
 def _remarks(found: QueueView, args: argparse.Namespace) -> list[str]:
-    """What the table does not say."""
+    """Return messages that go with the table."""
     remarks = [connection.absence(args.scheduler)] if found.policy is None else []
     for why, detail in found.paused_for.items():
         what = "paused" if why == Reason.PAUSED else f"paused ({why})"
-        remarks.append(f"{what}: {detail or 'nothing new is started before weft resume'}")
+        remarks.append(f"{what}: {detail or 'no new jobs start before weft resume'}")
     if found.more:
         remarks.append(f"{plural(found.more, 'more job')}; --limit shows them")
     return remarks
 
 
 def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
-    """Until Ctrl-C, whether or not there is a scheduler."""
+    """Refresh until Ctrl-C, whether or not a scheduler runs."""
     client: Client | None = None
     try:
         while True:

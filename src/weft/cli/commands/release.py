@@ -1,4 +1,4 @@
-"""Lets held jobs start."""
+"""Let held jobs start."""
 
 from __future__ import annotations
 

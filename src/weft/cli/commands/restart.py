@@ -1,4 +1,4 @@
-"""Submits jobs that have ended again, as they were: each gets an id of its own."""
+"""Submit ended jobs again, unchanged. Each gets a new id."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
-    parser.add_argument("--failed", action="store_true", help="only those that failed; without JOB, all that did")
+    parser.add_argument("--failed", action="store_true", help="only failed jobs; without JOB, all failed jobs")
     flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.jobs and not args.failed:
-        raise InputError("which jobs?", hint="name some, or give --failed")
+        raise InputError("no jobs named", hint="name jobs, or give --failed")
     with connection.reach(args.scheduler) as client:
         jobs = args.jobs
         if jobs and args.failed:
             jobs = [job.id for job in client.jobs(jobs).jobs if job.status == "failed"]
             if not jobs:
-                render.say("none of them failed")
+                render.say("none of these jobs failed")
                 return change_report.report_nothing(args)
         reply = client.change("restart", jobs, statuses=() if jobs else ("failed",))
     return change_report.report(args, "submitted job", reply)

@@ -1,4 +1,4 @@
-"""Lets jobs start again after `weft pause`."""
+"""Start jobs again after `weft pause`."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.operations import RESUME
 
-    return change_report.operate(args, RESUME, lambda _: "jobs are started again")
+    return change_report.operate(args, RESUME, lambda _: "jobs start again")

@@ -1,6 +1,6 @@
-"""Submits a job, shows what it writes, and returns its exit code: 128 and the signal's number where one ended it.
+"""Submit a job, print its output, and return its exit code: 128 plus the signal number if a signal ended it.
 
-Ctrl-C cancels the job; Ctrl-C again leaves it to end by itself."""
+Ctrl-C cancels the job; a second Ctrl-C does not wait for its end."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ INTERRUPTED: Final = 130
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft run [flags] -- CMD ARGS..."
     task_flags.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="show only what the job writes")
-    parser.add_argument("--raw", action="store_true", help="every byte as the job wrote it")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the output of the job")
+    parser.add_argument("--raw", action="store_true", help="print every byte unchanged")
     flags.add_common(parser, json=False)
-    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command to run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.command = task_flags.without_dashes(args.command)
     if args.array:
-        raise InputError("--array: only one job can be run", hint="weft submit takes arrays")
+        raise InputError("--array: weft run runs one job", hint="submit an array with weft submit")
     prepared = submission.prepare(args)
     with connection.begin(args.scheduler) as client:
         (job,) = prepared.send(client)
@@ -62,7 +62,7 @@ def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView
 
 def _cancel(client: Client, job: str) -> int:
     client.change("cancel", [job])
-    render.say(f"told job {job} to stop; Ctrl-C again does not wait for it")
+    render.say(f"stopping job {job}; Ctrl-C again does not wait for it")
     try:
         render.say(ending(client.wait(job)))
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
-"""Runs the scheduler of a cluster, in the foreground, until Ctrl-C or SIGTERM. Jobs go on without it for a while.
+"""Run the scheduler of a cluster in the foreground, until Ctrl-C or SIGTERM. Jobs continue without it for a while.
 
-How it is set up is kept: started again without flags, it is as it was."""
+The scheduler saves its settings: a start without flags uses the last ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import argparse
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, sigterm
 from weft.cli.text import plural
@@ -23,39 +23,59 @@ EXAMPLE: Final = """examples:
   weft server --port 50051 --policy srsf --metrics-port 9100
   weft auth init --host gpu-head && weft server --host 0.0.0.0
   weft server --max-gpus-per-user 16 --max-queued-per-user 1000"""
-MOST_LEASE_S: Final = 7 * 86400.0
+MAX_LEASE_S: Final = 7 * 86400.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", metavar="N", type=flags.whole(), default=50051, help="where it listens (50051); 0: a free one")
-    add("--host", metavar="HOST", default="127.0.0.1", help="at which address (127.0.0.1); others need weft auth init")
-    add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
-    add("--placement", metavar="P", help="default: the one the policy brings along")
-    add("--db", metavar="PATH", help="where the journal is: a path or a URL (state.db in its folder)")
+    add("--port", metavar="N", type=flags.whole(), default=50051, help="port to listen on (50051); 0: a free one")
+    add(
+        "--host",
+        metavar="HOST",
+        default="127.0.0.1",
+        help="address to listen on (127.0.0.1); others need weft auth init",
+    )
+    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
+    add("--placement", metavar="P", help="placement (default: the policy's)")
+    add("--db", metavar="PATH", help="journal: a path or a URL (state.db in the server's folder)")
     add(
         "--metrics-port",
         metavar="N",
         type=flags.whole(),
-        help="/metrics, /healthz, /readyz at 127.0.0.1; 0: a free one",
+        help="serve /metrics, /healthz, /readyz on this port of 127.0.0.1; 0: a free one",
     )
     add(
         "--schedule-interval",
         metavar="S",
         type=flags.seconds_or_none,
-        help="decide in rounds; 0: whenever something happens",
+        help="schedule in rounds of S seconds; 0: at every event",
     )
-    add("--lease", metavar="S", type=float, help="so long a worker may be cut off with its jobs (600)")
+    add("--lease", metavar="S", type=float, help="how long a worker may be disconnected before its jobs are lost (600)")
     add(
         "--min-run",
         metavar="S",
         type=flags.seconds_or_none,
-        help="a run is not preempted before it lasted so long (60)",
+        help="do not preempt a run in its first S seconds (60)",
     )
-    add("--max-gpus-per-user", metavar="N", type=flags.whole(), help="GPUs that one user's jobs may hold; 0: all")
-    add("--max-queued-per-user", metavar="N", type=flags.whole(), help="jobs of one user that may wait or run; 0: any")
-    add("--log-format", choices=("text", "json"), default="text", help="of its log, server.log in its folder")
-    add("--log-stderr", action="store_true", help="write the log to stderr too")
+    add(
+        "--max-gpus-per-user",
+        metavar="N",
+        type=flags.whole(),
+        help="GPUs that the jobs of one user may hold; 0: no limit",
+    )
+    add(
+        "--max-queued-per-user",
+        metavar="N",
+        type=flags.whole(),
+        help="waiting and running jobs of one user; 0: no limit",
+    )
+    add(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of the log, server.log in the server's folder",
+    )
+    add("--log-stderr", action="store_true", help="also write the log to stderr")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.server.settings import changed
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
-        raise InputError("there is no port over 65535", hint="such as 50051")
+        raise InputError("ports go from 1 to 65535", hint="for example 50051")
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
@@ -92,9 +112,9 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _given(args: argparse.Namespace) -> dict[str, Any]:
-    if args.lease is not None and not 1.0 <= args.lease <= MOST_LEASE_S:
-        raise InputError(f"--lease: {args.lease:g} s", hint=f"from 1 to {MOST_LEASE_S:,.0f} s")
+def _given(args: argparse.Namespace) -> dict[str, object]:
+    if args.lease is not None and not 1.0 <= args.lease <= MAX_LEASE_S:
+        raise InputError(f"--lease: {args.lease:g} s is out of range", hint=f"give 1 to {MAX_LEASE_S:,.0f} s")
     return {
         "policy": args.policy, "placement": args.placement, "interval_s": args.schedule_interval,
         "lease_s": args.lease, "min_run_s": args.min_run, "max_gpus_per_user": args.max_gpus_per_user,
@@ -104,17 +124,17 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 def _opened(plan: Plan, opened: ServerStatus) -> None:
     if sigterm.has_come():
-        signal.raise_signal(signal.SIGTERM)  # it listens to that by now
+        signal.raise_signal(signal.SIGTERM)  # the handler of the server is in place now
     _greet(plan, opened)
 
 
 def _greet(plan: Plan, opened: ServerStatus) -> None:
-    """Who starts it by hand is told how to go on; a pipe is told nothing."""
+    """Print the next steps on a terminal, and nothing in a pipe."""
     if not sys.stdout.isatty():
         return
     for name, value in _lines(plan, opened):
         print(f"  {name:<9}{value}")
-    print("Ctrl-C ends it; jobs go on, and the next one finds them.", flush=True)
+    print("Ctrl-C ends it; jobs continue, and the next server finds them.", flush=True)
 
 
 def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
@@ -129,11 +149,11 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
         ("state", opened.journal_url),
     ]
     if opened.nodes or opened.jobs:
-        found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'job')} that have not ended"))
+        found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'unfinished job')}"))
     if opened.metrics_port is not None:
         found.append(("metrics", f"http://127.0.0.1:{opened.metrics_port}/metrics"))
     if not local:
-        found.append(("invite", "weft auth token --role worker; then there: weft auth join HOST:PORT TOKEN"))
+        found.append(("invite", "weft auth token --role worker; then on the worker: weft auth join HOST:PORT TOKEN"))
     return [
         *found,
         ("workers", f"weft worker --scheduler {where}"),

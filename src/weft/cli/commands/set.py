@@ -1,4 +1,4 @@
-"""Changes a job that waits. It keeps its id, and those that come after it still do."""
+"""Change a waiting job. It keeps its id, and jobs that depend on it still do."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="id, 7_3 of an array, name, @ (the last), @~1, 3-7")
-    parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="as the flags of submit")
+    parser.add_argument("job", metavar="JOB", help="id, array task such as 7_3, name, @ (the last job), @~1, 3-7")
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="+", help="keys and values as in the flags of submit")
     flags.add_common(parser)
 
 
@@ -28,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
     for text in args.settings:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InputError(f"{text[:80]!r} sets nothing", hint="write KEY=VALUE, such as priority=10")
+            raise InputError(f"{text[:80]!r} is not KEY=VALUE", hint="for example priority=10")
         if key in settings:
-            raise InputError(f"{key} is set twice", hint="set each once")
+            raise InputError(f"{key} is set twice", hint="set each key once")
         settings[key] = value
     with connection.reach(args.scheduler) as client:
         return change_report.report(args, "changed", client.change("set", [args.job], settings=settings))

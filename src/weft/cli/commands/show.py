@@ -1,4 +1,4 @@
-"""Shows all that is known of a job, but its environment."""
+"""Show everything about a job except its environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE: Final = frozenset(
         "max_jobs_per_gpu", "comment", "params",
     }
 )  # fmt: skip
-"""Fields that have a line of their own. Every other field of the table is printed under its key."""
+"""Fields that `_pairs` prints under a label. All other fields are printed under their key."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

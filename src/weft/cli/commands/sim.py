@@ -1,9 +1,9 @@
-"""Runs a policy on a trace and prints its figures."""
+"""Simulate a policy on a trace and print its figures."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell
@@ -11,6 +11,7 @@ from weft.cli.views import figures
 from weft.errors import InputError, UnknownName, nearest
 
 if TYPE_CHECKING:
+    from weft.compare.trial import Measurement
     from weft.compare.workload import LoadedWorkload
     from weft.core.metrics.figures import Record
 
@@ -20,19 +21,25 @@ EXAMPLE: Final = """examples:
   weft sim trace.csv --cluster nodes.yaml --policy muri-l --json
   weft sim demo --policy fifo --explain 57 --at 8000"""
 
-FACTS: Final = ("trace", "policy", "jobs", "finished", "gpus")
-MANY: Final = 2000
-"""Ids to compare a wrong one with."""
+MAX_SUGGESTIONS: Final = 2000
+"""How many ids an unknown one is compared with."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (of demo: 4x8)")
-    parser.add_argument("--policy", metavar="P", default="fifo", help="NAME[:option=value...] (default: fifo)")
-    parser.add_argument("--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json here")
-    parser.add_argument("--force", action="store_true", help="replace DIR whatever is in it")
-    parser.add_argument("--explain", metavar="JOB", help="why does this job wait or run, instead of the figures")
+    workload_flags.add_arguments(parser, cluster_help="NODESxGPUS, a Muri cluster CSV, or a YAML file (demo: 4x8)")
+    parser.add_argument("--policy", metavar="P", default="fifo", help="policy: NAME[:option=value...] (default: fifo)")
     parser.add_argument(
-        "--at", metavar="T", type=workload_flags.seconds, help="with --explain: when (default: as submitted)"
+        "--out", metavar="DIR", help="write job.csv, cluster.csv, journal.jsonl and summary.json to DIR"
+    )
+    parser.add_argument("--force", action="store_true", help="replace DIR, whatever it contains")
+    parser.add_argument(
+        "--explain", metavar="JOB", help="explain why this job waits or runs, instead of printing figures"
+    )
+    parser.add_argument(
+        "--at",
+        metavar="T",
+        type=workload_flags.seconds,
+        help="with --explain: the time in seconds (default: when the job is submitted)",
     )
     render.add_arguments(parser)
 
@@ -59,15 +66,18 @@ def run(args: argparse.Namespace) -> int:
         from weft.sim.output import write_output
 
         write_output(args.out, measured.record, measured.outcome.journal, summary, force=args.force)
-    _print(args, summary)
-    return 1 if summary["unfinished"] else 0
+    if args.json:
+        render.print_json(summary)
+    else:
+        _print(args, work, measured)
+    return 1 if measured.values["unfinished"] else 0
 
 
 def _check_out(args: argparse.Namespace) -> None:
     from weft.sim.folder import check_target
 
     if args.explain is not None:
-        raise InputError("--explain writes no output directory", hint="leave out --out")
+        raise InputError("--explain writes no files", hint="leave out --out")
     check_target(args.out, force=args.force)
 
 
@@ -83,16 +93,16 @@ def _warn_of_lost_jobs(policy: str, record: Record) -> None:
         render.say(f"{policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {shorten(failed)}")
 
 
-def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
-    if args.json:
-        render.print_json(summary)
-        return
-    title = f"{summary['policy']} on {summary['trace']}: {summary['jobs']:,} jobs, {summary['gpus']:,} GPUs"
-    facts = [(key, Cell(str(summary[key]), raw=summary[key])) for key in FACTS]
-    last = ("CPU seconds", figures.cell("cpu_s", summary["cpu_s"]))
-    rich = render.is_rich(args.color)
-    pairs = [*([] if rich else facts), *figures.pairs(summary), last]
-    keys = [*([] if rich else FACTS), *figures.LABELS, "cpu_s"]
+def _print(args: argparse.Namespace, work: LoadedWorkload, measured: Measurement) -> None:
+    values = measured.values
+    title = f"{values['policy']} on {work.trace}: {values['jobs']:,} jobs, {work.gpus:,} GPUs"
+    pairs = [*figures.pairs(values), ("CPU seconds", figures.cell("cpu_s", values["cpu_s"]))]
+    keys = [*figures.LABELS, "cpu_s"]
+    if not render.is_rich(args.color):  # a pipe gets no title
+        about = {"trace": work.trace, "policy": values["policy"], "jobs": values["jobs"],
+                 "finished": values["finished"], "gpus": work.gpus}  # fmt: skip
+        pairs = [*((key, Cell(str(value), raw=value)) for key, value in about.items()), *pairs]
+        keys = [*about, *keys]
     tables.print_pairs(pairs, args.color, title=title, keys=keys)
     if args.out is not None and render.is_rich(args.color):
         render.say(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
@@ -101,12 +111,13 @@ def _print(args: argparse.Namespace, summary: dict[str, Any]) -> None:
 def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
     submitted = {each.job.id: each.submit_s for each in work.jobs}
     if args.explain not in submitted:
-        few = [name for name in submitted if abs(len(name) - len(args.explain)) < 2][:MANY] or list(submitted)[:MANY]
+        few = [name for name in submitted if abs(len(name) - len(args.explain)) < 2]
+        few = few[:MAX_SUGGESTIONS] or list(submitted)[:MAX_SUGGESTIONS]
         raise UnknownName("job", args.explain, nearest(args.explain, few)[:5], where=args.trace)
     at = submitted[args.explain] if args.at is None else args.at
     if at < submitted[args.explain]:
-        what = f"job {args.explain} is not there yet at {at} s"
-        raise InputError(what, hint=f"it is submitted at {submitted[args.explain]} s: choose --at from there on")
+        what = f"job {args.explain} is not submitted yet at {at} s"
+        raise InputError(what, hint=f"give --at {submitted[args.explain]} or later")
     from weft.core.explain import explain
     from weft.sim.simulation import simulate
 

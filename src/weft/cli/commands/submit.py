@@ -1,16 +1,19 @@
-"""Puts jobs into the queue. The first one starts this user's scheduler.
+"""Put jobs into the queue. The first job starts this user's scheduler.
 
-A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Of a batch
-script, #SBATCH lines are read. Flags win over files; where they differ it is said."""
+A job is a command after --, or a task of a file: JSON or YAML, one task or a list, with the flags as keys. Weft reads
+the #SBATCH lines of a batch script. Flags override files, with a message where they differ."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.submit import task_flags
 from weft.cli.text import plural, visible
+
+if TYPE_CHECKING:
+    from weft.cli.submit.submission import SubmittedView
 
 EXAMPLE: Final = """examples:
   weft submit --gpus 2 --memory 8G --name resnet -- python train.py --epochs 90
@@ -24,11 +27,11 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft submit [flags] -- CMD ARGS...\n       weft submit [flags] --config FILE"
     task_flags.add_arguments(parser)
-    parser.add_argument("--config", "-c", metavar="FILE", help="tasks, as JSON or YAML; -: standard input")
+    parser.add_argument("--config", "-c", metavar="FILE", help="file of tasks, JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the id and nothing else")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the id")
     flags.add_common(parser)
-    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command to run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,11 +50,10 @@ def run(args: argparse.Namespace) -> int:
             print(visible(submission.describe(spec)))
     else:
         for job in jobs:
-            print(job["id"] if args.quiet else _told(job))
+            print(job.id if args.quiet else _describe(job))
     return 0
 
 
-def _told(job: dict[str, object]) -> str:
-    tasks = job.get("tasks")
-    name = f" ({job['name']})" if job["name"] else ""
-    return f"submitted job {job['id']}{name}" + (f": {plural(len(tasks), 'task')}" if isinstance(tasks, list) else "")
+def _describe(job: SubmittedView) -> str:
+    name = f" ({job.name})" if job.name else ""
+    return f"submitted job {job.id}{name}" + (f": {plural(len(job.tasks), 'task')}" if job.tasks is not None else "")

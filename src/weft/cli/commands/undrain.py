@@ -1,4 +1,4 @@
-"""Uses drained GPUs again."""
+"""Start jobs on drained GPUs again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     return change_report.operate(
         args,
         DRAIN,
-        lambda found: f"jobs may come again to {', '.join(found.places)}",
+        lambda found: f"jobs may start again on {', '.join(found.places)}",
         gpus=" ".join(args.gpus),
         off="yes",
     )

@@ -1,13 +1,13 @@
-"""Starts this user's scheduler, and keeps how it is set up: it starts the same again by itself.
+"""Start this user's scheduler and save its settings, which later starts use again.
 
-Where one runs already, and is to be another, it is ended and started again; running jobs go on meanwhile."""
+If the settings change while it runs, the scheduler ends and starts again; running jobs continue."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import connection, render
 from weft.cli.text import plural
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.endpoints.paths import Paths
     from weft.server.settings import Settings
 
-EXAMPLE: Final = """GPUs need not be declared where there is a driver. Where there is none, or to use some only:
+EXAMPLE: Final = """With a driver, Weft finds the GPUs. Declare them if there is no driver, or to use only some.
 
 examples:
   weft up
@@ -26,24 +26,24 @@ examples:
   weft up --gpus driver"""
 
 T = TypeVar("T")
-MOST_GPUS: Final = 4096
-MOST_TEXT: Final = 200
+MAX_GPUS: Final = 4096
+MAX_MODEL_CHARS: Final = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (priority:preempts=on)")
-    add("--placement", metavar="P", help="default: the one the policy brings along")
-    add("--gpus", metavar="0,1", help="declare GPUs by index; driver: as it sees them")
+    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (priority:preempts=on)")
+    add("--placement", metavar="P", help="placement (default: the policy's)")
+    add("--gpus", metavar="0,1", help="declare GPUs by index; driver: all that the driver reports")
     add("--models", metavar="A,B", help="their models, one for each")
-    add("--memories", metavar="MB,MB", help="their memory, one for each (what the driver says, or 32768)")
-    add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs on which others have processes (avoid)")
-    add("--idle", metavar="T", help="end after so long without work: 90 (minutes), 30s, 2h; 0: never (10m)")
-    add("--min-run", metavar="T", help="a run is not preempted before it lasted so long (60s; 0: at once)")
-    add("--max-preemptions", metavar="N", help="a job that was preempted so often is left alone (10)")
-    add("--keep", metavar="T", help="ended jobs and their logs are forgotten after so long: 12h, 30d (30d)")
-    add("--restore", action="store_true", help="go back to the last backup of a journal that is damaged")
-    add("--defaults", action="store_true", help="forget what it was told before")
+    add("--memories", metavar="MB,MB", help="their memory, one for each (as the driver reports, or 32768)")
+    add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs with processes of others (avoid)")
+    add("--idle", metavar="T", help="end after this time without jobs: 90 (minutes), 30s, 2h; 0: never (10m)")
+    add("--min-run", metavar="T", help="do not preempt a run before this time (60s; 0: no minimum)")
+    add("--max-preemptions", metavar="N", help="do not preempt a job more than N times (10)")
+    add("--keep", metavar="T", help="delete ended jobs and their logs after this time: 12h, 30d (30d)")
+    add("--restore", action="store_true", help="replace a damaged journal by its last backup")
+    add("--defaults", action="store_true", help="reset the saved settings")
     render.add_arguments(parser)
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         old = load(here.state)
     except InputError as error:
-        render.say(f"{error.where}: {error.what}; it is written anew")
+        render.say(f"{error.where}: {error.what}; writing a new file")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
     if args.restore:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
         with connection.begin(connection.LOCAL) as client:
             end_scheduler(client)
-        render.say("started again, set up anew; running jobs go on")
+        render.say("restarted with new settings; running jobs continue")
     with connection.begin(connection.LOCAL) as client:
         found = client.doctor()
     if args.json:
@@ -86,17 +86,17 @@ def _restore(here: Paths) -> None:
     from weft.server.restore import restore
 
     if here.answers():
-        raise Refused("a scheduler is running\n  weft down ends it; jobs go on")
+        raise Refused("a scheduler is running\n  end it with weft down; jobs continue")
     facts = restore(here)
-    render.say(f"went back to the last backup, and found {plural(facts, 'fact')} since in the records of runs")
-    render.say(f"what was submitted since and never ran is gone; the damaged journal is kept as *{DAMAGED_SUFFIX}")
+    render.say(f"restored the last backup, and recovered {plural(facts, 'fact')} since then from the records of runs")
+    render.say(f"jobs submitted since then that never ran are lost; the damaged journal is kept as *{DAMAGED_SUFFIX}")
 
 
-def _given(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say; new GPUs have nothing of the old ones'."""
+def _given(args: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that the flags change. New GPUs reset models and memories."""
     from weft.inputs.quantities import parse_duration, parse_whole
 
-    given: dict[str, Any] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
+    given: dict[str, object] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
         given |= {"gpus": "" if args.gpus == "driver" else _gpus(args.gpus), "models": "", "memories": ""}
     if args.models is not None:
@@ -117,7 +117,7 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check(settings: Settings) -> None:
-    """Before anything is changed: a scheduler that cannot start helps nobody."""
+    """Check the settings before anything changes, so that a working scheduler is not replaced by a broken one."""
     from weft.plugins import registry
 
     policy = registry.load_policy(settings.policy)
@@ -126,25 +126,25 @@ def _check(settings: Settings) -> None:
     for key in ("models", "memories"):
         values = getattr(settings, key)
         if values and not count:
-            raise InputError(f"--{key} without --gpus", hint="declare the GPUs: --gpus 0,1")
+            raise InputError(f"--{key} needs --gpus", hint="declare the GPUs, for example --gpus 0,1")
         if values and len(values.split(",")) != count:
             what = f"{plural(count, 'GPU')}, but {len(values.split(','))} {key}"
-            raise InputError(what, hint="give one for each GPU")
+            raise InputError(what, hint=f"give one value of --{key} for each GPU")
 
 
 def _gpus(text: str) -> str:
     from weft.inputs.quantities import parse_whole
 
-    indices = [_flagged("--gpus", partial(parse_whole, part, 0, MOST_GPUS - 1)) for part in text.split(",")]
+    indices = [_flagged("--gpus", partial(parse_whole, part, 0, MAX_GPUS - 1)) for part in text.split(",")]
     if len(set(indices)) < len(indices):
-        raise InputError(f"--gpus: a GPU is named twice in {text[:80]!r}", hint="name each once, such as 0,1")
+        raise InputError(f"--gpus: a GPU is named twice in {text[:80]!r}", hint="name each GPU once, for example 0,1")
     return ",".join(map(str, indices))
 
 
 def _models(text: str) -> str:
     models = [part.strip() for part in text.split(",")]
-    if not all(model.isprintable() and 0 < len(model) <= MOST_TEXT for model in models):
-        raise InputError(f"--models: {text[:80]!r} is not a list of models", hint="such as RTX3090,RTX3090")
+    if not all(model.isprintable() and 0 < len(model) <= MAX_MODEL_CHARS for model in models):
+        raise InputError(f"--models: {text[:80]!r} is not a list of models", hint="for example RTX3090,RTX3090")
     return ",".join(models)
 
 
@@ -153,7 +153,7 @@ def _memories(text: str) -> str:
 
     found = [_flagged("--memories", partial(parse_megabytes, part)) for part in text.split(",")]
     if 0 in found:
-        raise InputError("--memories: a GPU without memory", hint="such as 24576,24576 or 24G,24G")
+        raise InputError("--memories: a GPU has 0 MB", hint="for example 24576,24576 or 24G,24G")
     return ",".join(map(str, found))
 
 

@@ -1,4 +1,4 @@
-"""Says which Weft this is."""
+"""Print the version of Weft."""
 
 from __future__ import annotations
 

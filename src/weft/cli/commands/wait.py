@@ -1,6 +1,6 @@
-"""Waits for jobs to end, and returns their exit code: 128 and the number of a signal that ended it, 0 when done.
+"""Wait for jobs to end, and return their exit code: 0 when done, 128 plus the signal number if a signal ended it.
 
-Of several, the first that is not 0. A job cancelled before it ran gives 143."""
+Of several codes, return the first that is not 0. A job cancelled before it ran gives 143."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser)
-    parser.add_argument("--any", action="store_true", help="only for the first that ends")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing, just return the code")
+    parser.add_argument("--any", action="store_true", help="wait only for the first job that ends")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only return the exit code")
     flags.add_common(parser)
 
 

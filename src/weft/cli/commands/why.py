@@ -1,4 +1,4 @@
-"""Says why a job waits: the reasons, its place in the queue, who is ahead, and when it may start."""
+"""Explain why a job waits: the reasons, its position in the queue, the jobs ahead, and when it may start."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def _expected(found: ExplainView) -> list[str]:
     done = "may be preempted" if unblock.preempted else "has ended" if len(unblock.jobs) == 1 else "have ended"
     ended = f"when {', '.join(unblock.jobs)} {done}"
     if unblock.in_s is None:
-        return [f"  expected start: {ended}; nobody knows when that is (--time or --duration would tell)"]
+        return [f"  expected start: {ended}; the time is unknown without --time or --duration"]
     at = moment(found.expected_start)
     return [f"  expected start: {at}, in about {figures.duration(unblock.in_s)}, {ended}"]

@@ -1,7 +1,7 @@
-"""Puts this machine's GPUs at the disposal of a cluster's scheduler, and runs what that decides.
+"""Join a cluster with the GPUs of this machine, and run the jobs that its scheduler starts here.
 
-It stays in the foreground, but with --background. Ctrl-C ends it and leaves its jobs alone: the next worker of the same
-name finds them, if it comes before their lease ends."""
+The worker stays in the foreground unless --background is given. Ctrl-C ends it; its jobs continue, and the next worker
+with the same name finds them if it starts before their lease ends."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ EXAMPLE: Final = """examples:
   weft worker --scheduler gpu-head:50051 --id gpu07 --addr 10.0.0.7:0 --labels rack=3,room=east
   weft worker --id gpu07 --background
   weft worker --id gpu07 --stop"""
-LOG_BYTES: Final = 1 << 20
-MOST_LABELS: Final = 100
+MAX_LOG_BYTES: Final = 1 << 20
+MAX_LABELS: Final = 100
 _ADDR: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -44,30 +44,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--scheduler",
         metavar="HOST:PORT",
-        help="whom to work for (as set, or localhost:50051)",
+        help="scheduler to join (default: as configured, or localhost:50051)",
     )
-    add("--gpus", metavar="0,1", default="", help="declare GPUs by index; none (those that the driver knows)")
+    add("--gpus", metavar="0,1", default="", help="declare GPUs by index (default: all that the driver reports)")
     add("--models", metavar="A,B", default="", help="their models, one for each")
     add("--memories", metavar="MB,MB", default="", help="their memory, one for each")
-    add("--addr", metavar="HOST:PORT", help="how other nodes reach it, and from which port on gangs meet; 0: any "
-        "(localhost:0, or this host's name where the scheduler is elsewhere)")  # fmt: skip
-    add("--id", metavar="NAME", default="", help="what it is called (this host's name)")
+    add("--addr", metavar="HOST:PORT", help="address for other nodes, and the first port for gangs; 0: any "
+        "(localhost:0, or this host's name if the scheduler is on another machine)")  # fmt: skip
+    add("--id", metavar="NAME", default="", help="name of the worker (this host's name)")
     add(
-        "--labels", metavar="K=V", action="append", default=[], help="what jobs may ask for; K=V,K=V or again and again"
+        "--labels",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="labels that jobs can request: K=V,K=V, or repeat the flag",
     )
-    add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs on which others have processes")
-    add("--cpus", metavar="N", type=flags.whole(), help="CPUs for jobs; 0: not counted (those that there are)")
-    add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (what there is)")
-    add("--switch", metavar="NAME", default="", help="what it hangs on: gangs stay on one switch where they can")
-    add("--pretend", action="store_true", help="declared GPUs need not be there: the driver is not asked")
-    add("--folder", metavar="DIR", help="where it keeps its things (workers/NAME in the state directory)")
+    add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs with processes of others")
+    add("--cpus", metavar="N", type=flags.whole(), help="CPUs for jobs; 0: not counted (all)")
+    add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (all)")
+    add(
+        "--switch",
+        metavar="NAME",
+        default="",
+        help="network switch of this machine: gangs stay on one switch if possible",
+    )
+    add("--pretend", action="store_true", help="do not check declared GPUs with the driver: they need not exist")
+    add("--folder", metavar="DIR", help="folder for its files (workers/NAME in the state directory)")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--background", action="store_true", help="return once it has joined; it goes on")
+    how.add_argument(
+        "--background", action="store_true", help="run in the background; return when the worker has joined"
+    )
     how.add_argument(
         "--stop", metavar="PROCESS", nargs="?", const="",
-        help="end the worker of this name; with what --background printed, only that very one",
+        help="end the worker with this name; with PROCESS, as --background printed it, only that process",
     )  # fmt: skip
-    add("--kill", action="store_true", help="with --stop: kill its jobs, too")
+    add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
 
 
@@ -75,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if args.stop is not None:
         return _stop(args)
     if args.kill:
-        raise InputError("--kill without --stop", hint="weft worker --id NAME --stop --kill")
+        raise InputError("--kill needs --stop", hint="write weft worker --id NAME --stop --kill")
     if not args.background:
         return _work(args)
     from weft.bringup import background
@@ -142,8 +153,8 @@ def _stop(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
     else:
-        jobs = f"{plural(killed, 'run')} killed" if args.kill else "its jobs go on until their lease ends"
-        render.say(f"worker {name} has {'ended' if ended else 'gone already'}; {jobs}")
+        jobs = f"{plural(killed, 'run')} killed" if args.kill else "its jobs continue until their lease ends"
+        render.say(f"worker {name} {'has ended' if ended else 'was not running'}; {jobs}")
     return 0
 
 
@@ -178,7 +189,7 @@ async def _serve(worker: Worker, show: Lines) -> int:
 
 
 def _dial(scheduler: Address) -> Dial:
-    """The credentials are looked up each time: they may have been renewed."""
+    """Return a function that connects. It reads the credentials each time, as they may have been renewed."""
     import grpc.aio
 
     from weft.agent.connection import SchedulerChannel
@@ -198,7 +209,7 @@ def _reached_at(text: str | None, scheduler: Address) -> tuple[str, int]:
     found = _ADDR.fullmatch(text.strip())
     if found is None or int(found["port"] or 0) > 65535:
         raise InputError(
-            f"--addr: {text[:80]!r} is not an address", hint="such as 10.0.0.7:0, gpu07:7000 or [fd00::7]:0"
+            f"--addr: {text[:80]!r} is not an address", hint="for example 10.0.0.7:0, gpu07:7000 or [fd00::7]:0"
         )
     return found["host"].strip("[]"), int(found["port"] or 0)
 
@@ -207,9 +218,11 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     pairs = [text.partition("=") for word in given for text in word.split(",") if text]
     for name, equals, value in pairs:
         if not (name.strip() and equals and len(name) <= 200 and len(value) <= 200):
-            raise InputError(f"--labels: {name[:80]!r} has no value", hint="such as rack=3 or rack=3,room=east")
-    if len(pairs) > MOST_LABELS:
-        raise InputError(f"--labels: {len(pairs)} labels", hint=f"at most {MOST_LABELS}")
+            raise InputError(
+                f"--labels: {name[:80]!r} is not NAME=VALUE", hint="for example rack=3 or rack=3,room=east"
+            )
+    if len(pairs) > MAX_LABELS:
+        raise InputError(f"--labels: {len(pairs)} labels are too many", hint=f"give at most {MAX_LABELS}")
     return tuple({name.strip(): value.strip() for name, _, value in pairs}.items())
 
 
@@ -217,7 +230,7 @@ def _log_to(folder: AgentDir) -> None:
     import logging
     import logging.handlers
 
-    handler = logging.handlers.RotatingFileHandler(folder.state / "worker.log", maxBytes=LOG_BYTES, backupCount=1)
+    handler = logging.handlers.RotatingFileHandler(folder.state / "worker.log", maxBytes=MAX_LOG_BYTES, backupCount=1)
     logging.basicConfig(
         level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

@@ -1,4 +1,4 @@
-"""From flags and files to a request, and what comes of it."""
+"""Submit requests from flags and files, and the report of their result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from weft.cli import render
 from weft.cli.submit.task_flags import flag, given_by
@@ -21,6 +21,7 @@ from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, script_of
 from weft.jobspec.workloads import DEMO_S, complete, demo
 from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.views.base import View
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -31,16 +32,30 @@ if TYPE_CHECKING:
 SHOWN: Final = 5
 
 
+@dataclass(frozen=True)
+class SubmittedView(View):
+    """A submitted job, or an array with the ids of its tasks."""
+
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"tasks": "tasks"}
+
+    id: str | None
+    """None with --dry-run."""
+    name: str | None
+    tasks: Sequence[str] | None
+
+
 @dataclass
 class Submission:
+    """A request that is ready to send."""
+
     request: SubmitRequest
     tasks: Sequence[Written] = ()
-    """Where the jobs stand in a file, if they come from one."""
+    """The tasks of the file that the jobs come from, if any."""
     snapshots: Sequence[Snapshot] = ()
-    """What they are run in, if not in a folder that is there."""
+    """Source trees to upload, in which the jobs run."""
 
     def send(self, client: Client) -> list[str]:
-        """The ids; what the scheduler does not like is told with its file and line."""
+        """Submit the jobs and return their ids. Errors name the file and line of the task."""
         for snapshot in self.snapshots if not self.request.dry_run else ():
             client.put(snapshot.packed)
         try:
@@ -59,9 +74,11 @@ class Submission:
 
 
 def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
-    """Of a command, or of the tasks of a file with the flags put over them. No scheduler is asked yet."""
+    """Build the request for a command, or for the tasks of a file with the flags applied. Contact no scheduler."""
     if config and args.command:
-        raise InputError("a command and --config at once", hint="put the command into the file, or leave the file out")
+        raise InputError(
+            "a command and --config are both given", hint="put the command into the file, or leave out --config"
+        )
     tasks = _read(config, given_by(args)) if config else []
     specs = [_of_file(task) for task in tasks] if config else [_of_flags(args)]
     for spec in specs:
@@ -80,14 +97,14 @@ def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address 
 
     if where is None:
         raise InputError(
-            "--snapshot is for the scheduler of a cluster", hint="on this machine, the job runs in the folder itself"
+            "--snapshot needs the scheduler of a cluster", hint="on this machine, jobs run in the folder itself"
         )
     found = take_for(request.jobs, request.chdir)
     for snapshot in found if not args.quiet else ():
         render.say(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
         if snapshot.left_out:
             some = ", ".join(snapshot.left_out[:SHOWN]) + (" ..." if len(snapshot.left_out) > SHOWN else "")
-            render.say(f"left out, as git does not track it or it is a link to elsewhere: {some}")
+            render.say(f"left out (not tracked by git, or a link to elsewhere): {some}")
     return found
 
 
@@ -96,7 +113,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
     if not args.command and not flags:
         raise InputError(
             "no command to run",
-            hint="it comes last: weft submit [flags] -- CMD ARGS...; with flags alone, such as --gpus 1, a demo runs",
+            hint="give it last: weft submit [flags] -- CMD ARGS...; with only flags, such as --gpus 1, a demo runs",
         )
     script = script_of(args.command)
     if script is not None and not args.quiet:
@@ -116,7 +133,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
 
 
 def _run_demo(spec: JobSpec, *, quiet: bool) -> None:
-    """Give a job without a command the built-in demo, and tell the user."""
+    """Give a job without a command the built-in demo, and report it."""
     duration_s = spec.declared_s if spec.HasField("declared_s") else DEMO_S
     spec.command.extend(demo(duration_s))
     spec.name = spec.name or "demo"
@@ -126,10 +143,10 @@ def _run_demo(spec: JobSpec, *, quiet: bool) -> None:
 
 def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
     if script.left_out:
-        render.say(f"left out, as it means nothing here: {', '.join(script.left_out)}")
+        render.say(f"ignored (no meaning in Weft): {', '.join(script.left_out)}")
     for key, value in script.given.items():
         if flags.get(key, value) != value:
-            render.say(f"{flag(key)} of the command line wins over {script.where[key]}")
+            render.say(f"{flag(key)} on the command line overrides {script.where[key]}")
 
 
 def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
@@ -152,17 +169,17 @@ def _of_file(task: Written) -> JobSpec:
 
 
 def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
-    """A flag wins over the file, and it is said where the two differ."""
+    """Apply the flags to a task of a file, and report where the two differ."""
     for key, value in flags.items():
         old = task.given.get(key)
         if key in ("env", "params", "labels"):
             mine, theirs = _pairs(value), _pairs(old)
             task.given[key] = {**theirs, **mine}
             for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):
-                render.say(f"{flag(key)} {name} of the command line wins over {task.where(key)}")
+                render.say(f"{flag(key)} {name} on the command line overrides {task.where(key)}")
             continue
         if old is not None and old != value:
-            render.say(f"{flag(key)} of the command line wins over {key} in {task.where(key)}")
+            render.say(f"{flag(key)} on the command line overrides {key} in {task.where(key)}")
         task.given[key] = value
 
 
@@ -183,31 +200,33 @@ def _here() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
-        raise InputError("the current directory is gone", hint="cd to another, or give --chdir") from None
+        raise InputError(
+            "the current directory no longer exists", hint="change to another directory, or give --chdir"
+        ) from None
 
 
 def _say_limits(specs: Sequence[JobSpec]) -> None:
-    """Durations are easily misread: what was understood is said."""
+    """Report time limits as they were understood: durations are easy to misread."""
     for spec in specs:
         if spec.HasField("time_limit_s"):
             of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
             render.say(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
 
 
-def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Each job with its id; an array has those of its tasks too."""
-    found: list[dict[str, Any]] = []
+def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:
+    """Return each job with its id, and for an array the ids of its tasks."""
+    found: list[SubmittedView] = []
     at = 0
     for spec in specs:
         count = len(parse_array(spec.array)[0]) if spec.array else 1
         mine, at = list(ids[at : at + count]), at + count
-        one = {"id": mine[0].partition("_")[0] if mine else None, "name": spec.name or None}
-        found.append({**one, "tasks": mine} if spec.array else one)
+        job = mine[0].partition("_")[0] if mine else None
+        found.append(SubmittedView(job, spec.name or None, mine if spec.array else None))
     return found
 
 
 def describe(spec: JobSpec) -> str:
-    """In a line, for --dry-run."""
+    """Describe a job in one line, for --dry-run."""
     tasks = f", {plural(len(parse_array(spec.array)[0]), 'task')}" if spec.array else ""
     gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
     name = spec.name or os.path.basename(spec.command[0])

@@ -1,4 +1,4 @@
-"""The flags that describe a job, those of `submit` and `run`, and the keys of a task that they stand for."""
+"""The flags of `submit` and `run` that describe a job, and their keys in a task."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
 from weft.jobspec.readers import Given
 
 OTHERS: Final[dict[str, tuple[str, Flag]]] = {
-    "after": ("dependency", Flag(("--dependency",), "the same, as Slurm has it", "afterok:ID", repeated=True)),
-    "env": ("env_all", Flag(("--env-all",), "all variables as they are here, secrets among them")),
-    "params": ("key", Flag(("--key",), "submitted again with the same key, it is submitted once", "KEY")),
+    "after": ("dependency", Flag(("--dependency",), "the same, in Slurm's syntax", "afterok:ID", repeated=True)),
+    "env": ("env_all", Flag(("--env-all",), "pass on all variables of this shell, including secrets")),
+    "params": ("key", Flag(("--key",), "submit once: a second submission with the same KEY prints the same id", "KEY")),
     "per_gpu": (
         "snapshot",
-        Flag(("--snapshot",), "run it in a copy of the files that git tracks here, as they are now"),
+        Flag(("--snapshot",), "run the job in a copy of the files that git tracks here, as they are now"),
     ),
 }
-"""Flags that are no field of a job, each after the flag of this field."""
+"""Flags that are not fields of a job. Each follows the flag of the field that is its key here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def _add(parser: argparse.ArgumentParser, key: str, flag: Flag) -> None:
 
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
-    """Return what the flags say, as the keys of a task."""
+    """Return the values of the flags by key of a task."""
     from weft.jobspec.environment import completed
     from weft.jobspec.sbatch import gres
 
@@ -72,5 +72,5 @@ def flag(key: str) -> str:
 
 
 def without_dashes(words: list[str]) -> list[str]:
-    """The command, without the -- before it."""
+    """Return the command without a leading --."""
     return words[1:] if words[:1] == ["--"] else words

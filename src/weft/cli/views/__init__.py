@@ -1,1 +1,1 @@
-"""How answers look on a terminal: tables, pages and reports, drawn from typed views."""
+"""Terminal output of answers: tables, screens and reports, built from typed views."""

@@ -1,4 +1,4 @@
-"""How commands that change jobs report."""
+"""Reports of commands that change jobs or the scheduler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN: Final = 10
 
 
 def ending(job: JobView) -> str:
-    """How a job ended, in a few words."""
+    """Describe how a job ended, in a few words."""
     code = job.exit_code
     reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job.reason, job.reason)
     why = f", {reason}" if reason not in ("", job.status) else ""
@@ -31,7 +31,7 @@ def ending(job: JobView) -> str:
 
 
 def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
-    """Which jobs were changed, and which were not and why."""
+    """Print the changed jobs, and the others with the reason. Return the exit code."""
     refused = dict(pairs(reply.refused))
     if args.json:
         render.print_json({"schema": 1, "jobs": list(reply.ids), "refused": refused})
@@ -39,7 +39,7 @@ def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
         for job in reply.ids:
             print(f"{done} {job}")
         for job, why in refused.items():
-            render.say(f"job {job} was left as it was: {why}")
+            render.say(f"job {job} is unchanged: {why}")
     return REFUSED if refused else 0
 
 
@@ -50,7 +50,7 @@ def report_nothing(args: argparse.Namespace) -> int:
 
 
 def is_sure(question: str, jobs: Sequence[JobView]) -> bool:
-    """Asks a person."""
+    """Ask for confirmation, listing the jobs."""
     named = ", ".join(f"{job.id} ({visible(job.name)})" for job in jobs[:SHOWN])
     more = f" and {len(jobs) - SHOWN:,} more" if len(jobs) > SHOWN else ""
     sys.stderr.write(f"{question} {plural(len(jobs), 'running job')}: {named}{more}? [y/N] ")
@@ -59,13 +59,13 @@ def is_sure(question: str, jobs: Sequence[JobView]) -> bool:
 
 
 def change(args: argparse.Namespace, verb: str, done: str, statuses: Collection[str] = ()) -> int:
-    """Change the jobs that are named, or all with one of these statuses, and report it."""
+    """Change the named jobs, or all jobs with one of these statuses, and report the result."""
     with connection.reach(args.scheduler) as client:
         return report(args, done, client.change(verb, args.jobs, statuses=sorted(statuses)))
 
 
 def operate(args: argparse.Namespace, operation: Operation[V], said: Callable[[V], str], **options: str) -> int:
-    """Do something to the scheduler, which is started if there is none, and report it."""
+    """Run an operation on the scheduler, starting one if none runs, and report the result."""
     with connection.begin(args.scheduler) as client:
         found = client.operate(operation, **options)
     if args.json:

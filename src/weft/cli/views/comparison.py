@@ -1,9 +1,9 @@
-"""The tables of a comparison: figures as they are, how sure they are, and relative to a baseline and the possible."""
+"""The tables of a comparison: figures, confidence intervals, and ratios to a baseline and to the lower bound."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
@@ -34,7 +34,7 @@ Rows = list[list[Cell]]
 
 
 def print_tables(comparison: Comparison, base: Outcome | None, color: str) -> None:
-    """For people a few small tables; for programs one wide one."""
+    """Print several small tables for a person, or one wide table for a program."""
     if not render.is_rich(color):
         print_table(*_wide(comparison, base), color)
         return
@@ -53,8 +53,8 @@ def html_tables(comparison: Comparison, base: Outcome | None) -> list[Table]:
     return found
 
 
-def as_json(comparison: Comparison, result: PolicyResult, base: Outcome | None) -> dict[str, Any]:
-    """The fields of a JSON object about a policy: of one seed as they are, of several their means."""
+def as_json(comparison: Comparison, result: PolicyResult, base: Outcome | None) -> dict[str, object]:
+    """Return the JSON object of a policy: its figures with one seed, or their means over several."""
     mine = result.outcome
     if result.error:
         return {"policy": result.policy, "error": result.error, **dict.fromkeys(FIGURES)}
@@ -85,13 +85,13 @@ def _title(comparison: Comparison) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    notes = ["JCT: end less submission. * best of its column."]
+    notes = ["JCT: time from submission to end. * best of its column."]
     if comparison.bounds is None:
-        notes.append("No lower bound: it is for traces of which every job gets done, and here some did not.")
+        notes.append("No lower bound: some jobs did not finish, and the bound needs all of them.")
     else:
-        notes.append("Bound: no policy can do better on these jobs and GPUs, interleaving allowed.")
+        notes.append("Bound: no policy can do better on these jobs and GPUs, even with interleaving.")
         if any(shares(result.policy) for result in comparison.results):
-            notes.append("Sharing: the same for policies that put jobs on one GPU without interleaving them.")
+            notes.append("Sharing: the same bound for policies that share GPUs without interleaving.")
     return " ".join(notes)
 
 
@@ -136,12 +136,12 @@ def _relative(comparison: Comparison, base: Outcome) -> tuple[Columns, Rows]:
 
 
 def _wide(comparison: Comparison, base: Outcome | None) -> tuple[Columns, Rows]:
-    """The tables side by side."""
+    """Join the tables into one wide table."""
     (_, columns, rows), *others = _tables(comparison, base)
-    for _, more, beside in others:
+    for _, more, other_rows in others:
         columns += more[1:]
         for at, row in enumerate(rows):
-            row += beside[at][1:] if at < len(beside) else [NOTHING] * (len(more) - 1)
+            row += other_rows[at][1:] if at < len(other_rows) else [NOTHING] * (len(more) - 1)
     return columns, [[_short(column.key, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
 
 
@@ -174,14 +174,14 @@ def _over_bound(comparison: Comparison, result: PolicyResult, key: str) -> float
 
 
 def shares(policy: str) -> bool:
-    """Whether it puts jobs on one GPU without weaving them: the bound for those who weave is not for it."""
+    """Return whether a policy shares GPUs without weaving. The bound with interleaving does not apply to it."""
     from weft.plugins import registry
 
     return registry.load_policy(policy).oversubscription > 1
 
 
 def _short(column: str, cell: Cell) -> Cell:
-    """Digits enough to compare by; --json has all."""
+    """Round a raw value for comparison; --json has all digits."""
     seconds = {column, f"{column.removesuffix('_ci95')}_s"} & SECONDS
     return cell._replace(raw=f"{cell.raw:.{1 if seconds else 3}f}") if isinstance(cell.raw, float) else cell
 

@@ -1,9 +1,9 @@
-"""The figures of a simulation, for people and for programs."""
+"""The figures of a simulation: labels, and values in human form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from weft.cli.tables import BEST, Cell
 
@@ -19,11 +19,11 @@ LABELS: Final = {
     "restarts": "restarts",
     "fairness_max_rho": "largest rho (fairness; 1 is fair)",
 }
-"""In the order in which they are shown."""
+"""The labels of the figures, in the order of output."""
 
 
-def pairs(values: Mapping[str, Any]) -> list[tuple[str, Cell]]:
-    """Label and value of each figure, in the order of `LABELS`."""
+def pairs(values: Mapping[str, float | None]) -> list[tuple[str, Cell]]:
+    """Return label and value of each figure, in the order of `LABELS`."""
     return [(label, cell(key, values[key])) for key, label in LABELS.items()]
 
 
@@ -42,7 +42,7 @@ def _human(key: str, value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """3d 4h, 1h 23m, 5m 12s, 42.0s."""
+    """Format seconds: 3d 4h, 1h 23m, 5m 12s, 42.0s."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f}s"

@@ -1,4 +1,4 @@
-"""Jobs as lines of a table: which fields there are, how each is shown, and in which colour a state is."""
+"""Tables of jobs: the fields, their format, and the colours of states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _plain(name: str) -> Callable[[JobView], str]:
 
 
 def progress(found: ProgressView | None) -> str:
-    """45% of its steps, or how many where nobody knows of how many."""
+    """Format progress as a percentage, or as a step if the total is unknown."""
     if found is None or found.step is None:
         return ""
     if not found.total:
@@ -50,7 +50,7 @@ def eta(found: ProgressView | None) -> str:
 
 
 def _where(row: JobView) -> str:
-    """Where it is, or in brackets why it is nowhere."""
+    """Return the place of a job, or in brackets why it has none."""
     return row.place or (f"({row.reason})" if row.reason else "")
 
 
@@ -84,7 +84,7 @@ _COLOURED: Final = ("state", "status")
 
 
 def fields_of(text: str) -> list[str]:
-    """The fields that -o names; squeue's own words for them will do."""
+    """Return the fields that -o names, by name or by column label as in squeue."""
     names = [name.strip().lower() for name in text.split(",")]
     words = {field.column.label.lower(): name for name, field in FIELDS.items()}
     found = []
@@ -96,7 +96,7 @@ def fields_of(text: str) -> list[str]:
 
 
 def queue_fields(rows: Sequence[JobView]) -> list[str]:
-    """The usual ones; progress where anybody reports it."""
+    """Return the default fields, with progress if any job reports it."""
     names = list(QUEUE)
     if any(row.progress for row in rows):
         names[-1:-1] = ["progress", "eta"]

@@ -1,4 +1,4 @@
-"""What `weft monitor` draws: workers, GPUs and jobs, of what three queries answer. Nothing here asks or prints."""
+"""The screen of `weft monitor`: workers, GPUs and jobs, from the answers of three queries. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GPUS: Final = (
     Column("MEMORY"), Column("UTIL", right=True), Column("JOBS(REASON)", most=40),
 )  # fmt: skip
 MANY: Final = 16
-"""More GPUs than this are drawn a line per worker: each a letter."""
+"""With more GPUs than this, each worker gets one line and each GPU one letter."""
 BY_WORKER: Final = (
     Column("WORKER", most=24), Column("GPUS", right=True), Column("MODEL", most=20), Column("MEMORY"),
     Column("UTIL", right=True), Column("EACH"),
@@ -36,7 +36,7 @@ LEGEND: Final = "each GPU: # busy, . idle, x blocked"
 
 
 def of_worker(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | None) -> MonitorView:
-    """All of it, or what concerns one worker."""
+    """Combine the answers, for all workers or for one."""
     jobs, held = list(queue.jobs), node_table.in_order(gpus.gpus)
     if worker is not None:
         held = [gpu for gpu in held if gpu.node == worker]
@@ -47,7 +47,7 @@ def of_worker(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | 
 
 
 def is_on(place: str, worker: str) -> bool:
-    """Whether a place such as n1[0,1],n2[0] or n1 names the worker."""
+    """Return whether a place such as n1[0,1],n2[0] or n1 names the worker."""
     return any(node == worker for node, _ in parse_slots(place))
 
 
@@ -120,7 +120,7 @@ def _gpus_of(worker: str, gpus: Sequence[GpuView]) -> list[Cell]:
 
 
 def _used_mb(gpu: GpuView) -> int:
-    """As the driver says; without one, what is reserved."""
+    """Return the used memory that the driver reports, or the reserved memory without a driver."""
     return gpu.reserved_mb if gpu.used_mb is None else gpu.used_mb
 
 

@@ -1,4 +1,4 @@
-"""How a node stands, in a few words: for `weft nodes` and `weft monitor`."""
+"""Cells about nodes, for `weft nodes` and `weft monitor`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 STATES: Final = {"connected": ("UP", "green"), "silent": ("SILENT", "yellow"), "lost": ("LOST", "red")}
 BY_SILENCE: Final = Reason.NODE_SILENT
-"""Why a silent node is closed: that it is silent says as much."""
+"""The reason that closes a silent node. It is not printed: the state already says SILENT."""
 _NUMBER: Final = re.compile(r"(\d+)")
 N = TypeVar("N", "NodeView", "GpuView")
 
 
 def in_order(nodes: Iterable[N]) -> list[N]:
-    """By name, as people count: n2 before n10."""
+    """Sort by name in natural order: n2 before n10."""
     return sorted(nodes, key=lambda node: _parts(node.node))
 
 
@@ -30,7 +30,7 @@ def _parts(name: str) -> list[tuple[int, str]]:
 
 
 def is_cluster(nodes: Iterable[NodeView]) -> bool:
-    """Whether they are those of a cluster, which are heard of now and then."""
+    """Return whether these are nodes of a cluster, which send heartbeats."""
     return any(node.state is not None for node in nodes)
 
 
@@ -39,7 +39,7 @@ def standing(node: NodeView) -> str:
 
 
 def state(node: NodeView) -> Cell:
-    """UP, SILENT or LOST, and in brackets what keeps jobs away, or when it counts as lost."""
+    """Return UP, SILENT or LOST, and in brackets what keeps jobs away and when a silent node counts as lost."""
     word, colour = STATES[standing(node)]
     notes = [why for why in node.closed if why != BY_SILENCE]
     if node.lost_in_s is not None:
@@ -48,7 +48,7 @@ def state(node: NodeView) -> Cell:
 
 
 def beat(node: NodeView) -> Cell:
-    """When it was last heard of."""
+    """Return the age of the last heartbeat."""
     beat_s = node.beat_s
     if beat_s is None:
         return Cell("-")
@@ -61,5 +61,5 @@ def load(node: NodeView) -> Cell:
 
 
 def taken(used: int, there: int) -> Cell:
-    """What is not counted is a dash."""
+    """Return used and total, or a dash for a resource that is not counted."""
     return Cell(f"{used}/{there}" if there else "-")

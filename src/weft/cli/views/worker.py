@@ -1,4 +1,4 @@
-"""What `weft worker` says to whoever looks on."""
+"""The terminal output of `weft worker`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """A few lines for whoever looks on; nothing into a pipe. The log has them all."""
+    """Status lines on a terminal. A pipe gets none; the log gets all."""
 
     def __init__(
         self, color: str, machine: Machine, scheduler: Address, folder: AgentDir, *, hidden: bool = False
@@ -43,7 +43,7 @@ class Lines:
             runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
             self._say("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
             self._was_connected, self._last = True, ""
-        elif event.reason != self._last:  # the same again and again is said once
+        elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]
             self._say("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else "cut off",
@@ -51,7 +51,7 @@ class Lines:
 
     def end(self, runs: int) -> None:
         left = (
-            f"{plural(runs, 'run')} left alone: weft worker --id {self._machine.node.id} finds them again"
+            f"{plural(runs, 'run')} still running: weft worker --id {self._machine.node.id} finds them again"
             if runs
             else ""
         )

@@ -1,4 +1,4 @@
-"""A workspace as lines on a terminal."""
+"""Tables of a workspace: its GPUs and tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def headline(found: WorkspaceView) -> str:
     counts = found.counts
     words = [f"{counts[state]:,} {state}" for state in ("waiting", "running", "done", "failed")]
     words += [f"{counts[state]:,} {state}" for state in ("cancelled", "new") if counts[state]]
-    stopped = "; stopped, start goes on" if found.stopped else ""
+    stopped = "; stopped, start continues" if found.stopped else ""
     return f"{found.task_name}: {', '.join(words)}{stopped}"
 
 
@@ -50,7 +50,7 @@ def _memory(gpu: WorkspaceGpuView) -> str:
 
 
 def tasks(found: WorkspaceView, *, log: bool = True) -> tuple[tuple[Column, ...], list[list[Cell]]]:
-    """Those that run first; each group in the order of the configs."""
+    """Return a line per task, running tasks first, and each group in the order of the configs."""
     rows = sorted(found.tasks, key=lambda task: ORDER.index(task.state))
     columns = TASKS if log else tuple(column for column in TASKS if column.label != "LOG")
     return columns, [_row(task, log=log) for task in rows]
@@ -72,12 +72,12 @@ def _row(task: TaskView, *, log: bool) -> list[Cell]:
 
 
 def _near(path: str | None) -> str:
-    """A path as it is seen from here, where that is shorter."""
+    """Return a path relative to the current directory if it is below that."""
     if path is None:
         return "-"
     try:
         relative = os.path.relpath(path)
-    except OSError:  # here is nowhere
+    except OSError:  # the current directory is gone
         return path
     return path if relative.startswith("..") else relative
 

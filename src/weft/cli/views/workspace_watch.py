@@ -1,6 +1,6 @@
-"""The scheduler's session of a workspace: the live queue and the log, and the sessions of the tasks kept as they run.
+"""The scheduler's session of a workspace: it draws the live queue and the log, and maintains the tasks' sessions.
 
-Nothing depends on it. Killed at any time, it is started again by `status` or `start` and finds all as it is.
+Nothing depends on it. It can be killed at any time; `status` or `start` start it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0
 SOON_S: Final = 0.5
-"""What happens within this time is drawn together."""
+"""Facts within this time are drawn together."""
 CATCH_UP_S: Final = 60.0
 LOG_LINES: Final = 10
 TAIL: Final = 8192
@@ -37,7 +37,7 @@ class Watch:
     def __init__(self, config: Config, args: argparse.Namespace) -> None:
         self._config, self._args, self._paths = config, args, user_paths()
         self._seen = 0
-        """The position of the last fact that was acted on."""
+        """The position of the last processed fact."""
         self._looked = time.monotonic()
         self._feed: FactFeed | None = None
         self._display: SessionDisplay | None = None
@@ -63,8 +63,8 @@ class Watch:
         return 0
 
     def _begin(self, *, keep: bool) -> int:
-        """Knows the jobs as they are; from which position on facts are update."""
-        Client(self._paths).close()  # from here on, nobody is started who was told to end
+        """Load the current jobs, and return the position from which facts are new."""
+        Client(self._paths).close()  # starts the scheduler if needed; `connect` does not start one that was ended
         self._client = connect(self._paths)
         found = self._client.jobs(group=self._config.group)
         sessions = sessions_of(self._config)
@@ -80,7 +80,7 @@ class Watch:
     # ---- what happens
 
     def _wait(self) -> None:
-        """Until something happened, or it is time to look anyway; what happened is acted on."""
+        """Process facts until it is time to draw again."""
         until = time.monotonic() + min(REDRAW_S, self._config.number("check_interval"))
         while (left := until - time.monotonic()) > 0:
             if self._take(left):
@@ -89,14 +89,14 @@ class Watch:
             self._look_anew()
 
     def _look_anew(self) -> None:
-        """As if nothing had ever been heard."""
+        """Reload all jobs, in case a fact was missed."""
         self._looked = time.monotonic()
         if self._display is not None and self._client is not None:
             with suppress(WeftError):
                 self._display.update(self._client.jobs(group=self._config.group).jobs)
 
     def _take(self, timeout_s: float) -> bool:
-        """Acts on the next that happened; whether it matters here."""
+        """Process the next fact, and return whether it changes the screen."""
         update = self._feed.next(timeout_s) if self._feed is not None else None
         if update is None:
             return False
@@ -109,7 +109,7 @@ class Watch:
         return self._display.apply(update.fact)
 
     def _catch_up(self) -> None:
-        """Acts on all that has happened: the shortest of tasks has a session too."""
+        """Process all facts so far: even the shortest task gets a session."""
         until = time.monotonic() + CATCH_UP_S
         position = self._client.gpus().position if self._client is not None else 0
         while self._seen < position and time.monotonic() < until:
@@ -118,7 +118,7 @@ class Watch:
     # ---- drawing
 
     def _is_over(self, lock: int | None) -> bool:
-        """Draws; whether nothing is left to run. The lock goes only while nobody can start anything."""
+        """Draw, and return whether nothing is left to run. Release the lock only while `start` cannot add tasks."""
         found = self._draw()
         if found is None or is_busy(found):
             return False
@@ -126,7 +126,7 @@ class Watch:
             return True
         try:
             with tasks_locked(self._paths.runtime, self._config):
-                found = self._draw("")  # when it ends, tmux scrolls by a line
+                found = self._draw("")  # tmux scrolls by a line when the process exits
                 if found is None or is_busy(found):
                     return False
                 self._catch_up()

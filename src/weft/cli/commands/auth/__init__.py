@@ -1,4 +1,4 @@
-"""Who may come to a scheduler: certificates, join tokens, and tokens of one's own."""
+"""Manage access to a scheduler: certificates, join tokens, and personal tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.cli import actions
 
-EXAMPLE: Final = """On the scheduler's machine: init once, then a token for each who is to come. On all others: join.
+EXAMPLE: Final = """On the scheduler's machine: init once, then a token for each user and worker. Elsewhere: join.
 
 examples:
   weft auth init --host gpu-head
@@ -17,11 +17,11 @@ examples:
   weft auth revoke 0a1b2c3d4e5f"""
 
 ACTIONS: Final = {
-    "init": "make a certificate authority, and a certificate for a scheduler",
-    "token": "make a join token, good once",
-    "join": "take a join token for a token of one's own",
-    "list": "the tokens that a scheduler knows",
-    "revoke": "make tokens void",
+    "init": "create a certificate authority and a certificate for a scheduler",
+    "token": "create a join token, valid once",
+    "join": "exchange a join token for a personal token",
+    "list": "list the tokens of a scheduler",
+    "revoke": "revoke tokens",
 }
 
 

@@ -1,7 +1,7 @@
-"""Makes a certificate authority, once, and a certificate by which other machines know the scheduler.
+"""Create a certificate authority, once, and a certificate that identifies the scheduler to other machines.
 
-Called again, it makes a new certificate of the same authority: for other names, or before the old one expires. A
-scheduler that runs shows it from its next start on."""
+A second call creates a new certificate from the same authority: for other names, or before the old one expires. A
+running scheduler uses it after its next start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", metavar="NAME", action="append", default=[],
-        help="a name or address by which others reach it; repeat it (default: what this machine calls itself)",
+        help="name or address at which others reach the scheduler, repeatable (default: the names of this machine)",
     )  # fmt: skip
     auth_target.add_port(parser)
 
@@ -36,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"certificate for {', '.join(names)}")
     print(f"authority {material.fingerprint}")
-    render.say(f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each who is to come")
+    render.say(f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each user and worker")
     return 0

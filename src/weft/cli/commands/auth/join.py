@@ -1,6 +1,6 @@
-"""Takes a join token for a token of one's own, which is kept for commands to find.
+"""Exchange a join token for a personal token, and save that where commands find it.
 
-The token is told only to the scheduler that it is for: it names the authority whose certificate must be shown."""
+The token goes only to its scheduler: it names the authority whose certificate the scheduler must present."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ EXAMPLE: Final = """examples:
   weft auth join gpu-head:50051 weft-join.0a1b2c...
   weft auth join gpu-head:50051 - < token
   weft auth join gpu-head:50051 weft-join.0a1b2c... --node gpu7"""
-LONGEST: Final = 1000
+MAX_TOKEN_CHARS: Final = 1000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("where", metavar="HOST:PORT", help="where the scheduler is")
-    parser.add_argument("token", metavar="TOKEN", help="what weft auth token printed; -: from standard input")
-    parser.add_argument("--node", metavar="NAME", help="of a worker: what it is called (default: as this machine is)")
+    parser.add_argument("where", metavar="HOST:PORT", help="address of the scheduler")
+    parser.add_argument("token", metavar="TOKEN", help="token from weft auth token; -: standard input")
+    parser.add_argument("--node", metavar="NAME", help="for a worker: its name (default: the host name)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.endpoints.credentials import save_credentials
 
     where = parse_address(args.where)
-    token = sys.stdin.readline(LONGEST) if args.token == "-" else args.token
+    token = sys.stdin.readline(MAX_TOKEN_CHARS) if args.token == "-" else args.token
     reply, credentials = join(where, token.strip(), args.node or socket.gethostname())
     path = save_credentials(where, "worker" if reply.role == "worker" else "user", credentials)
     if args.json:
@@ -41,7 +41,5 @@ def run(args: argparse.Namespace) -> int:
     if reply.role == "worker":
         render.say(f"next: weft worker --scheduler {where} --id {args.node or socket.gethostname()}")
     else:
-        render.say(
-            f"next: weft queue --scheduler {where}; scheduler: {where} in the config file makes it the usual one"
-        )
+        render.say(f"next: weft queue --scheduler {where}; scheduler: {where} in the config file makes it the default")
     return 0

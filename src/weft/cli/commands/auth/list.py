@@ -1,4 +1,4 @@
-"""Lists the tokens that a scheduler knows: whose they are, what they open, until when. Not the tokens themselves."""
+"""List the tokens of a scheduler: user, role and expiry, without the secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes tokens void, by their ids. Whoever is inside with one of them is shown out within seconds."""
+"""Revoke tokens by id. Connections that use one of them are closed within seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLE: Final = """example:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="as weft auth list shows them")
+    parser.add_argument("ids", metavar="ID", nargs="+", help="id from weft auth list")
     auth_target.add_arguments(parser)
 
 

@@ -1,7 +1,7 @@
-"""Makes a join token: good once, for a short while, to become a user, a worker or an admin.
+"""Create a join token, valid once and for a short time, for a user, a worker or an admin.
 
-It is a secret: send it to whom it is for, and to nobody else. On the scheduler's machine its owner may always make one;
-from elsewhere, an admin."""
+The token is a secret: send it only to its recipient. On the scheduler's machine its owner can always create tokens;
+from elsewhere, an admin can."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--user", metavar="NAME", help="whose jobs they will be (default: you)")
-    add("--role", choices=("user", "worker", "admin"), default="user", help="what it opens (user)")
-    add("--expires", metavar="T", default="1h", help="how long it can be used: 30s, 10m, 1h, 1d (1h)")
+    add("--user", metavar="NAME", help="user name for the jobs (default: yours)")
+    add("--role", choices=("user", "worker", "admin"), default="user", help="role of the token (user)")
+    add("--expires", metavar="T", default="1h", help="how long the join token is valid: 30s, 10m, 1h, 1d (1h)")
     auth_target.add_arguments(parser)
 
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(found.token)
     of = "" if args.role == "worker" else f" for {found.user}"
-    render.say(f"good once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
+    render.say(f"valid once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
     if not found.token.rpartition(".")[2]:
-        render.say("only on this machine: the scheduler has no certificate (weft auth init)")
+        render.say("valid only on this machine: the scheduler has no certificate (weft auth init creates one)")
     return 0

@@ -1,4 +1,4 @@
-"""Brings a whole cluster up in one command, and ends it: on this machine with declared GPUs, or over ssh."""
+"""Start and stop a whole cluster: on this machine with declared GPUs, or over ssh."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXAMPLE: Final = """examples:
   weft cluster down"""
 
 ACTIONS: Final = {
-    "up": "a scheduler and workers on this machine, with declared GPUs",
-    "ssh": "workers on the machines of a file",
-    "status": "what was brought up, and whether it runs",
-    "down": "end what was brought up, and nothing else",
+    "up": "start a scheduler and workers on this machine, with declared GPUs",
+    "ssh": "start workers on the machines of a file",
+    "status": "list started clusters and whether they run",
+    "down": "stop a started cluster, and nothing else",
 }
 
 

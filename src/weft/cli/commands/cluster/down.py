@@ -1,7 +1,7 @@
-"""Ends what `weft cluster up` and `weft cluster ssh` have started, and nothing else. Running jobs are stopped.
+"""Stop what `weft cluster up` and `weft cluster ssh` started, and nothing else. Running jobs are stopped.
 
-Jobs that wait, and what is known of those that ended, stay with the scheduler's files: the next one at that port goes
-on with them, unless --clean."""
+Waiting jobs and the history stay in the scheduler's files: the next scheduler at that port continues with them, unless
+--clean is given."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ EXAMPLE: Final = """examples:
   weft cluster down --port 50061 --clean -y
   weft cluster down --scheduler gpu-head:50051"""
 
-SHOWN: Final = 10
+MAX_NAMES: Final = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--port", metavar="N", type=flags.port, default=DEFAULT_PORT, help=f"of weft cluster up ({DEFAULT_PORT})"
+        "--port", metavar="N", type=flags.port, default=DEFAULT_PORT, help=f"port of weft cluster up ({DEFAULT_PORT})"
     )
-    which.add_argument("--scheduler", metavar="HOST:PORT", help="of weft cluster ssh, if not on this machine")
-    parser.add_argument("--clean", action="store_true", help="remove the scheduler's files, too: jobs, logs, tokens")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask about running jobs")
+    which.add_argument("--scheduler", metavar="HOST:PORT", help="scheduler of weft cluster ssh, if not on this machine")
+    parser.add_argument("--clean", action="store_true", help="also remove the scheduler's files: jobs, logs, tokens")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation if jobs are running")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,12 +64,13 @@ def run(args: argparse.Namespace) -> int:
         })  # fmt: skip
     else:
         stopped = f", {plural(len(jobs), 'running job')} stopped" if jobs else ""
-        render.say(f"the cluster at {where} has ended: {_those(ended)}{stopped}")
+        render.say(f"stopped the cluster at {where}: {_names(ended)}{stopped}")
     return 1 if left else 0
 
 
-def _those(ended: list[str]) -> str:
-    return ", ".join(ended) if len(ended) <= SHOWN else f"{', '.join(ended[:SHOWN])} and {len(ended) - SHOWN} more"
+def _names(ended: list[str]) -> str:
+    shown = ", ".join(ended[:MAX_NAMES])
+    return shown if len(ended) <= MAX_NAMES else f"{shown} and {len(ended) - MAX_NAMES} more"
 
 
 def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
@@ -79,7 +80,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
     results = ssh.end_workers(found.remotes)
     failed = [each for each in results if each.error]
     for each in failed:
-        render.say(f"{each.remote.name} was not ended: {each.error}; run weft cluster down again")
+        render.say(f"{each.remote.name} was not stopped: {each.error}; run weft cluster down again")
     return [each.remote.name for each in results if each.ended], [each.remote for each in failed]
 
 
@@ -90,6 +91,6 @@ def _nothing(args: argparse.Namespace, where: Address) -> int:
     if args.json:
         render.print_json({"schema": 1, "scheduler": str(where), "ended": [], "jobs": 0, "left": []})
     else:
-        more = f"; there is {others}" if others else ""
-        render.say(f"weft cluster has started nothing for {where}{more}")
+        more = f"; started clusters: {others}" if others else ""
+        render.say(f"weft cluster started nothing for {where}{more}")
     return 0

@@ -1,12 +1,12 @@
-"""Starts a worker on each machine of a file, over ssh. Each is let in with a token of its own.
+"""Start a worker on each machine of a file, over ssh. Each gets a separate token.
 
-A line of the file: HOST, then what differs from the usual, such as
+A line of the file: HOST, then settings that differ from the defaults, for example
 
   gpu07              gpus=0,1 models=RTX3090,RTX3090 memories=24576,24576 labels=rack=3
   ada@gpu08.local    port=2222 id=gpu08 weft=venv/bin/weft
 
-user, port: for ssh; id: of the worker (the host's name); weft: the command there (weft); the rest as for weft worker:
-gpus, models, memories, labels, addr, switch, cpus, mem, foreign. ssh must get in without a password."""
+user, port: for ssh; id: name of the worker (the host's name); weft: the command there (weft); the rest as for weft
+worker: gpus, models, memories, labels, addr, switch, cpus, mem, foreign. ssh must work without a password."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ COLUMNS: Final = (Column("HOST"), Column("WORKER"), Column("RESULT"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", metavar="FILE", required=True, help="the machines, one on each line")
-    parser.add_argument("--ssh-config", metavar="FILE", default="", help="for ssh, instead of ~/.ssh/config")
+    parser.add_argument("--hosts", metavar="FILE", required=True, help="file of machines, one per line")
+    parser.add_argument(
+        "--ssh-config", metavar="FILE", default="", help="config file for ssh, instead of ~/.ssh/config"
+    )
     flags.add_scheduler(parser)
 
 
@@ -57,7 +59,7 @@ def _check(where: Address, hosts: list[Host]) -> None:
     if away:
         raise InputError(
             f"{away[0]} cannot reach a scheduler at {where}, which is a loopback address",
-            hint="weft auth init --host NAME; weft server --host 0.0.0.0; then --scheduler NAME:PORT",
+            hint="run weft auth init --host NAME and weft server --host 0.0.0.0, then give --scheduler NAME:PORT",
         )
 
 

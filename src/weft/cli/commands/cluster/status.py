@@ -1,12 +1,15 @@
-"""Lists the clusters that `weft cluster` has started, and whether they run. `weft monitor` tells more."""
+"""List the clusters that `weft cluster` started, and whether they run. `weft monitor` shows more."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from weft.cli import render, tables
 from weft.cli.tables import Cell, Column
+from weft.wire.views.base import View
 
 EXAMPLE: Final = """example:
   weft cluster status"""
@@ -15,30 +18,41 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ClusterView(View):
+    scheduler: str
+    server: str
+    """runs, gone, or "not ours" if `weft cluster` did not start the scheduler."""
+    workers: int
+    running: int
+    """How many of the workers of this machine are alive."""
+    remotes: Sequence[str]
+
+
 def configure(_parser: argparse.ArgumentParser) -> None:
-    """Nothing to say."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
     from weft.bringup.record import load_all
     from weft.engines.process.shim.process_id import is_alive
 
-    rows: list[dict[str, Any]] = [
-        {
-            "scheduler": each.scheduler,
-            "server": "not ours" if each.server is None else "runs" if is_alive(each.server.who) else "gone",
-            "workers": len(each.workers), "running": sum(is_alive(worker.who) for worker in each.workers),
-            "remotes": [remote.name for remote in each.remotes],
-        }
+    found = [
+        ClusterView(
+            scheduler=each.scheduler,
+            server="not ours" if each.server is None else "runs" if is_alive(each.server.who) else "gone",
+            workers=len(each.workers), running=sum(is_alive(worker.who) for worker in each.workers),
+            remotes=[remote.name for remote in each.remotes],
+        )
         for each in load_all()
     ]  # fmt: skip
     if args.json:
-        render.print_json({"schema": 1, "clusters": rows})
+        render.print_json({"schema": 1, "clusters": found})
         return 0
     cells = [
-        [Cell(row["scheduler"]), Cell(row["server"], "red" if row["server"] == "gone" else ""),
-         Cell(f"{row['running']}/{row['workers']}"), Cell(str(len(row["remotes"])))]
-        for row in rows
+        [Cell(each.scheduler), Cell(each.server, "red" if each.server == "gone" else ""),
+         Cell(f"{each.running}/{each.workers}"), Cell(str(len(each.remotes)))]
+        for each in found
     ]  # fmt: skip
     tables.print_table(COLUMNS, cells, args.color)
     return 0

@@ -1,6 +1,6 @@
-"""Starts a scheduler and a worker for each node on this machine, in the background, and returns when all have joined.
+"""Start a scheduler and a worker for each node on this machine, in the background, and return when all have joined.
 
-The GPUs are declared: nothing of them need be there, and jobs really run, on this machine's CPUs. For trying things."""
+The GPUs are declared and need not exist. Jobs really run, on the CPUs of this machine. Use it for experiments."""
 
 from __future__ import annotations
 
@@ -20,26 +20,36 @@ EXAMPLE: Final = """examples:
   weft cluster up --nodes 4 --gpus-per-node 8
   weft cluster up --spec n2g8 --policy srsf
   weft cluster up --spec cluster.yaml --port 50061"""
-NODES, GPUS = 4, 8
+DEFAULT_NODES, DEFAULT_GPUS = 4, 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--nodes", metavar="N", type=flags.count, help=f"workers ({NODES})")
-    add("--gpus-per-node", metavar="N", type=flags.whole(), help=f"GPUs of each ({GPUS})")
-    add("--spec", metavar="FILE|NAME", help="instead: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
+    add("--nodes", metavar="N", type=flags.count, help=f"number of workers ({DEFAULT_NODES})")
+    add("--gpus-per-node", metavar="N", type=flags.whole(), help=f"GPUs of each worker ({DEFAULT_GPUS})")
+    add("--spec", metavar="FILE|NAME", help="instead of both: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
     add(
         "--port",
         metavar="N",
         type=flags.whole(),
         default=DEFAULT_PORT,
-        help=f"of the scheduler ({DEFAULT_PORT}); 0: a free one",
+        help=f"port of the scheduler ({DEFAULT_PORT}); 0: a free one",
     )
-    add("--policy", metavar="P", help="NAME[:option=value...], see weft policies (balanced)")
-    add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="decide in rounds of so many seconds")
-    add("--lease", metavar="S", type=flags.seconds, help="so long a worker may be cut off with its jobs (600)")
-    add("--min-run", metavar="S", type=flags.seconds_or_none, help="a run is not preempted before (60)")
-    add("--metrics-port", metavar="N", type=flags.whole(), help="/metrics, /healthz, /readyz at 127.0.0.1")
+    add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
+    add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="schedule in rounds of S seconds")
+    add(
+        "--lease",
+        metavar="S",
+        type=flags.seconds,
+        help="how long a worker may be disconnected before its jobs are lost (600)",
+    )
+    add("--min-run", metavar="S", type=flags.seconds_or_none, help="do not preempt a run in its first S seconds (60)")
+    add(
+        "--metrics-port",
+        metavar="N",
+        type=flags.whole(),
+        help="serve /metrics, /healthz, /readyz on this port of 127.0.0.1",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,17 +79,17 @@ def _nodes(args: argparse.Namespace) -> tuple[Node, ...]:
     from weft.sim.clusters.reader import read_cluster
 
     if args.spec is None:
-        nodes, gpus = args.nodes or NODES, GPUS if args.gpus_per_node is None else args.gpus_per_node
+        nodes, gpus = args.nodes or DEFAULT_NODES, DEFAULT_GPUS if args.gpus_per_node is None else args.gpus_per_node
         if not gpus:
-            raise InputError("--gpus-per-node 0: a cluster without GPUs", hint="at least 1")
+            raise InputError("--gpus-per-node 0: a cluster needs GPUs", hint="give at least 1")
         return read_cluster(f"{nodes}x{gpus}")
     if args.nodes is not None or args.gpus_per_node is not None:
-        raise InputError("--spec and --nodes or --gpus-per-node", hint="the spec says how many there are")
+        raise InputError("--spec excludes --nodes and --gpus-per-node", hint="the spec defines nodes and GPUs")
     return read_cluster(args.spec)
 
 
 def _options(args: argparse.Namespace) -> list[str]:
-    """For the scheduler."""
+    """Return the flags for the scheduler."""
     given = {
         "--policy": args.policy, "--schedule-interval": args.schedule_interval, "--lease": args.lease,
         "--min-run": args.min_run, "--metrics-port": args.metrics_port,
@@ -96,7 +106,7 @@ def _free_port() -> int:
 
 
 def _next(where: Address, gpus: int) -> list[tuple[str, str]]:
-    """What to type; at the usual port commands find it by themselves."""
+    """Return commands to try next. At the default port, commands find the scheduler by themselves."""
     usual = where.port == DEFAULT_PORT
     lines = [] if usual else [("first", f"export WEFT_SCHEDULER={where}")]
     return [

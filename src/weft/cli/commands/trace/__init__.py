@@ -1,4 +1,4 @@
-"""Looks at traces, converts them, makes them."""
+"""Show, convert and generate traces."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EXAMPLE: Final = """examples:
   weft trace generate --jobs 1000 --seed 7 --cluster 8x8 --load 0.9 -o trace.csv"""
 
 ACTIONS: Final = {
-    "show": "how many jobs, how large, how long, and what load",
-    "convert": "from one format to another",
-    "generate": "a trace that looks like Philly, or as you ask",
+    "show": "show counts, sizes, durations and load of a trace",
+    "convert": "convert a trace to another format",
+    "generate": "generate a trace like Philly, or with other distributions",
 }
 
 

@@ -1,4 +1,4 @@
-"""Writes a trace in another format. What a trace does not say, such as models, is drawn by the seed and written."""
+"""Write a trace in another format. Values missing from the trace, such as models, are drawn with the seed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FORMATS: Final = ("weft", "weft-jsonl", "muri", "philly", "elasticflow")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="IN", help="a trace, gzip or not; demo: the one that is built in")
-    parser.add_argument("target", metavar="OUT", help="gzip where it ends in .gz")
-    parser.add_argument("--to", choices=FORMATS, required=True, help="which format to write")
+    parser.add_argument("trace", metavar="IN", help="a trace, gzipped or not; demo: the built-in trace")
+    parser.add_argument("target", metavar="OUT", help="the file to write, gzipped if it ends in .gz")
+    parser.add_argument("--to", choices=FORMATS, required=True, help="format to write")
     parser.add_argument(
-        "--format", choices=workload_flags.FORMATS, default="auto", help="of IN (default: by its header)"
+        "--format", choices=workload_flags.FORMATS, default="auto", help="format of IN (default: by its header)"
     )
     parser.add_argument(
-        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws what IN does not say (0)"
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="seed for values missing from IN (0)"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
 
@@ -37,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
     source, target = Path(args.trace), Path(args.target)
     check_target(target, force=args.force)
     if source.exists() and target.exists() and source.samefile(target):
-        raise InputError("is the trace itself", where=args.target, hint="name another file for the result")
+        raise InputError(
+            "input and output are the same file", where=args.target, hint="give another file for the output"
+        )
     trace = open_trace(args.trace, format=args.format, seed=args.seed)
     write_file(target, to_bytes(trace, args.to, zipped=target.name.endswith(".gz")))
     lost = losses(trace, args.to)

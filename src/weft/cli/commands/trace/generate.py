@@ -1,9 +1,9 @@
-"""Makes a trace that looks like Philly, mostly one GPU and few long jobs, or as you ask."""
+"""Generate a trace like Philly (mostly one GPU, few long jobs), or with other distributions."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import render, uncertainty_flags, workload_flags
 from weft.errors import InputError
@@ -20,28 +20,40 @@ CLUSTER: Final = "8x8"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", metavar="N", type=workload_flags.WHOLE, required=True)
+    parser.add_argument("--jobs", metavar="N", type=workload_flags.WHOLE, required=True, help="number of jobs")
     parser.add_argument("--seed", metavar="S", type=workload_flags.WHOLE, default=0, help="same seed, same trace (0)")
-    parser.add_argument("--cluster", metavar="SPEC", default=CLUSTER, help=f"that it is to keep busy ({CLUSTER})")
     parser.add_argument(
-        "--load", metavar="X", type=uncertainty_flags.load, default=0.9, help="how busy: 1 is every GPU, always (0.9)"
+        "--cluster", metavar="SPEC", default=CLUSTER, help=f"the cluster that --load refers to ({CLUSTER})"
+    )
+    parser.add_argument(
+        "--load",
+        metavar="X",
+        type=uncertainty_flags.load,
+        default=0.9,
+        help="offered load: 1 keeps every GPU busy (0.9)",
     )
     parser.add_argument(
         "--arrivals", metavar="A", default="poisson", help="poisson, gamma:CV, daily or burst (default: poisson)"
     )
     parser.add_argument("--gpus-mix", metavar="N=W,...", help="weights of GPU counts, such as 1=.9,8=.1")
-    parser.add_argument("--median", metavar="S", type=workload_flags.seconds, help="of log-normal durations (1144)")
-    parser.add_argument("--mean", metavar="S", type=workload_flags.seconds, help="of log-normal durations (13136)")
     parser.add_argument(
-        "--durations", metavar="D", help="instead: lognormal:MEDIAN:MEAN, exponential:MEAN or fixed:SECONDS"
+        "--median", metavar="S", type=workload_flags.seconds, help="median of log-normal durations (1144)"
+    )
+    parser.add_argument("--mean", metavar="S", type=workload_flags.seconds, help="mean of log-normal durations (13136)")
+    parser.add_argument(
+        "--durations", metavar="D", help="instead of both: lognormal:MEDIAN:MEAN, exponential:MEAN or fixed:SECONDS"
     )
     parser.add_argument("--models", metavar="M=W,...", help="weights of models, such as bert=.5,gpt2=.5")
-    parser.add_argument("--users", metavar="N", type=workload_flags.WHOLE, default=5, help="how many (5)")
+    parser.add_argument("--users", metavar="N", type=workload_flags.WHOLE, default=5, help="number of users (5)")
     parser.add_argument(
         "--memory-mb", metavar="MB=W,...", help="weights of the memory per GPU, such as 8000=.5,16000=.5"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="Weft's format: JSONL for .jsonl, gzip for .gz"
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="the file to write, in Weft's format: JSONL for .jsonl, gzip for .gz",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
@@ -79,9 +91,11 @@ def _generate(args: argparse.Namespace) -> Trace:
     )
     if args.gpus_mix is not None and (large := [size for size in sizes if size > gpus]):
         what = f"--gpus-mix has jobs of {max(large):,} GPUs, and {args.cluster} has {gpus:,}"
-        raise InputError(what, hint="leave them out, or name a larger --cluster")
-    timing: dict[str, Any] = {"durations": _durations(args), "arrivals": arrivals(args.arrivals)}
-    return generate(args.jobs, seed=args.seed, gpus_in_cluster=gpus, load=args.load, mix=sizes, kinds=kinds, **timing)
+        raise InputError(what, hint="leave them out, or give a larger --cluster")
+    return generate(
+        args.jobs, seed=args.seed, gpus_in_cluster=gpus, load=args.load, mix=sizes, kinds=kinds,
+        durations=_durations(args), arrivals=arrivals(args.arrivals),
+    )  # fmt: skip
 
 
 def _durations(args: argparse.Namespace) -> Durations:
@@ -92,5 +106,5 @@ def _durations(args: argparse.Namespace) -> Durations:
         median_s = PHILLY_MEDIAN_S if args.median is None else args.median
         return lognormal(median_s, PHILLY_MEAN_S if args.mean is None else args.mean)
     if args.median is not None or args.mean is not None:
-        raise InputError("--durations goes with neither --median nor --mean", hint="say it in one way")
+        raise InputError("--durations excludes --median and --mean", hint="give one or the other")
     return durations(args.durations)

@@ -1,4 +1,4 @@
-"""Shows a trace: counts, arrivals, sizes, durations, users, models, and the load it offers to a cluster."""
+"""Show a trace: counts, arrivals, sizes, durations, users, models, and the load that it offers to a cluster."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ SPREADS: Final = {
     "memory_mb": "memory per GPU, MB",
 }
 PICTURES: Final = (".png", ".svg")
-TOP: Final = 10
-BAR: Final = 30
+MAX_NAMES: Final = 10
+BAR_WIDTH: Final = 30
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 DURATIONS_S: Final = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
-BELOW: Final = ("under 1m", "1m to 10m", "10m to 1h", "1h to 6h", "6h to 1d", "1d to 7d", "7d and more")
+DURATION_LABELS: Final = ("under 1m", "1m to 10m", "10m to 1h", "1h to 6h", "6h to 1d", "1d to 7d", "7d and more")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="CSV or JSONL, gzip or not; demo: the one that is built in")
-    parser.add_argument("--cluster", metavar="SPEC", help="NODESxGPUS or a cluster file: the load it is offered")
-    parser.add_argument("--format", choices=workload_flags.FORMATS, default="auto", help="of the trace (by its header)")
+    parser.add_argument("trace", metavar="TRACE", help="CSV or JSONL, gzipped or not; demo: the built-in trace")
+    parser.add_argument("--cluster", metavar="SPEC", help="show the load on this cluster: NODESxGPUS or a cluster file")
     parser.add_argument(
-        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="draws what the trace leaves open"
+        "--format", choices=workload_flags.FORMATS, default="auto", help="format of the trace (by its header)"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="draw a picture too: .png or .svg")
+    parser.add_argument(
+        "--seed", metavar="N", type=workload_flags.WHOLE, default=0, help="seed for values missing from the trace (0)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="also draw a picture: .png or .svg")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
@@ -72,10 +74,12 @@ def _check_picture(path: str, *, force: bool) -> None:
     from weft.inputs.files import check_target
 
     if not path.endswith(PICTURES):
-        raise InputError("not a picture that can be drawn", where=path, hint=f"expected {' or '.join(PICTURES)}")
+        raise InputError("unknown picture format", where=path, hint=f"use {' or '.join(PICTURES)}")
     check_target(path, force=force)
     if not Path(path).absolute().parent.is_dir():
-        raise InputError("no such directory", where=str(Path(path).parent), hint="make it first, or name another")
+        raise InputError(
+            "no such directory", where=str(Path(path).parent), hint="create it first, or give another path"
+        )
 
 
 def _draw(trace: Trace, gpus: int | None, path: str) -> None:
@@ -128,22 +132,22 @@ def _human(key: str, value: float) -> str:
 
 
 def _by_duration(trace: Trace) -> dict[str, int]:
-    counts = dict.fromkeys(BELOW, 0)
+    counts = dict.fromkeys(DURATION_LABELS, 0)
     for each in trace.jobs:
-        counts[BELOW[sum(each.work_s >= limit for limit in DURATIONS_S)]] += 1
+        counts[DURATION_LABELS[sum(each.work_s >= limit for limit in DURATIONS_S)]] += 1
     return counts
 
 
 def _top(counts: Mapping[str, int]) -> dict[str, int]:
     names = list(counts)
-    shown = {name: counts[name] for name in names[:TOP]}
-    if len(names) > TOP:
-        shown[f"{len(names) - TOP:,} others"] = sum(counts[name] for name in names[TOP:])
+    shown = {name: counts[name] for name in names[:MAX_NAMES]}
+    if len(names) > MAX_NAMES:
+        shown[f"{len(names) - MAX_NAMES:,} others"] = sum(counts[name] for name in names[MAX_NAMES:])
     return shown
 
 
 def _print_bars(title: str, kind: str, counts: Mapping[Any, int], args: argparse.Namespace) -> None:
-    """On a terminal a bar each; piped `kind<TAB>name<TAB>count`."""
+    """Print a bar per name on a terminal, and `kind<TAB>name<TAB>count` in a pipe."""
     if not counts:
         return
     if not render.is_rich(args.color):
@@ -160,8 +164,8 @@ def _print_bars(title: str, kind: str, counts: Mapping[Any, int], args: argparse
     tables.print_table(columns, rows, args.color)
 
 
-def bar(part: float, width: int = BAR) -> str:
-    """Of the width, in eighths of a character; something at all is seen."""
+def bar(part: float, width: int = BAR_WIDTH) -> str:
+    """Draw a bar in eighths of a character. A part over 0 gets at least one eighth."""
     eighths = round(part * width * 8) or (1 if part else 0)
     return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 

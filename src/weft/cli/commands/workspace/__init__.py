@@ -1,4 +1,4 @@
-"""Runs the configs of a folder, each as a job, each to be watched in a tmux session of its own."""
+"""Run the configs of a folder, each as a job with a tmux session to watch."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ examples:
   ./scheduler.sh other_config.yml start"""
 
 ACTIONS: Final = {
-    "init": "make a workspace, or convert a folder",
-    "start": "run configs, or go on after stop",
-    "status": "tasks and GPUs",
-    "stop": "start nothing new; running tasks finish",
+    "init": "create a workspace, or convert a folder",
+    "start": "run configs, or continue after stop",
+    "status": "show tasks and GPUs",
+    "stop": "stop starting tasks; running tasks finish",
     "kill-all": "end every task and session of this workspace",
-    "config": "the values in effect, and where each comes from",
-    "watch": "the live queue, as the scheduler's session shows it",
+    "config": "show the values in effect, and where each comes from",
+    "watch": "show the live queue, as in the scheduler's session",
     "template": "print scheduler.sh or scheduler_config.yml",
-    "help": "this text",
+    "help": "print this text",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", metavar="DIR", help="the workspace (default: here)")
-    parser.add_argument("--config", metavar="FILE", help="its config (default: scheduler_config.yml)")
+    parser.add_argument("--dir", metavar="DIR", help="folder of the workspace (default: the current one)")
+    parser.add_argument("--config", metavar="FILE", help="config file of the workspace (default: scheduler_config.yml)")
     parser.set_defaults(act=lambda _: _help(parser), command=None)
     actions = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, summary in ACTIONS.items():

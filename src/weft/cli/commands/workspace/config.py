@@ -1,9 +1,9 @@
-"""Prints every key of the workspace, its value in effect, and where that comes from."""
+"""Print every key of the workspace, its value in effect, and where the value comes from."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import render, tables
 from weft.cli.tables import Cell, Column
@@ -18,7 +18,7 @@ COLUMNS: Final = (Column("KEY"), Column("VALUE"), Column("FROM"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing of its own."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,14 +35,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def effective(config: Config) -> dict[str, Any]:
-    """Paths in full, and what stands for an empty value."""
+def effective(config: Config) -> dict[str, object]:
+    """Return the values in effect, with absolute paths and without empty values."""
     import os
 
     from weft.workspace.keys import KEYS
     from weft.workspace.launch import find_conda, interpreter
 
-    values: dict[str, Any] = dict(config.values)
+    values: dict[str, object] = dict(config.values)
     for key in KEYS:
         if key.kind == "path":
             values[key.name] = str(config.path(key.name))

@@ -1,7 +1,7 @@
-"""Makes scheduler.sh, scheduler_config.yml, configs/ with an example that is not run, and out/.
+"""Create scheduler.sh, scheduler_config.yml, configs/ with an example that is not run, and out/.
 
-With --force an existing workspace is converted: what is replaced is kept as *.bak, the keys of its config are taken
-over, and completed configs stay completed."""
+--force converts an existing workspace: replaced files are kept as *.bak, the keys of its config are adopted, and
+completed configs stay completed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ EXAMPLE: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", nargs="?", help="made if it is not there")
-    parser.add_argument("--force", action="store_true", help="convert a workspace that is there")
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="folder, created if it does not exist")
+    parser.add_argument("--force", action="store_true", help="convert an existing workspace")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,11 +30,11 @@ def run(args: argparse.Namespace) -> int:
              "dropped": done.dropped}
         )  # fmt: skip
         return 0
-    print(f"{done.home}: made {', '.join(done.made) or 'nothing'}")
+    print(f"{done.home}: created {', '.join(done.made) or 'nothing'}")
     if done.kept:
-        print(f"kept what was there as {', '.join(done.kept)}")
+        print(f"kept existing files as {', '.join(done.kept)}")
     if done.taken:
-        print(f"taken over: {', '.join(done.taken)}")
+        print(f"adopted: {', '.join(done.taken)}")
     for reason in done.dropped:
-        render.say(f"not taken over: {reason}")
+        render.say(f"not adopted: {reason}")
     return 0

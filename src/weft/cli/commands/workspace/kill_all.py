@@ -1,4 +1,4 @@
-"""Ends every task of this workspace, and closes its sessions. Other workspaces and jobs are left alone."""
+"""End every task of this workspace and close its sessions. Other workspaces and jobs are not affected."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weft.cli.text import plural
 
 EXAMPLE: Final = """example:
   weft workspace kill-all -y"""
-STILL_THERE: Final = 1
+TASKS_LEFT: Final = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
                 return 1
             with locks.tasks_locked(client.paths.runtime, config):
                 ended = task_jobs.cancel_all(config, client)
-                scheduler_session.append_log(config, f"kill-all: {plural(len(ended), 'task')} told to end")
+                scheduler_session.append_log(config, f"kill-all: ending {plural(len(ended), 'task')}")
             left = task_jobs.wait_until_ended(config, client)
     closed = scheduler_session.close_sessions(config)
     if args.json:
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"ended {plural(len(ended) - len(left), 'task')}, closed {plural(closed, 'session')}")
         if left:
-            render.say(f"still ending: {', '.join(left)}; weft show {left[0]} tells more")
-    return STILL_THERE if left else 0
+            render.say(f"still ending: {', '.join(left)}; see weft show {left[0]}")
+    return TASKS_LEFT if left else 0
 
 
 def _is_sure(count: int, task_name: str) -> bool:

@@ -1,6 +1,6 @@
-"""Runs configs: those of a list, each on the GPU at its place in the other list, or all that there are.
+"""Run configs: those of a list, each on the GPU at the same position of the second list, or all.
 
-A config that is complete is skipped, one that waits or runs is left alone. After stop, the queue goes on."""
+Complete configs are skipped; waiting and running ones are not changed. After stop, the queue continues."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ EXAMPLE: Final = """examples:
   weft workspace start
   weft workspace start "a.yml,b.yml,c.yml" "0,0,1"
   weft workspace start --rerun a.yml"""
-SHOWN: Final = 10
+MAX_NAMES: Final = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("configs", metavar="CONFIG_LIST", nargs="?", help="such as a.yml,b.yml (default: all)")
-    parser.add_argument("gpus", metavar="GPU_LIST", nargs="?", default="", help="such as 0,0,1; the rest is balanced")
-    parser.add_argument("--rerun", action="store_true", help="run complete ones again")
+    parser.add_argument("configs", metavar="CONFIG_LIST", nargs="?", help="for example a.yml,b.yml (default: all)")
+    parser.add_argument(
+        "gpus", metavar="GPU_LIST", nargs="?", default="", help="for example 0,0,1; the other configs are balanced"
+    )
+    parser.add_argument("--rerun", action="store_true", help="also run complete configs")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = read(args.dir, args.config)
     tasks = _tasks(config, args)
-    sessions_of(config)  # what is wrong with them is said before anything is started
+    sessions_of(config)  # report problems of the sessions before anything starts
     client = scheduler.connect_with_gpus(config) if tasks else scheduler.connect_if_used()
     summary, session = task_jobs.StartSummary(), ""
     if client is not None:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 def _summary(summary: StartSummary) -> str:
     counts = {"started": summary.started, "already there": summary.there, "complete": summary.skipped}
     words = [f"{len(names):,} {what}" for what, names in counts.items() if names]
-    return ", ".join([*words, *([f"{len(summary.released):,} going on"] if summary.released else [])])
+    return ", ".join([*words, *([f"{len(summary.released):,} continued"] if summary.released else [])])
 
 
 def _tasks(config: Config, args: argparse.Namespace) -> list[Task]:
@@ -73,13 +75,13 @@ def _report(args: argparse.Namespace, config: Config, summary: StartSummary, ses
     if summary.started:
         print(f"started {plural(len(summary.started), 'config')}: {_list(summary.started)}")
     if summary.released:
-        print(f"going on with {plural(len(summary.released), 'task')} that stop had held back")
+        print(f"continued {plural(len(summary.released), 'task')} that stop had held")
     if summary.there:
         print(f"already there: {_list(summary.there)}")
     if summary.skipped:
         print(f"complete, skipped: {_list(summary.skipped)}; --rerun runs them again")
     if not (summary.started or summary.there or summary.skipped):
-        print(f"there is no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
+        print(f"no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
         from weft.workspace.scheduler_session import attach_command_line
 
@@ -87,5 +89,5 @@ def _report(args: argparse.Namespace, config: Config, summary: StartSummary, ses
 
 
 def _list(names: list[str] | dict[str, str]) -> str:
-    shown = ", ".join(list(names)[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN:,} more"
+    shown = ", ".join(list(names)[:MAX_NAMES])
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES:,} more"

@@ -1,4 +1,4 @@
-"""Shows how the workspace stands: how many tasks wait, run, are done and failed, its GPUs, and a line per task."""
+"""Show the workspace: counts of tasks by state, its GPUs, and a line per task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE: Final = """example:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing of its own."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         with client:
             found = status(config, client)
-            if is_busy(found):  # its session may have died
+            if is_busy(found):  # the session may have died
                 warning = scheduler_session.reopen_session(config, client)
     if args.json:
         render.print_json(found)

@@ -1,4 +1,4 @@
-"""Starts nothing new. Running tasks finish, the queue is kept, and the next start goes on with it."""
+"""Stop starting tasks. Running tasks finish, the queue is kept, and the next start continues it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE: Final = """example:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing of its own."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
     if client is not None:
         with client, locks.tasks_locked(client.paths.runtime, config):
             waiting, running = task_jobs.stop(config, client)
-            scheduler_session.append_log(config, f"stop: {waiting} held back, {running} running on")
+            scheduler_session.append_log(config, f"stop: {waiting} held, {running} still running")
     if args.json:
         render.print_json({"schema": 1, "waiting": waiting, "running": running})
     else:
-        print(f"stopped: {plural(waiting, 'task')} held back, {running:,} running on; start goes on")
+        print(f"stopped: {plural(waiting, 'task')} held, {running:,} still running; start continues")
     return 0

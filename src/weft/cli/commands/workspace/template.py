@@ -1,4 +1,4 @@
-"""Prints scheduler.sh (wrapper) or scheduler_config.yml (config), for those who copy by hand."""
+"""Print scheduler.sh (wrapper) or scheduler_config.yml (config), to copy by hand."""
 
 from __future__ import annotations
 

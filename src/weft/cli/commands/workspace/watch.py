@@ -1,6 +1,6 @@
-"""Shows the queue of the workspace and the scheduler's log as they change, until nothing is left to run.
+"""Show the live queue of the workspace and the scheduler's log, until nothing is left to run.
 
-This is what runs in the scheduler's session, where it opens and closes the sessions of the tasks as well."""
+The scheduler's session runs this command, which also opens and closes the sessions of the tasks there."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ EXAMPLE: Final = """example:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sessions", action="store_true", help="keep the tasks' sessions too, unless somebody does")
-    parser.add_argument("--since", metavar="N", type=int, help="from this position of the journal on")
+    parser.add_argument(
+        "--sessions", action="store_true", help="also maintain the tasks' sessions, unless another watch does"
+    )
+    parser.add_argument("--since", metavar="N", type=int, help="start at this position of the journal")
 
 
 def run(args: argparse.Namespace) -> int:
