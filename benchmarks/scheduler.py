@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import weft
+from weft.client.api import connection, disconnect
 from weft.endpoints.paths import user_paths
-from weft.jobs import connection, disconnect
 from weft.wire.views.operations import SHUTDOWN
 
 GPUS = 2

@@ -1,19 +1,19 @@
-"""Weft schedules deep-learning jobs on GPUs: the names that a user of the library needs."""
+"""Weft schedules deep-learning jobs on GPUs. This module has the public names of the library."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as typing has it, without loading it
+TYPE_CHECKING = False  # like `typing.TYPE_CHECKING`, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
+    from weft.client.api import JobHandle, submit, submit_many
     from weft.core.explain import explain
     from weft.core.metrics.figures import figures, gather
     from weft.core.ports import Ask, JobView, Placement, Policy, Replanner, View
     from weft.core.scheduler import Scheduler
     from weft.errors import WeftError
-    from weft.jobs import JobHandle, submit, submit_many
     from weft.journal import open_journal
     from weft.model import Job, Node
     from weft.sim.clusters.reader import read_cluster
@@ -29,7 +29,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Ask", "JobView", "Placement", "Policy", "Replanner", "View"), "weft.core.ports"),
     **dict.fromkeys(("Job", "Node"), "weft.model"),
-    **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.jobs"),
+    **dict.fromkeys(("JobHandle", "submit", "submit_many"), "weft.client.api"),
     **dict.fromkeys(("Setting", "simulate"), "weft.sim.simulation"),
     **dict.fromkeys(("figures", "gather"), "weft.core.metrics.figures"),
     "Scheduler": "weft.core.scheduler",
@@ -42,7 +42,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Each is imported when it is first asked for: `import weft` alone costs nothing."""
+    """Import a public name when it is first used: `import weft` alone costs nothing."""
     if name not in _HOME:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

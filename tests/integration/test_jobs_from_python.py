@@ -11,8 +11,8 @@ import pytest
 
 import weft
 from support.local_scheduler import Site, site, until
+from weft.client.api import connection, disconnect
 from weft.errors import InputError, NotFound
-from weft.jobs import connection, disconnect
 
 
 @pytest.fixture(autouse=True)

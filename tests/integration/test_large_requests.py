@@ -40,7 +40,7 @@ def test_a_word_of_megabytes_is_refused_before_it_is_read(here: Site, size: int)
 
 
 def test_a_client_says_so_before_it_sends_it(here: Site) -> None:
-    with here.client() as client, pytest.raises(InputError, match=r"the job comes to 62.9 MB"):
+    with here.client() as client, pytest.raises(InputError, match=r"the job has 62.9 MB"):
         client.submit(SubmitRequest(jobs=[JobSpec(command=["x" * (60 << 20)])]))
 
 

@@ -227,7 +227,7 @@ def test_another_service_at_the_port(door: Gate, reply: bytes, tls: bool) -> Non
 def test_tls_where_none_is_expected(door: Gate) -> None:
     env = joined(door, "kim")
     (Path(env["HOME"], ".config", "weft", "credentials", f"localhost_{door.where.port}") / "ca.pem").unlink()
-    assert "wants TLS" in run(door, "queue", env=env, code=4)
+    assert "needs TLS" in run(door, "queue", env=env, code=4)
 
 
 def test_a_token_for_another_scheduler_is_not_told_to_this_one(door: Gate) -> None:

@@ -1,4 +1,4 @@
-"""Talks to a scheduler: this user's own, which the first call starts, or that of a cluster."""
+"""The client of a scheduler: of this user's scheduler, which it starts on demand, or of a cluster's."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
     from weft.wire.views.operations import Operation
 
 V = TypeVar("V", bound="Answer")
-TERMINATED: Final = 143
-PART: Final = 256 << 10
-PUT_S: Final = 600.0
-"""For a blob over a slow line."""
-MAX_CANCELLED: Final = 10_000
+SIGTERM_EXIT_CODE: Final = 143
+PART_BYTES: Final = 256 << 10
+UPLOAD_TIMEOUT_S: Final = 600.0
+"""For a blob over a slow connection."""
+MAX_CANCELLED_JOBS: Final = 10_000
 """Jobs in one request to cancel."""
 CALL_S: Final = 60.0
-"""For what changes something, or is waited for."""
+"""Timeout of calls that change something, and of calls in a loop that waits."""
 READ_S: Final = 10.0
-"""For whoever only looks: a person is waiting."""
+"""Timeout of calls that only read: a person is waiting for the answer."""
 
 
 class Client:
-    """Of the scheduler at an address, or of one's own, by its paths. Use it as a context manager, or close it."""
+    """A client of the scheduler at an address, or of a user's scheduler by its paths. Close it, or use it in `with`."""
 
     def __init__(self, where: Paths | Address | None = None, *, scheduler: str = "", start: bool = True) -> None:
         self.where = parse_address(scheduler) if scheduler else where or user_paths()
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
-        """Told what is to be said beside a log."""
+        """Receives remarks of the scheduler about a log that are not part of it."""
         self._spoke = False
         self._transport.open()
 
     @property
     def paths(self) -> Paths:
-        """Of a scheduler on this machine."""
+        """The paths of a scheduler on this machine; other schedulers have none here."""
         if isinstance(self.where, Paths):
             return self.where
         raise Refused(
-            f"that works with the scheduler of this machine alone, not with {self.where}\n  --scheduler local"
+            f"this works only with the scheduler of this machine, not with {self.where}\n  add --scheduler local"
         )
 
     def close(self) -> None:
@@ -66,12 +66,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- what can be asked
+    # ---- calls
 
     def submit(self, request: m.SubmitRequest) -> list[str]:
-        """The ids. A scheduler that dies meanwhile is started again, and takes the request once."""
+        """Submit jobs and return their ids.
+
+        A scheduler that dies meanwhile is started again. It accepts the request once, by its key.
+        """
         request.key = request.key or os.urandom(16).hex()
-        from weft.client import batches  # what only looks does not need it
+        from weft.client import batches  # commands that only read do not need it
 
         return batches.submit(request, self._submit, self._cancel)
 
@@ -80,8 +83,8 @@ class Client:
 
     def _cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs whose batch could not be submitted in full."""
-        for at in range(0, len(jobs), MAX_CANCELLED):
-            self.change("cancel", jobs[at : at + MAX_CANCELLED])
+        for at in range(0, len(jobs), MAX_CANCELLED_JOBS):
+            self.change("cancel", jobs[at : at + MAX_CANCELLED_JOBS])
 
     def change(
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
@@ -105,11 +108,11 @@ class Client:
         return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group), patience_s)
 
     def job(self, job: str) -> JobDetailView:
-        """Return the first of the jobs that are meant."""
+        """Return the first job that the reference names."""
         return self.jobs([job]).jobs[0]
 
     def history(self, *, limit: int = 0, since: float = 0.0) -> HistoryView:
-        """Return the jobs that have ended, the last first."""
+        """Return the jobs that have ended, latest first."""
         from weft.wire.views.jobs import HistoryView
 
         return self._query(HistoryView, m.QueryRequest(what="history", limit=limit, since=since))
@@ -131,11 +134,11 @@ class Client:
         return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job), READ_S)
 
     def operate(self, operation: Operation[V], **options: str) -> V:
-        """Do something to the scheduler itself: one of the operations of `weft.wire.views.operations`."""
+        """Perform one of the operations of `weft.wire.views.operations` on the scheduler."""
         return self._ask(operation.answer, "Operate", _request(operation, options), CALL_S, again=False)
 
     def doctor(self) -> SchedulerView:
-        """Return what the scheduler says of itself."""
+        """Return the scheduler's report about itself."""
         from weft.wire.views.doctor import DOCTOR
 
         return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_S, again=False)
@@ -149,7 +152,7 @@ class Client:
                 yield chunk.text
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
-        """What the job writes until it has ended, run after run; a scheduler that dies meanwhile does not matter."""
+        """Yield the output of the job, run after run, until it has ended. A scheduler may die and return meanwhile."""
         (only,) = self.jobs([job], patience_s=CALL_S).jobs
         job, run = only.id, max(only.run, 1)
         while True:
@@ -175,31 +178,31 @@ class Client:
                 return
 
     def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """Facts after a position, as they happen; it ends where a snapshot has replaced those that come next."""
+        """Yield the facts after a position as they happen. End if a snapshot has replaced the next ones."""
         return (fact for _, fact in self.facts(after, timeout_s=timeout_s))
 
     def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The same, each with its own position."""
+        """Yield the same facts as `watch`, each with its position."""
         for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
             yield line.position, json.loads(line.json)
 
     def wait(self, job: str) -> JobDetailView:
-        """The job, once it has ended."""
+        """Return the job once it has ended."""
         while True:
             found = self.jobs([job], patience_s=CALL_S)
             only = found.jobs[0]
             if only.ended:
                 return only
-            job = only.id  # a name may come to mean another
+            job = only.id  # a name may refer to another job later
             self._await_end(found.position, [only])
 
     def wait_for(self, jobs: Sequence[str]) -> list[JobDetailView]:
-        """All these jobs, once they have ended."""
+        """Return all these jobs once they have ended."""
         found = self.jobs(jobs, patience_s=CALL_S).jobs
         return [job if job.ended else self.wait(job.id) for job in found]
 
     def wait_for_any(self, jobs: Sequence[str]) -> JobDetailView:
-        """The first of these jobs that ends."""
+        """Return the first of these jobs that ends."""
         while True:
             found = self.jobs(jobs, patience_s=CALL_S)
             ended = [job for job in found.jobs if job.ended]
@@ -209,7 +212,7 @@ class Client:
             self._await_end(found.position, found.jobs)
 
     def _await_end(self, position: int, jobs: Sequence[JobView]) -> None:
-        """Returns when one of them may have ended: by itself, or with one that it comes after."""
+        """Return when one of the jobs may have ended, by itself or because a job it depends on ended."""
         names = {job.id for job in jobs}
         any_end = any(job.status == "blocked" for job in jobs)
         try:
@@ -221,30 +224,29 @@ class Client:
             self._outlive()
 
     def manage(self, operation: Operation[V], **options: str) -> V:
-        """Do something to the tokens: one of the operations of `weft.wire.views.auth`."""
+        """Perform one of the operations of `weft.wire.views.auth` on tokens."""
         return self._ask(operation.answer, "Manage", _request(operation, options), CALL_S, again=False)
 
     def put(self, blob: bytes) -> str:
-        """Its name. One that the scheduler has already is not sent again."""
+        """Store a blob and return its name. A blob that the scheduler has already is not sent."""
         from hashlib import sha256
 
         name = sha256(blob).hexdigest()
-        reply = self._transport.upload("Put", _parts(blob, name), PUT_S)
+        reply = self._transport.upload("Put", _parts(blob, name), UPLOAD_TIMEOUT_S)
         if reply.sha256 != name:
-            raise WeftError(f"the scheduler took {reply.sha256[:80]!r} for {name}\n  {self._transport.advice}")
+            raise WeftError(f"the scheduler stored {reply.sha256[:80]!r} instead of {name}\n  {self._transport.advice}")
         return name
 
-    # ---- inside
+    # ---- transport
 
     def _outlive(self) -> None:
-        """Returns if the scheduler died or serves again: the next call finds one. Raises if it was told to end."""
+        """Return once the next call can find a scheduler again. Raise if the scheduler was stopped on purpose."""
         self._transport.outlive()
         self._transport.open()
 
     def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
-        """With `again`, send it more than once where no answer comes: for a while, as the next scheduler may be
-        starting."""
-        until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # one that hangs is not asked again
+        """Send a request and return the answer. With `again`, repeat it for a while: a scheduler may be starting."""
+        until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # do not ask a scheduler that hangs again
         while True:
             try:
                 answer = self._transport.call(name, request, patience_s)
@@ -273,8 +275,8 @@ def _request(operation: Operation[Any], options: Mapping[str, str]) -> m.Operate
 
 def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
     yield m.BlobPart(sha256=name)
-    for at in range(0, len(blob), PART):
-        yield m.BlobPart(bytes=blob[at : at + PART])
+    for at in range(0, len(blob), PART_BYTES):
+        yield m.BlobPart(bytes=blob[at : at + PART_BYTES])
 
 
 def _transport(where: Paths | Address, *, start: bool) -> Transport:
@@ -283,15 +285,15 @@ def _transport(where: Paths | Address, *, start: bool) -> Transport:
     from weft.client.quiet_grpc import load_grpc
 
     load_grpc()
-    from weft.client.remote import RemoteTransport  # gRPC and TLS take a while to load
+    from weft.client.remote import RemoteTransport  # importing gRPC and TLS takes long
 
     return RemoteTransport(where)
 
 
 def exit_code(job: JobView) -> int:
-    """Of a job that has ended: its own, 128 and the signal that ended it; never 0 unless it is done."""
+    """Return the exit code of a job that has ended, or 128 plus the signal. It is 0 only if the job is done."""
     if job.status == "done":
         return 0
     if job.exit_code is None and job.status == "cancelled":
-        return TERMINATED
+        return SIGTERM_EXIT_CODE
     return job.exit_code or 1

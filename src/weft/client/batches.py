@@ -1,4 +1,4 @@
-"""Batches of jobs as requests: one over the limit of a request is sent in parts, all of them or none."""
+"""Batches of jobs as requests: a batch over the size limit is sent in parts, all of them or none."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.service import MAX_REQUEST_BYTES
 
 STEP_BYTES: Final = 1 << 20
-"""What all jobs share takes whole steps of a request: a batch sent again with its key is split at the same jobs."""
+"""The shared part of a request is rounded up to whole steps: sent again with its key, a batch splits the same way."""
 SLACK_BYTES: Final = 4096
 FRAME_BYTES: Final = 8
-"""What a job takes in a request beside its own bytes, at most."""
+"""Largest overhead of a job in a request, in addition to its bytes."""
 Submit = Callable[[SubmitRequest], list[str]]
 Cancel = Callable[[Sequence[str]], None]
 
 
 def submit(request: SubmitRequest, send: Submit, cancel: Cancel) -> list[str]:
-    """Return the ids of the jobs, in the order of the request. An error names the job it is about."""
+    """Return the ids of the jobs, in the order of the request. An error names its job."""
     try:
         parts = split(request)
         return send(request) if len(parts) == 1 else _Batch(request, parts, send, cancel).submit()
@@ -31,7 +31,7 @@ def submit(request: SubmitRequest, send: Submit, cancel: Cancel) -> list[str]:
 
 
 def labelled(error: InputError, request: SubmitRequest) -> InputError:
-    """Return the error with the number and the name of the job that it is about, where there are several."""
+    """Return the error with the number and name of its job if there are several."""
     if error.index is None or len(request.jobs) < 2:
         return error
     name = request.jobs[error.index].name
@@ -46,7 +46,7 @@ def split(request: SubmitRequest) -> list[list[int]]:
         return [list(range(len(sizes)))]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     if sizes[largest] > budget:
-        what = f"the job comes to {sizes[largest] / 1e6:.1f} MB, and a request has room for {budget / 1e6:.1f} MB"
+        what = f"the job has {sizes[largest] / 1e6:.1f} MB, more than the {budget / 1e6:.1f} MB of a request"
         raise InputError(what, hint="put large values into files", index=largest)
     parts: list[list[int]] = [[]]
     left = budget
@@ -60,15 +60,15 @@ def split(request: SubmitRequest) -> list[list[int]]:
 
 
 def _shared_bytes(request: SubmitRequest) -> int:
-    """Round up what every part carries to whole steps."""
+    """Return the size of what every part carries, rounded up to whole steps."""
     shared = SubmitRequest(env=request.env, chdir=request.chdir, key=request.key).ByteSize() + SLACK_BYTES
     if shared > MAX_REQUEST_BYTES - STEP_BYTES:
-        raise InputError(f"the environment comes to {shared / 1e6:.1f} MB", hint="leave out --env-all, or unset some")
+        raise InputError(f"the environment has {shared / 1e6:.1f} MB", hint="leave out --env-all, or unset variables")
     return -(-shared // STEP_BYTES) * STEP_BYTES
 
 
 def _in_order(request: SubmitRequest) -> Sequence[int]:
-    """Return the numbers of the jobs as they are, unless one depends on a later one."""
+    """Return the numbers of the jobs, in their order unless a job depends on a later one."""
     after = {number: _inside(request, number) for number in range(len(request.jobs))}
     if all(other < number for number, others in after.items() for other in others):
         return range(len(request.jobs))
@@ -77,10 +77,10 @@ def _in_order(request: SubmitRequest) -> Sequence[int]:
     try:
         return list(TopologicalSorter(after).static_order())
     except CycleError as error:
-        circle: list[int] = error.args[1][::-1]
-        names = " after ".join(request.jobs[number].name or f"#{number}" for number in circle)
+        cycle: list[int] = error.args[1][::-1]
+        names = " after ".join(request.jobs[number].name or f"#{number}" for number in cycle)
         raise InputError(
-            f"cyclic dependencies: {names}", hint="take one of them out", key="after", index=circle[0]
+            f"cyclic dependencies: {names}", hint="take one of them out", key="after", index=cycle[0]
         ) from None
 
 
@@ -99,7 +99,7 @@ def _inside(request: SubmitRequest, number: int) -> list[int]:
 
 @dataclass
 class _Batch:
-    """Parts of one batch. Every part is checked before the first is submitted."""
+    """The parts of one batch. A dry run checks every part before the first is submitted."""
 
     request: SubmitRequest
     parts: list[list[int]]
@@ -152,9 +152,9 @@ def _renumbered(error: InputError, index: int) -> InputError:
 
 
 def _linked(request: SubmitRequest, part: Sequence[int], ids: Mapping[int, Sequence[str]]) -> list[JobSpec]:
-    """Return the jobs of a part with references to earlier parts as ids; an array is named by its number.
+    """Return the jobs of a part. References to earlier parts become ids; an array is named by its number.
 
-    While nothing is submitted yet, such references are left out: `split` has checked them.
+    A dry run has no ids yet and omits such references: `split` has checked them.
     """
     here = {number: at for at, number in enumerate(part)}
     found = []

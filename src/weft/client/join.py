@@ -1,4 +1,4 @@
-"""To become known to a scheduler: a join token for a token of one's own."""
+"""Joining a scheduler: exchange a join token for credentials."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from weft.endpoints.tls import fetch_authority
 from weft.errors import InputError
 from weft.wire import messages as m
 
-JOIN_S = 20.0
+JOIN_TIMEOUT_S = 20.0
 HINT = "copy the whole line that weft auth token printed"
 
 
 def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credentials]:
-    """What the scheduler says, and what to show it from now on.
+    """Return the scheduler's reply, and the credentials for later calls.
 
-    The token goes only to whoever shows the certificate authority that the token names.
+    Send the token only to a server with the certificate authority that the token names.
     """
     parts = token.split(".")
     if len(parts) != 4 or parts[0] != "weft-join":
-        raise InputError("that is not a join token", hint=HINT)
+        raise InputError("this is not a join token", hint=HINT)
     fingerprint = parts[3]
     if not fingerprint and not where.is_loopback:
         raise InputError(
@@ -31,7 +31,7 @@ def join(where: Address, token: str, node: str) -> tuple[m.JoinReply, Credential
     transport = RemoteTransport(where, Credentials("", ca))
     transport.open()
     try:
-        reply: m.JoinReply = transport.call("Join", m.JoinRequest(token=token, node=node), JOIN_S)
+        reply: m.JoinReply = transport.call("Join", m.JoinRequest(token=token, node=node), JOIN_TIMEOUT_S)
     finally:
         transport.close()
     return reply, Credentials(reply.token, ca)

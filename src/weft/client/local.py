@@ -1,4 +1,4 @@
-"""The way to this user's scheduler, over a unix socket. It is started where there is none."""
+"""The transport to this user's scheduler: a unix socket. It starts a scheduler if none runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from weft.wire import frames
 from weft.wire.failures import decode_error
 from weft.wire.service import method_of
 
-START_S: Final = 20.0
+START_TIMEOUT_S: Final = 20.0
 """How long a scheduler may take to start."""
 OUTLIVE_S: Final = 10.0
-"""How long one that no longer answers may take to end."""
+"""How long a scheduler that no longer answers may take to end."""
 RETRY_S: Final = 0.005
-"""Between attempts to connect while the scheduler's queue of connections is full."""
+"""Delay between attempts to connect while the scheduler's backlog of connections is full."""
 CHUNK_BYTES: Final = 256 << 10
 
 
 class LocalTransport:
-    """Opens one connection per call, so that calls of several threads do not meet and a closed one is cancelled."""
+    """Opens one connection per call: threads do not share one, and closing it cancels the call."""
 
     def __init__(self, paths: Paths, *, start: bool) -> None:
         self.paths, self._may_start = paths, start
@@ -45,7 +45,7 @@ class LocalTransport:
             raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
 
     def close(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: no connection outlives its call."""
 
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
         for reply in self.stream(name, request, timeout_s):
@@ -55,15 +55,15 @@ class LocalTransport:
     def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
         method = method_of(name)
         message = frames.encode_request(name, request.SerializeToString())
-        with _Line(self.paths, timeout_s) as line:
+        with _Connection(self.paths, timeout_s) as connection:
             try:
-                line.send(message)
+                connection.send(message)
                 while True:
-                    kind, body = line.frame()
+                    kind, body = connection.read_frame()
                     if kind == frames.END:
                         return
                     if kind == frames.ERROR:
-                        raise self._told(body.decode(errors="replace"))
+                        raise self._error_of(body.decode(errors="replace"))
                     yield method.reply.FromString(body)
                     if method.kind == "unary":
                         return
@@ -93,7 +93,7 @@ class LocalTransport:
     def _gone(self, details: str) -> Unreachable:
         return Unreachable(f"the scheduler at {self.paths.socket} does not answer: {details}\n  {self.advice}")
 
-    def _told(self, text: str) -> WeftError:
+    def _error_of(self, text: str) -> WeftError:
         return decode_error(text) or WeftError(f"the scheduler failed: {text[:500]}\n  {self.advice}")
 
     def _replace_hint(self) -> str:
@@ -103,15 +103,15 @@ class LocalTransport:
         return f"kill {pid} ends it; jobs go on, and the next command starts a scheduler of this version"
 
 
-class _Line:
-    """One connection, with a deadline for all that happens on it."""
+class _Connection:
+    """One connection with a deadline for the whole call."""
 
     def __init__(self, paths: Paths, timeout_s: float | None) -> None:
         self._path = str(paths.socket)
         self._until = None if timeout_s is None else time.monotonic() + timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
 
-    def __enter__(self) -> _Line:
+    def __enter__(self) -> _Connection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,18 +119,18 @@ class _Line:
 
     def send(self, message: bytes) -> None:
         self._connect()
-        self._limit()
-        with suppress(BrokenPipeError, ConnectionResetError):  # refused unread: the answer, or its absence, says why
+        self._apply_deadline()
+        with suppress(BrokenPipeError, ConnectionResetError):  # the scheduler refused it unread: its answer says why
             self._socket.sendall(message)
 
-    def frame(self) -> tuple[bytes, bytes]:
+    def read_frame(self) -> tuple[bytes, bytes]:
         kind, size = frames.decode_frame(self._read(frames.FRAME_BYTES))
         return kind, self._read(size)
 
     def _connect(self) -> None:
-        """A socket with a deadline does not wait for a place in the queue of connections: try until there is one."""
+        """Connect. A socket with a deadline does not wait while the backlog is full, so retry."""
         while True:
-            self._limit()
+            self._apply_deadline()
             try:
                 self._socket.connect(self._path)
                 return
@@ -140,7 +140,7 @@ class _Line:
     def _read(self, size: int) -> bytes:
         parts = []
         while size:
-            self._limit()
+            self._apply_deadline()
             part = self._socket.recv(min(size, CHUNK_BYTES))
             if not part:
                 raise EOFError("it closed the connection")
@@ -148,7 +148,7 @@ class _Line:
             size -= len(part)
         return b"".join(parts)
 
-    def _limit(self) -> None:
+    def _apply_deadline(self) -> None:
         if self._until is None:
             return
         left_s = self._until - time.monotonic()
@@ -171,14 +171,16 @@ def start_scheduler(where: Paths) -> None:
         command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
     os.close(log)
-    until = time.monotonic() + START_S
+    until = time.monotonic() + START_TIMEOUT_S
     while not where.answers():
         if process.poll() not in (None, 0):
             raise Unreachable(f"the scheduler did not start: {_last_error(where)}\n  its log: {where.server_log}")
         if time.monotonic() > until:
-            raise Unreachable(f"the scheduler did not start within {START_S:.0f} s\n  its log: {where.server_log}")
+            raise Unreachable(
+                f"the scheduler did not start within {START_TIMEOUT_S:.0f} s\n  its log: {where.server_log}"
+            )
         time.sleep(0.01)
-    threading.Thread(target=process.wait, daemon=True).start()  # it may end before we do: nothing of it is to stay
+    threading.Thread(target=process.wait, daemon=True).start()  # reap it if it ends before this process
 
 
 def _last_error(where: Paths) -> str:

@@ -1,4 +1,4 @@
-"""Finds this user's scheduler on this machine, and ends it."""
+"""Finding and ending this user's scheduler on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.errors import Unreachable
 from weft.inputs.locks import is_locked
 from weft.wire.views.operations import SHUTDOWN, ShutdownView
 
-END_S: Final = 60.0
+END_TIMEOUT_S: Final = 60.0
 """How long a scheduler may take to end."""
 POLL_S: Final = 0.02
 
@@ -23,21 +23,21 @@ def find_scheduler(here: Paths, *, start: bool) -> Client | None:
     except Unreachable:
         if start or here.answers():
             raise
-        return None  # no scheduler, or one that ended just now
+        return None  # no scheduler runs, or it has just ended
 
 
 def end_scheduler(client: Client, **options: str) -> ShutdownView:
     """Tell the scheduler to end, and return its answer once it has released its lock."""
     here = client.paths
     answer = client.operate(SHUTDOWN, **options)
-    until = time.monotonic() + END_S
+    until = time.monotonic() + END_TIMEOUT_S
     while is_locked(here.lock):
         text = here.lock_text()
         if text != str(answer.pid) and text.isdecimal():
             break  # the next scheduler has started already
         if time.monotonic() > until:
             raise Unreachable(
-                f"the scheduler, {answer.pid}, has not ended after {END_S:.0f} s\n  its log: {here.server_log}"
+                f"the scheduler, {answer.pid}, has not ended after {END_TIMEOUT_S:.0f} s\n  its log: {here.server_log}"
             )
         time.sleep(POLL_S)
     return answer

@@ -1,4 +1,4 @@
-"""Imports gRPC without its own log lines: Weft reports failures itself."""
+"""Import of gRPC without its log lines: Weft reports failures itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VERBOSITY: Final = "GRPC_VERBOSITY"
 
 
 def load_grpc() -> None:
-    """Import gRPC. It reads the variable while it loads; jobs inherit variables of this process, so remove it again."""
+    """Import gRPC, which reads the variable while it loads. Remove it afterwards: jobs inherit the environment."""
     is_set = VERBOSITY in os.environ
     if not is_set:
         os.environ[VERBOSITY] = "NONE"

@@ -1,4 +1,4 @@
-"""The way to the scheduler of a cluster: gRPC over TCP. Nothing is started there by itself."""
+"""The transport to the scheduler of a cluster: gRPC over TCP. It starts no scheduler."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from weft.errors import Unreachable, WeftError
 from weft.wire.failures import decode_error
 from weft.wire.service import call, service_of
 
-PROBE_S: Final = 5.0
-RETURN_S: Final = 60.0
-"""How long a scheduler that was there may stay away."""
-LOOK_S: Final = 0.2
+PROBE_TIMEOUT_S: Final = 5.0
+RETURN_TIMEOUT_S: Final = 60.0
+"""How long to wait for a scheduler that has answered before."""
+POLL_S: Final = 0.2
 HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""With which a client of gRPC begins; the answer begins with a frame of kind 4."""
+"""The first bytes of a gRPC client. The answer begins with a frame of kind 4."""
 SETTINGS: Final = 4
 ALERT: Final = 0x15
 
@@ -51,29 +51,29 @@ class RemoteTransport:
             self._channel.close()
 
     def call(self, name: str, request: Any, timeout_s: float) -> Any:
-        with self._explained(timeout_s):
+        with self._translated_errors(timeout_s):
             return self._method(name)(request, timeout=timeout_s)
 
     def stream(self, name: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
-        with self._explained(timeout_s):
+        with self._translated_errors(timeout_s):
             yield from self._method(name)(request, timeout=timeout_s)
 
     def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:
-        with self._explained(timeout_s):
+        with self._translated_errors(timeout_s):
             return self._method(name)(requests, timeout=timeout_s)
 
     def is_hopeless(self, *, spoke: bool) -> bool:
         return not spoke
 
     def outlive(self) -> None:
-        until = time.monotonic() + RETURN_S
+        until = time.monotonic() + RETURN_TIMEOUT_S
         while not is_listening(self.where):
             if time.monotonic() > until:
                 raise Unreachable(
-                    f"the scheduler at {self.where} has not been there for {RETURN_S:.0f} s\n"
-                    "  jobs go on; ask again once it is back"
+                    f"the scheduler at {self.where} has not answered for {RETURN_TIMEOUT_S:.0f} s\n"
+                    "  jobs go on; try again once it is back"
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _method(self, name: str) -> Any:
         if name not in self._methods:
@@ -82,17 +82,17 @@ class RemoteTransport:
         return self._methods[name]
 
     @contextmanager
-    def _explained(self, timeout_s: float | None) -> Iterator[None]:
+    def _translated_errors(self, timeout_s: float | None) -> Iterator[None]:
         try:
             yield
         except grpc.RpcError as error:
-            raise self._told(error, timeout_s) from None
+            raise self._error_of(error, timeout_s) from None
 
-    def _told(self, error: Any, timeout_s: float | None) -> WeftError:
+    def _error_of(self, error: Any, timeout_s: float | None) -> WeftError:
         """Return the error as the scheduler raised it, or why there is no answer."""
         code, details = error.code(), error.details() or ""
         if code == grpc.StatusCode.UNAVAILABLE:
-            return diagnosed(self.where, self._shown.ca if self._shown else None, details)
+            return diagnose(self.where, self._shown.ca if self._shown else None, details)
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return hanging(timeout_s, self.advice)
         if code == grpc.StatusCode.UNIMPLEMENTED:
@@ -102,27 +102,27 @@ class RemoteTransport:
         )
 
 
-def diagnosed(where: Address, ca: bytes | None, details: str) -> WeftError:
-    """Looks again, by hand, at what went wrong: gRPC says little of it, and not always the same."""
+def diagnose(where: Address, ca: bytes | None, details: str) -> WeftError:
+    """Probe the port to find out why a call failed: gRPC reports little, and not always the same."""
     try:
-        found = _by_tls(where, ca) if ca is not None else _in_clear(where)
+        found = _probe_tls(where, ca) if ca is not None else _probe_plaintext(where)
     except socket.gaierror:
         return Unreachable(f"there is no host {where.host}\n  check the address: --scheduler HOST:PORT")
     except OSError as error:
-        why = "nobody listens there" if isinstance(error, ConnectionRefusedError) else error.strerror or error
-        hint = "weft server starts one on that machine; --scheduler local means this machine's own"
+        why = "nothing listens there" if isinstance(error, ConnectionRefusedError) else error.strerror or error
+        hint = "weft server starts one on that machine; --scheduler local names the one of this machine"
         return Unreachable(f"no scheduler answers at {where}: {why}\n  {hint}")
     return found or Unreachable(f"the scheduler at {where} does not answer: {details[:300]}\n  try again")
 
 
-def _by_tls(where: Address, ca: bytes) -> WeftError | None:
+def _probe_tls(where: Address, ca: bytes) -> WeftError | None:
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii", "replace"))
         context.set_alpn_protocols(["h2"])
-        with connect(context, where, PROBE_S) as secure:
+        with connect(context, where, PROBE_TIMEOUT_S) as secure:
             if secure.selected_alpn_protocol() == "h2":
                 return None
-        return _other(where, "no gRPC")
+        return _not_a_scheduler(where, "no gRPC")
     except ssl.SSLCertVerificationError as error:
         if "mismatch" in error.verify_message or "not valid for" in error.verify_message:
             return Unreachable(
@@ -131,7 +131,7 @@ def _by_tls(where: Address, ca: bytes) -> WeftError | None:
             )
         return Unreachable(
             f"what listens at {where} is not the scheduler that was joined: {error.verify_message}\n"
-            f"  if it was set up anew: weft auth join {where} TOKEN"
+            f"  if it was set up again: weft auth join {where} TOKEN"
         )
     except (ssl.SSLError, ConnectionResetError) as error:
         if isinstance(error, ssl.SSLError) and "WRONG_VERSION" not in str(error.reason):
@@ -142,29 +142,29 @@ def _by_tls(where: Address, ca: bytes) -> WeftError | None:
         )
 
 
-def _in_clear(where: Address) -> WeftError | None:
-    with socket.create_connection((where.host, where.port), timeout=PROBE_S) as line:
-        line.sendall(HTTP2)
+def _probe_plaintext(where: Address) -> WeftError | None:
+    with socket.create_connection((where.host, where.port), timeout=PROBE_TIMEOUT_S) as connection:
+        connection.sendall(HTTP2)
         try:
-            seen = line.recv(64)
+            seen = connection.recv(64)
         except TimeoutError:
-            return _other(where, "it says nothing")
+            return _not_a_scheduler(where, "it does not answer")
     if seen[:1] == bytes((ALERT,)) or (not seen and _speaks_tls(where)):
-        return Unreachable(f"what listens at {where} wants TLS\n  join it anew: weft auth join {where} TOKEN")
+        return Unreachable(f"what listens at {where} needs TLS\n  join it again: weft auth join {where} TOKEN")
     if seen.startswith(b"HTTP/"):
-        return _other(where, "it speaks HTTP/1")
-    return None if seen[3:4] == bytes((SETTINGS,)) else _other(where, "it does not speak gRPC")
+        return _not_a_scheduler(where, "it speaks HTTP/1")
+    return None if seen[3:4] == bytes((SETTINGS,)) else _not_a_scheduler(where, "it does not speak gRPC")
 
 
 def _speaks_tls(where: Address) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is told to it
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # no secret is sent to it
     try:
-        with connect(context, where, PROBE_S):
+        with connect(context, where, PROBE_TIMEOUT_S):
             return True
     except OSError:
         return False
 
 
-def _other(where: Address, why: str) -> Unreachable:
-    return Unreachable(f"something else than a scheduler listens at {where}: {why}\n  check the port")
+def _not_a_scheduler(where: Address, why: str) -> Unreachable:
+    return Unreachable(f"what listens at {where} is not a scheduler: {why}\n  check the port")

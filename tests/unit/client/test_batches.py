@@ -134,9 +134,9 @@ def test_a_scheduler_that_goes_away_leaves_what_it_has() -> None:
 
 
 def test_a_job_or_an_environment_too_large_is_refused_here() -> None:
-    with pytest.raises(InputError, match=r"^job #1 \(b\): the job comes to 6.3 MB"):
+    with pytest.raises(InputError, match=r"^job #1 \(b\): the job has 6.3 MB"):
         Server().submit(JobSpec(name="a"), JobSpec(name="b", command=[LARGE * 6]))
-    with pytest.raises(InputError, match=r"the environment comes to 4.2 MB"):
+    with pytest.raises(InputError, match=r"the environment has 4.2 MB"):
         Server().submit(JobSpec(), env=[Variable(name="A", value=LARGE * 4)])
 
 

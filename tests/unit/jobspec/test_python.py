@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from weft.client.api import JobHandle
 from weft.errors import InputError, UnknownName
-from weft.jobs import JobHandle
 from weft.jobspec.fields import spec_of
 from weft.jobspec.python import given
 

@@ -1,4 +1,4 @@
-"""Jobs from Python: submit them, wait for them, read what they wrote."""
+"""The Python API: submit jobs, wait for them, read their logs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.views.base import plain
 from weft.wire.views.jobs import JobDetailView
 
-MOST_ASKED: Final = 10_000
-"""Jobs of one question."""
+MAX_QUERIED_JOBS: Final = 10_000
+"""Jobs in one query."""
 
 
 def submit(
     command: str | Sequence[Words] | None = None, *, wait: bool = False, env_all: bool = False,
     scheduler: str | None = None, snapshot: bool = False, **keys: Unpack[Keys],
 ) -> JobHandle:  # fmt: skip
-    """Queues a job. A list is a program and its arguments; text is a line for the shell; none runs the workload that
-    is registered for `params["model"]`.
+    """Queue a job.
 
-    `scheduler` is host:port of a cluster's, or local; without it, what WEFT_SCHEDULER or the config file says, or this
-    user's own, which the first call starts. With `snapshot`, it runs in a copy of the files that git tracks
-    here, on a cluster. With `wait`, it returns once the job has ended.
+    A list is a program and its arguments. Text is a line for the shell. Without a command, the job runs the workload
+    that is registered for `params["model"]`.
+
+    `scheduler` is host:port of a cluster, or local. The default is WEFT_SCHEDULER, then the config file, then this
+    user's scheduler, which the first call starts. With `snapshot`, a cluster runs the job in a copy of the files that
+    git tracks here. With `wait`, return once the job has ended.
     """
     (job,) = submit_many([{"command": command, **keys}], env_all=env_all, scheduler=scheduler, snapshot=snapshot)
     if wait:
@@ -48,9 +50,9 @@ def submit(
 def submit_many(
     jobs: Iterable[Mapping[str, Any]], *, env_all: bool = False, scheduler: str | None = None, snapshot: bool = False
 ) -> list[JobHandle]:
-    """Queues many at once, all or none: each a mapping with `command` and the keys of `submit`.
+    """Queue many jobs at once, all or none. Each is a mapping with `command` and the keys of `submit`.
 
-    `"after": "#0"` is the first of them.
+    `"after": "#0"` refers to the first of them.
     """
     listed = list(jobs)
     specs = [_spec(job, f"job #{number}" if len(listed) > 1 else "") for number, job in enumerate(listed)]
@@ -59,18 +61,20 @@ def submit_many(
     where, here = config.scheduler_address(scheduler), os.getcwd()
     client = connection(where)
     if snapshot:
-        _ship(client, specs, here)
+        _upload_source(client, specs, here)
     env = captured(os.environ, everything=env_all, elsewhere=where is not None)
     ids = client.submit(SubmitRequest(jobs=specs, env=env, chdir=here))
     numbers = groupby(ids, key=lambda job: job.partition("_")[0])
     return [JobHandle(number, tuple(tasks), client.where) for number, tasks in numbers]
 
 
-def _ship(client: Client, specs: Sequence[JobSpec], here: str) -> None:
+def _upload_source(client: Client, specs: Sequence[JobSpec], here: str) -> None:
     from weft.jobspec.source import take_for
 
     if isinstance(client.where, Paths):
-        raise InputError("snapshot: only with the scheduler of a cluster", hint="here, it runs in the folder itself")
+        raise InputError(
+            "snapshot needs the scheduler of a cluster", hint="on this machine, the job runs in the folder itself"
+        )
     for each in take_for(specs, here):
         client.put(each.packed)
 
@@ -89,7 +93,7 @@ def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
 
 
 class JobHandle:
-    """A job that was submitted, or one known by its id; an array of jobs is one handle with several `tasks`."""
+    """A submitted job, or one known by its id. The handle of an array has several `tasks`."""
 
     def __init__(
         self, id: str | int, ids: Sequence[str] = (), where: Paths | Address | None = None, *,
@@ -111,22 +115,22 @@ class JobHandle:
 
     @property
     def tasks(self) -> list[JobHandle]:
-        """One handle for each task of an array; of any other job, itself."""
-        ids = self._ids if len(self._ids) > 1 else [job.id for job in self._look()]
+        """One handle for each task of an array; for any other job, the handle itself."""
+        ids = self._ids if len(self._ids) > 1 else [job.id for job in self._query()]
         return [self] if list(ids) == [self.id] else [JobHandle(task, (task,), self._where) for task in ids]
 
-    # ---- how it is
+    # ---- state
 
     @property
     def status(self) -> str:
-        """Such as waiting, running, done, failed or cancelled; of an array, the least final of all."""
-        found = {job.status for job in self._look()}
+        """Such as waiting, running, done, failed or cancelled; for an array, the least final status of its tasks."""
+        found = {job.status for job in self._query()}
         return next(status for status in LEAST_FINAL if status in found)
 
     @property
     def progress(self) -> dict[str, Any] | None:
-        """Step, total, eta_s, metrics and checkpoint, where known; of an array, how many tasks have ended."""
-        jobs = self._look()
+        """Step, total, eta_s, metrics and checkpoint, if known; for an array, how many tasks have ended."""
+        jobs = self._query()
         if len(jobs) > 1:
             return {"step": sum(bool(job.ended) for job in jobs), "total": len(jobs)}
         found = jobs[0].progress
@@ -134,33 +138,36 @@ class JobHandle:
 
     @property
     def exit_code(self) -> int | None:
-        """Its own, or 128 and the signal that ended it; None while it has not ended. Of an array, the first but 0."""
-        jobs = self._look()
+        """The exit code, or 128 plus the signal; None before the end. For an array, the first one that is not 0."""
+        jobs = self._query()
         return next(filter(None, map(exit_code, jobs)), 0) if jobs is self._ended else None
 
     def show(self) -> dict[str, Any]:
-        """All that is known of it, as `weft show --json` has it; of an array, of its first task."""
-        return plain(self._look()[0])
+        """Return the details of the job, as `weft show --json` prints them; for an array, of its first task."""
+        return plain(self._query()[0])
 
-    def _look(self) -> list[JobDetailView]:
-        """Its jobs as they are now, and once all have ended, as they were then."""
+    def _query(self) -> list[JobDetailView]:
+        """Return the present state of the jobs; once all have ended, the state at that time."""
         if self._ended:
             return self._ended
         client, found = connection(self._where), list[JobDetailView]()
-        for at in range(0, len(self._ids), MOST_ASKED):
-            answer = client.jobs(self._ids[at : at + MOST_ASKED], patience_s=CALL_S)
+        for at in range(0, len(self._ids), MAX_QUERIED_JOBS):
+            answer = client.jobs(self._ids[at : at + MAX_QUERIED_JOBS], patience_s=CALL_S)
             self._position = self._position if at else answer.position
             found += answer.jobs
         if all(job.ended for job in found):
             self._ended = found
         return found
 
-    # ---- what can be done
+    # ---- actions
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended; TimeoutError after so many seconds. The scheduler may restart meanwhile."""
+        """Wait for the end and return the exit code. Raise TimeoutError after `timeout` seconds.
+
+        The scheduler may restart meanwhile.
+        """
         until = None if timeout is None else time.monotonic() + timeout
-        while (jobs := self._look()) is not self._ended:
+        while (jobs := self._query()) is not self._ended:
             left_s = None if until is None else until - time.monotonic()
             if left_s is not None and left_s <= 0:
                 raise TimeoutError(f"job {self.id} has not ended after {timeout:g} s")
@@ -168,9 +175,9 @@ class JobHandle:
         return self.exit_code or 0
 
     def _await_change(self, jobs: Sequence[JobDetailView], timeout_s: float | None) -> None:
-        """Returns when all of them may have ended, or nothing is heard any more."""
+        """Return when all of the jobs may have ended, or when the scheduler stops answering."""
         left = {job.id for job in jobs if not job.ended}
-        depends = any(job.reason == Reason.DEPENDENCY for job in jobs)  # it ends with one that it comes after
+        depends = any(job.reason == Reason.DEPENDENCY for job in jobs)  # it is cancelled if a job it depends on fails
         try:
             for fact in connection(self._where).watch(self._position, timeout_s=timeout_s):
                 kind = fact["fact"]
@@ -179,14 +186,14 @@ class JobHandle:
                 if not left or kind == "Purged" or (depends and kind in ("Exited", "Cancelled")):
                     return
         except Unreachable:
-            return  # what asks next finds the scheduler again, or says why not
+            return  # the next query finds the scheduler again, or raises
 
     @overload
     def logs(self, *, run: int = 0, follow: Literal[False] = False, lines: int = 0) -> str: ...
     @overload
     def logs(self, *, run: int = 0, follow: Literal[True], lines: int = 0) -> Iterator[str]: ...
     def logs(self, *, run: int = 0, follow: bool = False, lines: int = 0) -> str | Iterator[str]:
-        """What its latest run wrote, or that run; with `follow`, piece by piece until the job has ended."""
+        """Return the output of the latest run, or of this run. With `follow`, yield it until the job has ended."""
         pieces = self._pieces(run, follow, lines)
         return pieces if follow else "".join(pieces)
 
@@ -199,27 +206,27 @@ class JobHandle:
             yield rest
 
     def cancel(self) -> bool:
-        """Ends it; False: it had ended already."""
+        """Cancel the job. Return False if it had ended already."""
         return bool(connection(self._where).change("cancel", self._ids).ids)
 
 
-# ---- connections are kept: a channel costs more than what goes through it
+# ---- connections are reused: opening a channel costs more than a call
 
 _clients: dict[tuple[Paths | Address, int], Client] = {}
-_opening = threading.Lock()
+_clients_lock = threading.Lock()
 
 
 def connection(where: Paths | Address | None = None) -> Client:
-    """The client of this process for that scheduler; one's own is started if there is none."""
+    """Return the client of this process for a scheduler. Start this user's scheduler if it does not run."""
     key = (where or user_paths(), os.getpid())
-    with _opening:
+    with _clients_lock:
         if key not in _clients:
             _clients[key] = Client(key[0])
         return _clients[key]
 
 
 def disconnect(where: Paths | Address | None = None) -> None:
-    """Closes what is kept for that scheduler; the next call opens it again."""
-    with _opening:
+    """Close the connection to a scheduler. The next call opens a new one."""
+    with _clients_lock:
         if (client := _clients.pop((where or user_paths(), os.getpid()), None)) is not None:
             client.close()
