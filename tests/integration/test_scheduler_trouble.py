@@ -82,7 +82,7 @@ def test_gpus_that_change_under_running_jobs_change_once_these_have_ended(here: 
     here.settings(gpus="5", min_run_s=0)
     with here.client() as client:
         assert [row.gpu for row in client.gpus().gpus] == [0, 1]
-        assert "change with the first start" in client.doctor().driver
+        assert "restart after these jobs" in client.doctor().driver
         assert client.wait(here.submit(client, "true", gpu_ids="0")).exit_code == 0
         client.change("cancel", [job])
         client.wait(job)
