@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(words, _code(error), message, error.hint, 2)
     except WeftError as error:
         message, _, hint = str(error).partition("\n")
-        return _fail(words, _code(error), message, hint.strip(), EXITS.get(type(error), 1))
+        return _fail(words, _code(error), message, hint.strip(), EXITS.get(_kind(error), 1))
     except OSError as error:
         reason = error.strerror or str(error)
         return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
@@ -197,9 +197,14 @@ def _help() -> str:
     )
 
 
+def _kind(error: WeftError) -> type[WeftError]:
+    """Return the documented class of an error: the nearest one in `weft.errors`."""
+    return next(kind for kind in type(error).__mro__ if kind.__module__ == WeftError.__module__)
+
+
 def _code(error: WeftError) -> str:
     """Return the code of an error class: unknown-name for UnknownName."""
-    name = type(error).__name__.removesuffix("Error")
+    name = _kind(error).__name__.removesuffix("Error")
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
 
 
