@@ -46,8 +46,8 @@ class AtOnce:
 
     def begin_node_stop(self) -> None: ...
 
-    def start(self, order: LaunchSpec) -> None:
-        asyncio.get_running_loop().call_soon(self._run, order.job, order.run)
+    def start(self, spec: LaunchSpec) -> None:
+        asyncio.get_running_loop().call_soon(self._run, spec.job, spec.run)
 
     def _run(self, job: JobId, run: int) -> None:
         now = time.time()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import desk, order, shell, until
+from support.process_engine import desk, launch, shell, until
 from weft.engines.process.events import RunExited
 
 
@@ -57,13 +57,13 @@ def test_a_disk_that_fills_up_does_not_lose_the_exit(small_disk: Path) -> None:
 def test_nothing_is_started_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     async def scene() -> None:
         async with desk(small_disk) as found:
-            await found.run(order("true"))
+            await found.run(launch("true"))
             fill(small_disk)
             ended = await found.run(shell(f"touch {tmp_path}/ran", job="2"))
             assert (ended.why, ended.started_at) == ("disk-full", 0.0)
             assert not (tmp_path / "ran").exists()
             (small_disk / "filler").unlink()
-            assert (await found.run(order("true", job="3"))).code == 0
+            assert (await found.run(launch("true", job="3"))).code == 0
 
     asyncio.run(scene())
 

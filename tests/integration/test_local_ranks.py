@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from support.process_engine import Desk, desk, order, shell
+from support.process_engine import Desk, desk, launch, shell
 from weft.engines.process.rendezvous import Gang, GangMember
 
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
                 if mode is not None:
                     program.write_bytes(b"\x7fELF of no machine")
                     program.chmod(mode)
-                ended = await found.run(order(str(program), job=name, gpus=(0, 1), per_gpu=True))
+                ended = await found.run(launch(str(program), job=name, gpus=(0, 1), per_gpu=True))
                 assert ended.code == code
                 assert str(program) in found.log(name)
 

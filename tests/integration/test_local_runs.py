@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import PATH, Desk, desk, order, shell
+from support.process_engine import PATH, Desk, desk, launch, shell
 from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.launch_spec import LaunchSpec
@@ -84,13 +84,13 @@ def test_signals_and_session_are_the_commands_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "code", "why", "said"),
     [
-        (order("no-such-program"), 127, "not-found", "program 'no-such-program' not found"),
-        (order("/no/such/program"), 127, "not-found", "/no/such/program"),
-        (order("/etc/passwd"), 126, "not-executable", "/etc/passwd"),
-        (order("/etc"), 126, "not-executable", "/etc"),
-        (order("true", chdir="/no/such/place"), 126, "bad-directory", "/no/such/place"),
-        (order("true", chdir="/etc/passwd"), 126, "bad-directory", "/etc/passwd"),
-        (order("true", env=(("PATH", "/nowhere"),)), 127, "not-found", "/nowhere"),
+        (launch("no-such-program"), 127, "not-found", "program 'no-such-program' not found"),
+        (launch("/no/such/program"), 127, "not-found", "/no/such/program"),
+        (launch("/etc/passwd"), 126, "not-executable", "/etc/passwd"),
+        (launch("/etc"), 126, "not-executable", "/etc"),
+        (launch("true", chdir="/no/such/place"), 126, "bad-directory", "/no/such/place"),
+        (launch("true", chdir="/etc/passwd"), 126, "bad-directory", "/etc/passwd"),
+        (launch("true", env=(("PATH", "/nowhere"),)), 127, "not-found", "/nowhere"),
     ],
 )
 def test_a_command_that_cannot_start_says_why(
@@ -109,8 +109,8 @@ def test_a_script_without_interpreter_is_no_shell_script(tmp_path: Path) -> None
     lost.write_text("#!/no/such/interpreter\n")
     for path in (script, lost):
         path.chmod(0o755)
-    assert "#!" in run(tmp_path, order(str(script)))[0].detail
-    assert "interpreter" in run(tmp_path, order(str(lost), job="2"))[0].detail
+    assert "#!" in run(tmp_path, launch(str(script)))[0].detail
+    assert "interpreter" in run(tmp_path, launch(str(lost), job="2"))[0].detail
 
 
 HOSTILE = (
@@ -131,7 +131,7 @@ HOSTILE = (
 def test_arguments_and_names_arrive_as_they_are(tmp_path: Path) -> None:
     name = "a/b'\"\n$(x)\x1b[0m"
     script = r'printf "%s\0" "$WEFT_JOB_NAME" "$@"'
-    _, found = run(tmp_path, order("/bin/sh", "-c", script, "sh", *HOSTILE, name=name))
+    _, found = run(tmp_path, launch("/bin/sh", "-c", script, "sh", *HOSTILE, name=name))
     said = found.path("output.log").read_bytes().split(b"\0")[:-1]
     assert said == [os.fsencode(text) for text in (name, *HOSTILE)]
 
@@ -139,19 +139,19 @@ def test_arguments_and_names_arrive_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        order("echo", "a\0b"),
-        order(""),
+        launch("echo", "a\0b"),
+        launch(""),
         LaunchSpec("1", 1, ()),
-        order("true", job="../x"),
-        order("true", job=".."),
-        order("true", job="a/b"),
-        order("true", job="new\nline"),
-        order("true", run=0),
-        order("true", env=(("A=B", "c"),)),
-        order("true", env=(("A", "\0"),)),
-        order("true", gpus=(0, 1), gpu_uuids=("GPU-1",)),
-        order("true", time_limit_s=float("nan")),
-        order("true", grace_s=-1.0),
+        launch("true", job="../x"),
+        launch("true", job=".."),
+        launch("true", job="a/b"),
+        launch("true", job="new\nline"),
+        launch("true", run=0),
+        launch("true", env=(("A=B", "c"),)),
+        launch("true", env=(("A", "\0"),)),
+        launch("true", gpus=(0, 1), gpu_uuids=("GPU-1",)),
+        launch("true", time_limit_s=float("nan")),
+        launch("true", grace_s=-1.0),
     ],
 )
 def test_orders_that_make_no_sense_are_refused(tmp_path: Path, wanted: LaunchSpec) -> None:
@@ -186,7 +186,7 @@ def test_checkpoints_outlive_runs(tmp_path: Path) -> None:
 
 def test_nothing_of_the_schedulers_environment_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SCHEDULER", "1")
-    _, found = run(tmp_path, order("env", env=(PATH, ("MINE", "x y\nz"))))
+    _, found = run(tmp_path, launch("env", env=(PATH, ("MINE", "x y\nz"))))
     names = {line.partition("=")[0] for line in found.log().splitlines() if "=" in line}
     assert {name for name in names if not name.startswith("WEFT_")} == {
         "PATH", "MINE", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
@@ -195,7 +195,7 @@ def test_nothing_of_the_schedulers_environment_is_passed_on(tmp_path: Path, monk
 
 
 def test_an_order_of_any_length(tmp_path: Path) -> None:
-    ended, found = run(tmp_path, order("/bin/sh", "-c", 'printf %s "$1" | wc -c', "sh", "x" * 100_000))
+    ended, found = run(tmp_path, launch("/bin/sh", "-c", 'printf %s "$1" | wc -c', "sh", "x" * 100_000))
     assert (ended.code, found.log().strip()) == (0, "100000")
     assert [path.name for path in (tmp_path / "runtime").iterdir()] == ["bell.sock"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.process_engine import Desk, desk, gone, order, shell, until
+from support.process_engine import Desk, desk, gone, launch, shell, until
 from weft.engines.process.events import RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.shim.process_id import Identity, identify, is_alive
@@ -149,7 +149,7 @@ def test_one_stopped_before_it_began_never_begins_or_ends_at_once(tmp_path: Path
 
 def test_stopping_what_has_ended_does_nothing(tmp_path: Path) -> None:
     async def scene(found: Desk) -> None:
-        await found.run(order("true"))
+        await found.run(launch("true"))
         assert not found.engine.stop("1", 1, "cancelled")
         assert not found.engine.stop("unknown", 1, "cancelled")
         assert not found.path("stop.json").exists()

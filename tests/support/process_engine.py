@@ -21,12 +21,12 @@ PATIENCE_S = 20.0
 PATH = ("PATH", os.environ.get("PATH", "/usr/bin:/bin"))
 
 
-def order(*argv: str, job: str = "1", run: int = 1, **more: object) -> LaunchSpec:
+def launch(*argv: str, job: str = "1", run: int = 1, **more: object) -> LaunchSpec:
     return LaunchSpec(job, run, argv, **{"env": (PATH,), **more})  # type: ignore[arg-type]
 
 
 def shell(script: str, *, job: str = "1", run: int = 1, **more: object) -> LaunchSpec:
-    return order("/bin/sh", "-c", script, job=job, run=run, **more)
+    return launch("/bin/sh", "-c", script, job=job, run=run, **more)
 
 
 class Desk:

@@ -16,17 +16,17 @@ from weft.wire.messages import GangMember, StartRun, Variable
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((4, 6)))
 
 
-def made(order: StartRun, tree: str = "") -> LaunchSpec:
-    return to_launch_spec(order, MACHINE, env={}, tree=tree, socket="/run/progress.sock", lease="/state/lease")
+def made(launch: StartRun, tree: str = "") -> LaunchSpec:
+    return to_launch_spec(launch, MACHINE, env={}, tree=tree, socket="/run/progress.sock", lease="/state/lease")
 
 
 def test_all_that_an_order_says_reaches_the_engine() -> None:
-    order = StartRun(
+    launch = StartRun(
         job="7", run=3, name="train", command=["train", "-x"], chdir="/data", gpus=[1], memory_mb=4096,
         env=[Variable(name="LR", value="1")], params=[Variable(name="epochs", value="3")], array_index=0, array_size=5,
         time_limit_s=60.0, grace_s=0.0, per_gpu=True,
     )  # fmt: skip
-    assert made(order) == LaunchSpec(
+    assert made(launch) == LaunchSpec(
         "7", 3, ("train", "-x"), env=(("LR", "1"),), chdir="/data", name="train", gpus=(6,), memory_mb=4096,
         params=(("epochs", "3"),), restarts=2, array_index=0, array_size=5, time_limit_s=60.0, grace_s=0.0,
         preempt_grace_s=0.0, socket="/run/progress.sock", per_gpu=True, lease="/state/lease",
@@ -34,26 +34,26 @@ def test_all_that_an_order_says_reaches_the_engine() -> None:
 
 
 def test_what_is_not_said_is_as_usual() -> None:
-    order = made(StartRun(job="7", run=1, command=["true"]))
-    assert (order.time_limit_s, order.grace_s, order.preempt_grace_s) == (None, GRACE_S, PREEMPT_GRACE_S)
-    assert (order.array_index, order.array_size, order.gang, order.gpus) == (None, None, None, ())
+    launch = made(StartRun(job="7", run=1, command=["true"]))
+    assert (launch.time_limit_s, launch.grace_s, launch.preempt_grace_s) == (None, GRACE_S, PREEMPT_GRACE_S)
+    assert (launch.array_index, launch.array_size, launch.gang, launch.gpus) == (None, None, None, ())
 
 
 def test_a_gang_meets_at_the_first_of_its_nodes() -> None:
     gang = [GangMember(node=name, address=f"10.0.0.{at}", port=7000, gpus=2) for at, name in enumerate("ab")]
-    order = StartRun(job="7", run=1, command=["true"], gang=gang, rank=1)
+    launch = StartRun(job="7", run=1, command=["true"], gang=gang, rank=1)
     members = (rendezvous.GangMember("a", "10.0.0.0", 2), rendezvous.GangMember("b", "10.0.0.1", 2))
-    assert made(order).gang == Gang(members, 1, rendezvous_port("7", 1, 7000))
+    assert made(launch).gang == Gang(members, 1, rendezvous_port("7", 1, 7000))
     assert made(StartRun(job="7", run=1, command=["true"], gang=gang[:1])).gang is None
 
 
 @pytest.mark.parametrize(
-    "order",
+    "launch",
     [StartRun(job="7", run=1, gpus=[2]), StartRun(job="7", run=1, gang=[GangMember(node=n) for n in "ab"], rank=2)],
 )
-def test_what_this_node_does_not_have_is_refused(order: StartRun) -> None:
+def test_what_this_node_does_not_have_is_refused(launch: StartRun) -> None:
     with pytest.raises(InputError):
-        made(order)
+        made(launch)
 
 
 def test_the_worker_fills_in_what_belongs_to_a_machine_and_nothing_else() -> None:
