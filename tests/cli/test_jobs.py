@@ -71,7 +71,7 @@ def test_hold_release_and_set(weft: Weft) -> None:
     assert (found["priority"], found["time_limit_s"], found["status"]) == (7, 7200, "held")
     assert weft("release", job).out == f"released {job}\n"
     until(lambda: weft.show(job)["status"] == "running")
-    assert "only a job that waits" in weft("set", job, "priority=1", code=6).err
+    assert "only a waiting job" in weft("set", job, "priority=1", code=6).err
     assert "not held" in weft("release", job, code=6).err
     assert weft.json("hold", job) == {"schema": 1, "jobs": [job], "refused": {}}
 

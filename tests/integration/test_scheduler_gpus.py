@@ -114,7 +114,7 @@ def test_a_process_where_its_job_has_no_business_is_told_as_long_as_it_is_there(
         assert reasons(client, job) == ["None", "MisplacedProcess"]
         assert f"({job} uses it without an allocation)" in here.weft("gpus").stdout
         assert "GPU 1, which it was not given" in here.weft("show", job).stdout
-        assert "[1], which it was not given" in here.weft("why", job).stdout
+        assert "[1], which is not allocated to it" in here.weft("why", job).stdout
         driver.set(1, processes=[])
         until(lambda: client.jobs([job]).jobs[0].misplaced == [])
         assert reasons(client, job) == ["None"]

@@ -125,7 +125,7 @@ def test_of_a_job_that_runs_again_and_again_the_last_runs_are_kept(here: Site) -
         folder = here.paths.jobs / job
         until(lambda: sorted((each.name for each in folder.glob("[0-9]*")), key=int) == kept)
         assert (folder / "checkpoints").is_dir()
-        with pytest.raises(NotFound, match="what run 3 of job 1 wrote is gone"):
+        with pytest.raises(NotFound, match="the log of run 3 of job 1 was removed"):
             list(client.logs(job, run=3))
         assert b"".join(client.logs(job, run=4)) == b"run 4\n"
 

@@ -40,7 +40,7 @@ def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
     ("fields", "words"),
     [
         ({"gpu_ids": [0]}, "ambiguous on several nodes"),
-        ({"gpu_ids": [0], "node": "n9"}, "not there"),
+        ({"gpu_ids": [0], "node": "n9"}, "not connected"),
         ({"gpu_ids": [5], "node": "n1"}, "no GPU 5 on n1"),
         ({"gpus": 200_000}, "gpus: 200,000 is too many"),
         ({"chdir": "relative"}, "not an absolute path"),

@@ -12,7 +12,7 @@ import pytest
 from weft.core.state.job import JobState
 from weft.engines.process.output.logs import MAX_PART_BYTES, LogPart, log_path, read_part
 from weft.model import Job
-from weft.server.api.logs import Asked, _one_run
+from weft.server.api.logs import LogQuery, _read_run
 
 
 @pytest.mark.parametrize(("tail", "chunks"), [(0, 3), (MAX_PART_BYTES, 2)])
@@ -34,7 +34,7 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
 
     async def read() -> list[bytes]:
         found = []
-        async for chunk in _one_run(controller, Asked(job, 0, False, tail), 1):
+        async for chunk in _read_run(controller, LogQuery(job, 0, False, tail), 1):
             found.append(chunk.text)
             assert len(found) < 10, "it never ends"
             with path.open("ab") as log:

@@ -10,7 +10,7 @@ import pytest
 from support.builders import Rig, grid
 from weft.errors import InputError, Refused
 from weft.model import Job
-from weft.server.jobs.quotas import ALL, FILE, Quotas
+from weft.server.jobs.quotas import FILE, UNLIMITED_GPUS, Quotas
 from weft.server.settings import Settings
 
 SET = Settings(max_gpus_per_user=4, max_queued_per_user=3)
@@ -36,7 +36,7 @@ def test_the_state_is_told_only_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"ada": {"gpus": 0}, "bob": {"gpus": 1}}))
     rig, quotas = Rig("fifo", grid(1, 1)), Quotas(SET, tmp_path)
     rig.tell(*quotas.facts(rig.state, 0.0))
-    assert rig.state.eligibility.limits == {"": 4, "ada": ALL, "bob": 1}
+    assert rig.state.eligibility.limits == {"": 4, "ada": UNLIMITED_GPUS, "bob": 1}
     assert quotas.facts(rig.state, 0.0) == []
     rig.tell(*Quotas(Settings(), tmp_path / "elsewhere").facts(rig.state, 0.0))
     assert rig.state.eligibility.limits == {}

@@ -290,8 +290,8 @@ def test_garbage_disturbs_no_other(paths: Paths) -> None:
 @pytest.mark.parametrize(
     ("message", "found"),
     [
-        (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 5, 4_294_967_295) + b"Query", b"a QueryRequest of 4295.0 MB, and"),
-        (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 5, 2) + b"Query\xff\xff", b"what came is not a QueryRequest"),
+        (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 5, 4_294_967_295) + b"Query", b"the QueryRequest has 4295.0 MB, and"),
+        (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 5, 2) + b"Query\xff\xff", b"cannot be decoded as a QueryRequest"),
         (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 3, 0) + b"Eat", b"there is no method 'Eat'"),
         (struct.pack(">4sHHI", b"WEFT", PROTOCOL, 6, 0) + b"Attach", b"there is no method 'Attach'"),
         (struct.pack(">4sHHI", b"WEFT", 999, 5, 0) + b"Query", b"speaks protocol 999"),
@@ -314,7 +314,7 @@ def test_a_client_of_grpc_as_before_is_not_kept_waiting(paths: Paths) -> None:
 
 
 def test_a_request_that_dawdles_is_ended(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unix_socket, "REQUEST_S", 0.2)
+    monkeypatch.setattr(unix_socket, "REQUEST_TIMEOUT_S", 0.2)
     with served(paths):
         assert b"no request came within" in raw(paths, b"WEFT\0")
         assert b"no request came within" in raw(paths, b"")

@@ -1,1 +1,1 @@
-"""The methods that clients call: requests, queries, logs and blobs; and one module for each transport."""
+"""The methods that clients call: jobs, queries, logs and blobs; and the unix socket that serves them."""

@@ -1,4 +1,4 @@
-"""Files of submitters, named by the SHA-256 of what is in them: written beside, checked, then put in place."""
+"""Files that submitters upload, stored under their SHA-256. A file is checked before it gets its name."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
 
-MOST_BYTES: Final = 1 << 30
-"""Of one blob."""
-ALL_BYTES: Final = 64 << 30
-"""Of all."""
-PART: Final = 1 << 18
+MAX_BLOB_BYTES: Final = 1 << 30
+MAX_TOTAL_BYTES: Final = 64 << 30
+"""Of all blobs together."""
+PART_BYTES: Final = 1 << 18
 STALE_S: Final = 3600.0
-"""What is not needed goes after so long."""
+"""How long an unused blob is kept."""
 PRUNE_S: Final = 600.0
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES, all_bytes: int = ALL_BYTES) -> None:
+    """The blob store, in one folder."""
+
+    def __init__(
+        self, folder: Path, *, max_blob_bytes: int = MAX_BLOB_BYTES, max_total_bytes: int = MAX_TOTAL_BYTES
+    ) -> None:
         make_private(folder)
-        self._folder, self._most, self._all = folder, most_bytes, all_bytes
+        self._folder, self._max_blob, self._max_total = folder, max_blob_bytes, max_total_bytes
         self.prune(None)
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -42,8 +45,8 @@ class Blobs:
         return handler(methods.__getitem__, "Blobs")
 
     def prune(self, used: Collection[str] | None) -> None:
-        """What was begun and never finished goes, and what no job needs; None: nobody knows yet. Not what is new: it
-        comes before its job."""
+        """Remove unfinished uploads, and blobs that no job uses. None: the used ones are not known. New blobs stay:
+        they arrive before their jobs."""
         for entry in os.scandir(self._folder):
             idle = entry.name.endswith(".part") or (used is not None and entry.name not in used)
             if idle and time.time() - entry.stat().st_mtime > STALE_S:
@@ -55,7 +58,9 @@ class Blobs:
         except WeftError as error:
             await abort(context, error)
         except OSError as error:
-            await abort(context, Refused(f"it could not be kept: {error.strerror}\n  free some space and try again"))
+            await abort(
+                context, Refused(f"the blob could not be stored: {error.strerror}\n  free some space and try again")
+            )
 
     async def _put(self, parts: AsyncIterator[m.BlobPart]) -> str:
         path = self._folder / f"{secrets.token_hex(16)}.part"
@@ -64,20 +69,26 @@ class Blobs:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 async for part in parts:
                     if part.sha256 and not size:
-                        wanted = _checked(part.sha256)
+                        wanted = _checked_name(part.sha256)
                         if (self._folder / wanted).exists():
                             os.utime(self._folder / wanted)
                             return wanted
                     size += len(part.bytes)
-                    if size > self._most:
-                        raise InputError(f"a blob of more than {self._most >> 20:,} MB", hint="leave large files out")
+                    if size > self._max_blob:
+                        raise InputError(
+                            f"the blob has more than {self._max_blob >> 20:,} MB", hint="leave large files out"
+                        )
                     await asyncio.to_thread(_add, file, digest, part.bytes)
                 await asyncio.to_thread(_sync, file)
             name = digest.hexdigest()
             if wanted and name != wanted:
-                raise InputError(f"what came is {name}, not {wanted}: it changed on the way", hint="send it again")
-            if self._size() + size > self._all:
-                raise Refused(f"the scheduler keeps {self._all >> 30} GB of files at most\n  weft clean frees some")
+                raise InputError(
+                    f"the uploaded blob is {name}, not {wanted}: it changed on the way", hint="send it again"
+                )
+            if self._size() + size > self._max_total:
+                raise Refused(
+                    f"the scheduler stores at most {self._max_total >> 30} GB of blobs\n  weft clean frees some"
+                )
             path.replace(self._folder / name)
             return name
         finally:
@@ -88,19 +99,19 @@ class Blobs:
 
     async def get(self, name: m.BlobName, context: Any) -> AsyncIterator[m.BlobPart]:
         try:
-            path = self._folder / _checked(name.sha256)
+            path = self._folder / _checked_name(name.sha256)
             if not path.exists():
                 raise NotFound(f"there is no blob {name.sha256}\n  submit the job again")
             with path.open("rb") as file:
-                while text := await asyncio.to_thread(file.read, PART):
+                while text := await asyncio.to_thread(file.read, PART_BYTES):
                     yield m.BlobPart(bytes=text)
         except WeftError as error:
             await abort(context, error)
 
 
-def _checked(name: str) -> str:
+def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name[:80]!r} is not the SHA-256 of anything", hint="64 digits, 0-9 and a-f")
+        raise InputError(f"{name[:80]!r} is not a SHA-256", hint="64 digits, 0-9 and a-f")
     return name
 
 

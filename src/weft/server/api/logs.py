@@ -1,4 +1,4 @@
-"""What runs wrote, as a stream: pulled part by part from where it is, no faster than it is read."""
+"""Stream the logs of runs, part by part, no faster than the client reads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from weft.server.jobs.job_refs import one
 from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
 
-LOOK_S: Final = 0.2
+POLL_S: Final = 0.2
 
 
 async def read_log(controller: Controller, request: LogsRequest, who: Caller) -> AsyncIterator[LogChunk]:
-    """The log of a run; with `follow`, until the run has ended, and through the job's next runs if none was named.
+    """Stream the log of a run. With `follow`, continue until the run has ended.
 
-    With `follow`, the run may be the job's next.
+    If no run was named, `follow` continues with the job's next runs. A named run may be the next one.
     """
     state = controller.scheduler.state
     job = state.jobs[one(state, request.job, who.user)]
@@ -34,71 +34,74 @@ async def read_log(controller: Controller, request: LogsRequest, who: Caller) ->
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
     _check_rank(job, run, request.rank)
-    asked = Asked(job, request.rank, request.follow, request.lines)
+    query = LogQuery(job, request.rank, request.follow, request.lines)
     if run <= job.run - RUNS_KEPT:
         part = await controller.run_logs.read(job, run, request.rank, 0, 0)
         if part is not None and part.missing:
             raise NotFound(
-                f"what run {run} of job {job.id} wrote is gone\n  of each job the last {RUNS_KEPT} runs are kept"
+                f"the log of run {run} of job {job.id} was removed\n"
+                f"  the logs of the last {RUNS_KEPT} runs of each job are kept"
             )
     while True:
-        async for chunk in _one_run(controller, asked, run):
+        async for chunk in _read_run(controller, query, run):
             yield chunk
         if not request.follow or request.run or job.ended_at is not None:
             return
-        run, asked = run + 1, replace(asked, lines=0)
+        run, query = run + 1, replace(query, lines=0)
 
 
 def _check_rank(job: JobState, run: int, rank: int) -> None:
-    """Of its last run it is known on how many nodes that was."""
+    """Raise for a rank that the run does not have. The number of nodes is known for the last run alone."""
     nodes = len(nodes_of(job.placed)) if run == job.run else 0
     if nodes and rank >= nodes:
         there = f"{nodes} nodes, ranks 0 to {nodes - 1}" if nodes > 1 else "one node, rank 0"
-        raise NotFound(f"run {run} of job {job.id} has no rank {rank}\n  it is on {there}")
+        raise NotFound(f"run {run} of job {job.id} has no rank {rank}\n  it has {there}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogQuery:
+    """Which log to read, and how."""
+
     job: JobState
     rank: int
     follow: bool
     lines: int
 
 
-async def _one_run(controller: Controller, asked: Asked, run: int) -> AsyncIterator[LogChunk]:
-    at, lines = 0, asked.lines
+async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncIterator[LogChunk]:
+    at, lines = 0, query.lines
     end: int | None = None
     while True:
-        over = _is_over(controller, asked.job.id, run)
+        over = _is_over(controller, query.job.id, run)
         while True:
-            part = await controller.run_logs.read(asked.job, run, asked.rank, at, lines)
+            part = await controller.run_logs.read(query.job, run, query.rank, at, lines)
             if part is None or part.missing:
                 break
-            if end is None and not asked.follow:
-                end = part.size  # or a job that writes as fast as it is read would never be read up
+            if end is None and not query.follow:
+                end = part.size  # otherwise the log of a job that writes fast would never end
             at, lines = part.next_offset, 0
             text = part.text if end is None else part.text[: max(end - part.offset, 0)]
             if not text:
                 break
             yield LogChunk(text=text)
             await asyncio.sleep(0)
-        if over or not asked.follow:
+        if over or not query.follow:
             if part is None:
-                for chunk in _kept(controller, asked, run, at):
+                for chunk in _kept_part(controller, query, run, at):
                     yield chunk
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
-def _kept(controller: Controller, asked: Asked, run: int, at: int) -> Iterator[LogChunk]:
-    """The node is not there: what the scheduler keeps of it, from where it was read up to."""
-    kept = controller.run_logs.kept(asked.job, run, asked.rank, asked.lines if not at else 0)
+def _kept_part(controller: Controller, query: LogQuery, run: int, at: int) -> Iterator[LogChunk]:
+    """Yield what the server keeps of a log whose node cannot be reached, from `at` on."""
+    kept = controller.run_logs.kept(query.job, run, query.rank, query.lines if not at else 0)
     text = kept.text[max(at - kept.offset, 0) :]
     missed = max(kept.offset - at, 0)
     if kept.missing:
-        yield LogChunk(note="its node is not there, and nothing is kept of what it wrote")
+        yield LogChunk(note="the node is not connected, and the scheduler keeps no part of this log")
     elif text or missed:
-        yield LogChunk(note="its node is not there: this is the last part of what it wrote, as far as it is known")
+        yield LogChunk(note="the node is not connected: this is the last part of the log that the scheduler keeps")
         yield LogChunk(text=text)
 
 

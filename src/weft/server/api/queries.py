@@ -1,4 +1,4 @@
-"""What can be read: the queue, a job, the history, GPUs, nodes. Never the whole state: a part of it at a time."""
+"""Answer queries: the queue, jobs, the history, GPUs, nodes. Each answer is limited in size."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, 
 from weft.wire.views.nodes import GpusView, NodesView
 from weft.wire.views.timestamps import iso
 
-USUAL_LIMIT: Final = 200
-MOST: Final = 10_000
+DEFAULT_LIMIT: Final = 200
+MAX_LIMIT: Final = 10_000
 
 
 class _Head(TypedDict):
@@ -41,6 +41,8 @@ class _Head(TypedDict):
 
 
 class Queries:
+    """Answers the queries of one user at one moment."""
+
     def __init__(self, controller: Controller, user: str) -> None:
         self._user = user
         self._controller, self._scheduler = controller, controller.scheduler
@@ -56,8 +58,8 @@ class Queries:
             raise UnknownName("query", request.what, what)
         return what[request.what](request)
 
-    def why(self, ref: str) -> ExplainView:
-        """Why a job waits; of one that does not, where it is or how it ended."""
+    def explain_job(self, ref: str) -> ExplainView:
+        """Explain why a job waits; of a job that does not wait, say where it runs or how it ended."""
         job = self._state.jobs[one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
@@ -82,16 +84,16 @@ class Queries:
         yield ReasonView(Reason.NONE, whereabouts(job, self._now, self._numbers.renumbered))
         for node, gpu in self._misplaced(job.id) if job.active else ():
             place = format_slots(self._numbers.renumbered(((node, (gpu,)),)))
-            text = f"it has a process on {place}, which it was not given: does it change CUDA_VISIBLE_DEVICES?"
+            text = f"it has a process on {place}, which is not allocated to it: does it change CUDA_VISIBLE_DEVICES?"
             yield ReasonView(Reason.MISPLACED, text)
 
     def _queue(self, request: QueryRequest) -> QueueView:
-        """Those that run, then those that wait, best first, then the rest."""
+        """Return running jobs, then waiting ones in the order of the queue, then held and blocked ones."""
         state, limit = self._state, _limit(request)
         order = list(islice(self._scheduler.in_order(), limit))
         first = first_in_line(self._scheduler)
         known = {job.id for job in order}
-        # neither active nor waiting: held or behind a gate; few enough to look for, or not looked for at all
+        # held or blocked: searched only if there are any
         others: Iterable[JobState] = (
             job for job in state.jobs.values() if job.status in ("blocked", "held") and job.id not in known
         )
@@ -113,7 +115,7 @@ class Queries:
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
         first = first_in_line(self._scheduler)
-        return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MOST]])
+        return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MAX_LIMIT]])
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
         reason = brief_reason(self._scheduler, job, first)
@@ -127,12 +129,12 @@ class Queries:
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
-        """GPUs on which it has a process though it was not given them."""
+        """Return the GPUs on which the job has a process, but no allocation."""
         found = self._controller.inventory.readings().items()
         return [where for where, reading in found if job in (reading.misplaced or ())]
 
     def _history(self, request: QueryRequest) -> HistoryView:
-        """Those that have ended, the last first."""
+        """Return ended jobs, the last first."""
         ended = reversed(self._state.ended.values())
         recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
         shown = recent[: _limit(request)]
@@ -146,4 +148,4 @@ class Queries:
 
 
 def _limit(request: QueryRequest) -> int:
-    return min(request.limit or USUAL_LIMIT, MOST)
+    return min(request.limit or DEFAULT_LIMIT, MAX_LIMIT)

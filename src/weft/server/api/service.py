@@ -1,4 +1,4 @@
-"""The wire's methods, each a few lines: job commands decide, the loop journals, rows are what is read."""
+"""The methods of the API, each a few lines: commands make events, the loop journals them, queries read the state."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
 
-FOR_ALL: Final = ("doctor",)
-"""Operations that change nothing."""
-AT_A_TIME: Final = 32
-"""Facts for each of those who watch: they may be large, and whoever asks may never read them."""
+OPEN_OPERATIONS: Final = ("doctor",)
+"""Operations for every user, because they change nothing."""
+FACTS_PER_PAGE: Final = 32
+"""Facts read ahead for each watcher. They may be large, and a watcher may never read them."""
 
 
 class Service:
+    """The methods of the Scheduler service, for every transport."""
+
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self.asked_at = 0.0
-        """When somebody last asked anything."""
+        """The time of the last call."""
         self.methods: dict[str, Callable[[Any], Any]] = {
-            "Submit": self._asked(self._submit), "Change": self._asked(self._change),
-            "Query": self._asked(self._query), "Explain": self._asked(self._explain),
-            "Operate": self._asked(self._operate), "Logs": self._logs, "Watch": self._watch,
+            "Submit": self._timed(self._submit), "Change": self._timed(self._change),
+            "Query": self._timed(self._query), "Explain": self._timed(self._explain),
+            "Operate": self._timed(self._operate), "Logs": self._logs, "Watch": self._watch,
         }  # fmt: skip
-        """By name, for every transport: a message in; a message, or a stream of them, out. They raise WeftErrors."""
+        """By name. Each takes a message and returns a message or a stream of messages. They raise WeftErrors."""
 
-    def _asked(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Note the time of each call: a scheduler that is in use does not end by itself."""
+    def _timed(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """Record the time of each call: a server in use does not end by itself."""
 
         def ask(request: Any) -> Awaitable[Any]:
             self.asked_at = self._controller.loop.clock.now()
@@ -63,12 +65,14 @@ class Service:
         return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return m.JsonReply(json=encode(Queries(self._controller, caller().user).why(request.job)))
+        return m.JsonReply(json=encode(Queries(self._controller, caller().user).explain_job(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()
-        if who.role != "admin" and request.verb not in FOR_ALL:
-            raise NotPermitted(f"{request.verb} is for admins\n  ask one, or for a token: weft auth token --role admin")
+        if who.role != "admin" and request.verb not in OPEN_OPERATIONS:
+            raise NotPermitted(
+                f"{request.verb} is for admins\n  ask an admin, or for an admin token: weft auth token --role admin"
+            )
         options = dict(pairs(request.options))
         return m.JsonReply(json=encode(await operate(self._controller, request.verb, options, who)))
 
@@ -79,15 +83,15 @@ class Service:
         return self._facts(request.after, caller())
 
     async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
-        """From a position on; from 0, those that no snapshot stands for.
+        """Stream facts from a position on; from 0, those after the last snapshot.
 
-        It ends where the next ones have been replaced by a snapshot: whoever watches is to ask anew how things are.
+        The stream ends if a snapshot has replaced the next facts. The client must query the state again then.
         """
         controller = self._controller
         position = position or controller.journal.base
         while position >= controller.journal.base:
             try:
-                for fact in controller.journal.read(position, page=AT_A_TIME):
+                for fact in controller.journal.read(position, page=FACTS_PER_PAGE):
                     position += 1
                     yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
             except JournalError:
@@ -100,7 +104,7 @@ class Service:
 
 
 def seen_by(who: Caller, fact: Fact) -> Fact:
-    """The environment of other people's jobs may hold secrets."""
+    """Return the fact without the environment of a job that the caller does not own: it may hold secrets."""
     if not isinstance(fact, Submitted | Edited | JobSnapshot) or fact.job.task is None or who.owns(fact.job.user):
         return fact
     return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))

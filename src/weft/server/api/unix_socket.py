@@ -1,7 +1,7 @@
 """Calls on the unix socket of a user's scheduler, in the framing of `wire.frames`.
 
-One connection carries one call. A client that goes away cancels it. Only the owner of the process and root may come:
-the folder of the socket is closed to others, the socket too, and the kernel says who connects.
+One connection carries one call. A client that goes away cancels it. Only the owner of the process and root may
+connect: the folder and the socket are closed to others, and the kernel names the user of each connection.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from weft.wire.failures import encode_error
 from weft.wire.service import MAX_MESSAGE_BYTES, SCHEDULER
 
 BACKLOG: Final = 4096
-REQUEST_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 """How long a client may take to send its request."""
-SEND_BYTES: Final = 1 << 20
-"""How much may wait for a client to read it before a stream pauses."""
-MAX_ERROR: Final = 500
+MAX_UNSENT_BYTES: Final = 1 << 20
+"""How much a client may leave unread before a stream pauses."""
+MAX_ERROR_CHARS: Final = 500
 _CREDENTIALS: Final = struct.Struct("3i")
 Method = Callable[[Any], Any]
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class UnixSocketServer:
         self._server = await loop.create_unix_server(lambda: Connection(self), sock=listening, backlog=BACKLOG)
 
     async def close(self, grace_s: float) -> None:
-        """Take no more calls, give those under way a moment, then end them."""
+        """Accept no more calls, give open ones `grace_s`, then end them."""
         if self._server is not None:
             self._server.close()
         calls = [each.task for each in self.connections if each.task is not None]
@@ -81,9 +81,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(SEND_BYTES)
+        transport.set_write_buffer_limits(MAX_UNSENT_BYTES)
         self._server.connections.add(self)
-        self._deadline = asyncio.get_running_loop().call_later(REQUEST_S, self._expire)
+        self._deadline = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT_S, self._expire)
         if not _is_allowed(transport):
             self._fail(NotPermitted("this scheduler belongs to another user\n  weft up starts one of yours"))
 
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
             raise
         except Exception as error:
             log.exception("%s failed", name)
-            self._send(frames.ERROR, f"{type(error).__name__}: {error}"[:MAX_ERROR].encode(errors="replace"))
+            self._send(frames.ERROR, f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS].encode(errors="replace"))
         self._transport.close()
 
     async def _run(self, name: str, request: Any) -> None:
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _expire(self) -> None:
-        self._fail(InputError(f"no request came within {REQUEST_S:.0f} s", hint="send it at once"))
+        self._fail(InputError(f"no request came within {REQUEST_TIMEOUT_S:.0f} s", hint="send it at once"))
 
     def _fail(self, error: WeftError) -> None:
         self._buffer = bytearray()

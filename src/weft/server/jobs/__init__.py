@@ -1,1 +1,1 @@
-"""Jobs on their way in: from a request to events, with admission, quotas, progress and checkpoints."""
+"""Requests on jobs become events here: building, admission, quotas, edits, progress and checkpoints."""

@@ -1,5 +1,7 @@
-"""What a job must be to be taken: on one machine it must be able to run there; in a cluster, where nodes come and go,
-it must only make sense."""
+"""The checks that a job must pass to be accepted.
+
+On one machine it must be able to run there. In a cluster, where nodes come and go, it must only be valid.
+"""
 
 from __future__ import annotations
 
@@ -15,45 +17,47 @@ from weft.model import Job, Node, NodeId, Task
 from weft.model.slots import format_message
 from weft.server.gpu_numbers import GpuNumbers
 
-MOST_GPUS: Final = 100_000
-MOST_MB: Final = 1 << 40
-MOST_CPUS: Final = 1 << 20
+MAX_GPUS: Final = 100_000
+MAX_MB: Final = 1 << 40
+MAX_CPUS: Final = 1 << 20
 
 
 class AdmissionRules(Protocol):
+    """What jobs may ask for, and what they mean by the names of nodes and GPUs."""
+
     numbers: GpuNumbers
 
     def begin(self) -> None:
-        """A request is looked at anew."""
+        """Start checking a request: forget what the last one found."""
 
     def check(self, job: Job) -> None:
-        """Raises if it is not to be taken."""
+        """Raise if the job cannot be accepted."""
 
     def node(self, name: str) -> NodeId:
-        """The node whose GPUs are meant by their numbers."""
+        """Return the node whose GPUs a job names by number."""
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
-        """What keeps a job to the node of this name."""
+        """Return the labels that restrict a job to the node of this name."""
 
     def largest_mb(self) -> int | None:
-        """The memory of the largest GPU there is; None: nobody knows."""
+        """Return the memory of the largest GPU; None if no GPU is known."""
 
 
 class SingleNodeRules:
-    """`check` looks for its program too: it would be started here."""
+    """The rules of one machine. `check` also looks for the program, because it would start here."""
 
     def __init__(self, node: Node, numbers: GpuNumbers, placement: Placement) -> None:
         self._node, self.numbers = node, numbers
         self._feasible = Feasible([node], [placement])
         self._found: set[tuple[str, str, str]] = set()
-        """Programs that are there, while one request is looked at."""
+        """Programs that the present request has found."""
 
     def begin(self) -> None:
         self._found.clear()
 
     def node(self, name: str) -> NodeId:
         if name not in ("", self._node.id):
-            raise InputError(f"there is no node {name!r}", hint=f"there is one: {self._node.id}", key="node")
+            raise InputError(f"there is no node {name!r}", hint=f"the only node is {self._node.id}", key="node")
         return self._node.id
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
@@ -71,7 +75,7 @@ class SingleNodeRules:
 
     def _hint(self) -> str:
         if self._node.gpus:
-            return "weft gpus shows what there is"
+            return "see weft gpus"
         return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
 
     def _check_program(self, job: Job) -> None:
@@ -93,24 +97,24 @@ class SingleNodeRules:
 
 
 class ClusterRules:
-    """A job that fits nowhere yet waits: a node that can hold it may join."""
+    """The rules of a cluster. A job that fits nowhere waits: a node that can hold it may join."""
 
     def __init__(self, state: State, numbers: GpuNumbers) -> None:
         self._state, self.numbers = state, numbers
 
     def begin(self) -> None:
-        """Nothing is remembered between two jobs."""
+        """Do nothing: no result is kept between two jobs."""
 
     def node(self, name: str) -> NodeId:
         living = [room.node.id for room in self._state.resources.nodes if room.alive]
         if name in living:
             return name
         if name:
-            what = f"the GPUs of {name[:80]!r} are not known: it is not there"
+            what = f"the GPUs of node {name[:80]!r} are not known: it is not connected"
             raise InputError(what, hint="see weft nodes", key="node")
         if len(living) == 1:
             return living[0]
-        what = "the numbers of GPUs are ambiguous on several nodes"
+        what = "GPU numbers are ambiguous on several nodes"
         raise InputError(what, hint="add --node NAME; see weft nodes", key="node")
 
     def labels(self, name: str) -> tuple[tuple[str, str], ...]:
@@ -121,12 +125,12 @@ class ClusterRules:
 
     def check(self, job: Job) -> None:
         for key, value, most in (
-            ("gpus", job.gpus, MOST_GPUS), ("memory", job.memory_mb.max, MOST_MB), ("cpus", job.cpus, MOST_CPUS),
-            ("mem", job.ram_mb, MOST_MB),
+            ("gpus", job.gpus, MAX_GPUS), ("memory", job.memory_mb.max, MAX_MB), ("cpus", job.cpus, MAX_CPUS),
+            ("mem", job.ram_mb, MAX_MB),
         ):  # fmt: skip
             if value > most:
-                raise InputError(f"{value:,} is too many", hint=f"at most {most:,} make sense", key=key)
+                raise InputError(f"{value:,} is too many", hint=f"at most {most:,} are supported", key=key)
         task = job.task or Task()
         if task.chdir and not task.snapshot and not os.path.isabs(task.chdir):
             what = f"{task.chdir[:200]!r} is not an absolute path"
-            raise InputError(what, hint="it must be there on the node", key="chdir")
+            raise InputError(what, hint="the directory must exist on the node", key="chdir")

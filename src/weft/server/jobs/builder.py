@@ -1,4 +1,4 @@
-"""From a request to jobs: defaults, arrays, dependencies."""
+"""Build the jobs of a submit request: defaults, arrays, dependencies."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from weft.server.jobs.edit import JobEditor, values_of
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 
-MOST_JOBS: Final = 100_000
-"""Of one request, array tasks counted."""
-MOST_LINKS: Final = 1_000_000
-"""Of one request: each job with each that it comes after; an array counts as one."""
+MAX_JOBS: Final = 100_000
+"""In one request, counting array tasks."""
+MAX_LINKS: Final = 1_000_000
+"""Dependencies in one request. An array counts as one job to depend on."""
 MAX_JOB_BYTES: Final = 6 << 20
-"""Of a job's command, params and environment: no Linux starts a program with more."""
-MAX_READ: Final = 4096
-"""Characters of a program's path that its default name is taken from."""
+"""Of the command, params and environment of a job. Linux starts no program with more."""
+MAX_NAME_SOURCE_CHARS: Final = 4096
+"""Characters at the end of a program's path that its default name is derived from."""
 MAX_REFS: Final = 10_000
-"""Different references to jobs outside a request."""
+"""Different references in one request to jobs outside it."""
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
 _NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
@@ -37,13 +37,15 @@ Resolve = Callable[[str], list[JobId]]
 
 
 class JobBuilder:
+    """Builds jobs from specs, and checks them."""
+
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules, self._editor = rules, JobEditor(rules)
         self._env: Pairs = ()
         self._env_bytes = 0
 
     def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
-        """The jobs of each spec, for this user; raises before any is made if one is wrong."""
+        """Return the jobs of each spec, for this user. Raise if any spec is invalid."""
         if not request.jobs:
             raise InputError("no job in the request")
         self._rules.begin()
@@ -55,8 +57,8 @@ class JobBuilder:
                 made.append(self._expand(spec, request, str(first_id + at), user))
             except InputError as error:
                 raise error.at(index=at) from None
-        if sum(map(len, made)) > MOST_JOBS:
-            raise InputError(f"more than {MOST_JOBS:,} jobs at once", hint="submit them in several requests")
+        if sum(map(len, made)) > MAX_JOBS:
+            raise InputError(f"more than {MAX_JOBS:,} jobs at once", hint="submit them in several requests")
         self._link(request, made, resolve)
         return made
 
@@ -78,7 +80,7 @@ class JobBuilder:
         ]  # fmt: skip
 
     def check(self, job: Job) -> None:
-        """Raises if it is not to be taken."""
+        """Raise if the job cannot be accepted."""
         _check_size(_size(job))
         self._rules.begin()
         self._check(job)
@@ -107,7 +109,7 @@ class JobBuilder:
         return edited
 
     def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
-        """Puts in whom each comes after; a circle is refused."""
+        """Set the dependencies of each job. Raise if they form a cycle."""
         inside: dict[int, set[int]] = {}
         search = _Search(resolve)
         links = 0
@@ -121,20 +123,20 @@ class JobBuilder:
                 else:
                     after.update(dict.fromkeys(search.jobs(ref, at)))
             links += len(after) * len(made[at])
-            if links > MOST_LINKS:
-                what = f"more than {MOST_LINKS:,} dependencies at once"
+            if links > MAX_LINKS:
+                what = f"more than {MAX_LINKS:,} dependencies at once"
                 raise InputError(what, hint=LINKS_HINT, key="after", index=at)
             if after:
                 made[at] = [replace(job, after=tuple(after)) for job in made[at]]
-        circle = _circle(inside)
-        if circle:
-            names = " after ".join(request.jobs[at].name or f"#{at}" for at in circle)
+        cycle = _find_cycle(inside)
+        if cycle:
+            names = " after ".join(request.jobs[at].name or f"#{at}" for at in cycle)
             hint = "take one of them out"
-            raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=circle[0])
+            raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=cycle[0])
 
 
 class _Search:
-    """Jobs by reference, each reference once: a search may look at every job there is."""
+    """Finds jobs by reference, each reference once: a search may look at every job."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
@@ -155,7 +157,7 @@ class _Search:
 
 
 def _by_batch(ref: str, found: list[JobId]) -> list[str]:
-    """With one entry for all tasks of an array, where its number was said: they are one batch."""
+    """Replace the tasks of an array by the array, if the reference is its number."""
     if not _NUMBERS.fullmatch(ref) or ("-" not in ref and not found[0].startswith(f"{ref}_")):
         return found
     return list(dict.fromkeys(job.partition("_")[0] for job in found))
@@ -169,7 +171,7 @@ def _number(ref: str, count: int, at: int) -> int:
     return found
 
 
-def _circle(after: dict[int, set[int]]) -> list[int]:
+def _find_cycle(after: dict[int, set[int]]) -> list[int]:
     """Return the jobs of a cycle, from the first of them on, each after the next; empty where there is none."""
     try:
         TopologicalSorter(after).prepare()
@@ -184,12 +186,12 @@ def _check_size(size: int) -> None:
     if size > MAX_JOB_BYTES:
         raise InputError(
             f"command, params and environment come to {size >> 20} MB, more than any program can be started with",
-            hint="put what is large into a file, and name that",
+            hint="put large values into a file, and pass its name",
         )
 
 
 def _size(job: Job) -> int:
-    """In bytes, of which a character has up to four: counted only where that matters."""
+    """Return the size in bytes. A character has up to four, so small texts are not encoded to count them."""
     env = job.task.env if job.task is not None else ()
     texts = [*job.command, *chain.from_iterable(job.params), *chain.from_iterable(env)]
     characters = sum(map(len, texts))
@@ -197,7 +199,7 @@ def _size(job: Job) -> int:
 
 
 def _default_name(spec: JobSpec) -> str:
-    """Return the program's file name, of plain characters alone; of a very long word only the end is read."""
+    """Return the file name of the program, without special characters. Only the end of a long path is read."""
     word = next((word for word in spec.command if not word.startswith("-")), "")
-    plain = "".join(c for c in os.path.basename(word[-MAX_READ:]) if c.isalnum() or c in "._-+ ")
+    plain = "".join(c for c in os.path.basename(word[-MAX_NAME_SOURCE_CHARS:]) if c.isalnum() or c in "._-+ ")
     return plain.strip()[:60] or "job"

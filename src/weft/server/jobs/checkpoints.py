@@ -1,4 +1,4 @@
-"""What a job can go on from, as its runs have recorded it: it outlives the run, and the scheduler."""
+"""The last checkpoint of each job. It outlives the run and the server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from weft.server.jobs.progress_report import checkpoint_of
 from weft.wire.views.jobs import CheckpointView
 
 LATEST: Final = "latest.json"
-"""As `weft.train` writes it."""
-MOST_BYTES: Final = 65536
+"""The file that `weft.train` writes."""
+MAX_CHECKPOINT_BYTES: Final = 65536
 
 
 def last_checkpoint(jobs: Path, job: JobId) -> CheckpointView | None:
-    """The last that any run of the job has recorded."""
+    """Return the last checkpoint that any run of the job has recorded."""
     try:
         body = _read(jobs / job / run_files.CHECKPOINTS / LATEST)
         return checkpoint_of(json.loads(body))
@@ -30,14 +30,14 @@ def last_checkpoint(jobs: Path, job: JobId) -> CheckpointView | None:
 
 
 class Checkpoints:
-    """What the jobs of a cluster have reported to go on from, kept where `last_checkpoint` looks. It goes with the
-    order of the next run, which may be on another node."""
+    """The checkpoints that the jobs of a cluster report, saved where `last_checkpoint` reads them. The start message of
+    the next run, which may be on another node, carries them."""
 
     def __init__(self, jobs: Path) -> None:
         self._jobs = jobs
 
     def keep(self, job: JobId, body: Any) -> None:
-        """As it came with progress; raises where it makes no sense. An earlier one than is known is dropped."""
+        """Save the checkpoint of a progress report, unless it is older than the saved one. Raise if it is invalid."""
         if checkpoint_of(body) is None or float(body["time"]) <= self._known_at(job):
             return
         found = {key: body.get(key) for key in ("path", "step", "time")}
@@ -52,7 +52,7 @@ class Checkpoints:
             return -math.inf
 
     def of(self, job: JobId) -> str:
-        """As the order says it; empty: none."""
+        """Return the checkpoint as JSON for the start message; empty if there is none."""
         try:
             return _read(self._path(job)).decode()
         except (OSError, ValueError):
@@ -63,11 +63,11 @@ class Checkpoints:
 
 
 def _read(path: Path) -> bytes:
-    """The job may have put anything there: nothing is waited for."""
+    """Read a regular file without blocking: a job may have put anything there."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise ValueError(f"{path} is no file")
-        return os.read(handle, MOST_BYTES)
+        return os.read(handle, MAX_CHECKPOINT_BYTES)
     finally:
         os.close(handle)

@@ -1,4 +1,4 @@
-"""What users ask for, turned into events. No input or output: the loop journals and carries out."""
+"""Turn the requests of users into events. No input or output: the loop journals and executes."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
 Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"]
-"""What to do to one job: an event, or why not."""
+"""Returns the event that changes a job, or why it cannot be changed."""
 
 
 class JobCommands:
+    """Handles submit and change requests."""
+
     def __init__(self, scheduler: Scheduler, rules: AdmissionRules, quotas: Quotas | None = None) -> None:
         self._quotas = quotas
-        self._fresh: list[Job] = []
-        """Those that were taken and may not be in the state yet."""
+        self._unjournalled: list[Job] = []
+        """Accepted jobs that may not be in the state yet."""
         self._scheduler, self._builder = scheduler, JobBuilder(rules)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
-        """What each request that may be sent again was answered with, by user: nobody's key opens another's request."""
-        self._next = scheduler.state.highest_id + 1
+        """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
+        self._next_id = scheduler.state.highest_id + 1
         for job in scheduler.state.jobs.values():
-            self._know(job.job)
+            self._register(job.job)
 
-    def _know(self, job: Job) -> None:
+    def _register(self, job: Job) -> None:
         number = job.id.partition("_")[0]
         if number.isdecimal():
-            self._next = max(self._next, int(number) + 1)
+            self._next_id = max(self._next_id, int(number) + 1)
         if job.task is not None and job.task.key:
             self._keys.setdefault((job.user, job.task.key), []).append(job.id)
 
     def prune(self) -> None:
-        """Forgets requests of which no job is known any more."""
+        """Forget the keys of requests whose jobs were all purged."""
         jobs = self._scheduler.state.jobs
         for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
             del self._keys[key]
@@ -68,34 +70,34 @@ class JobCommands:
         if request.key and (who.user, request.key) in self._keys:
             return [], SubmitReply(ids=self._keys[who.user, request.key])
         state, user = self._scheduler.state, who.user
-        made = self._builder.jobs(request, self._next, lambda ref: resolve(state, [ref], user), user)
+        made = self._builder.jobs(request, self._next_id, lambda ref: resolve(state, [ref], user), user)
         if self._quotas is not None:
             self._quotas.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
         if request.dry_run:
             return [], SubmitReply()
         events: list[Event] = []
-        for at in _first_things_first(made):
+        for at in _in_dependency_order(made):
             spec, jobs = request.jobs[at], made[at]
             for job in jobs:
-                self._know(job)
+                self._register(job)
                 if self._quotas is not None:
-                    self._fresh.append(job)
+                    self._unjournalled.append(job)
                 events.append(Submitted(now, job))
                 if spec.hold:
                     events.append(Held(now, job.id))
         return events, SubmitReply(ids=[job.id for jobs in made for job in jobs])
 
     def _users(self) -> Iterator[str]:
-        """Of all jobs that have not ended."""
+        """Yield the user of each job that has not ended."""
         jobs = self._scheduler.state.jobs
-        self._fresh = [job for job in self._fresh if job.id not in jobs]
-        yield from (job.user for job in self._fresh)
+        self._unjournalled = [job for job in self._unjournalled if job.id not in jobs]
+        yield from (job.user for job in self._unjournalled)
         yield from (job.job.user for job in jobs.values() if job.status not in ENDED)
 
     # ---- change
 
     def change(self, request: ChangeRequest, now: Seconds, who: Caller) -> tuple[list[Event], ChangeReply]:
-        """Jobs that are named must be the caller's to change; of those that are not, all that are theirs are meant."""
+        """Change jobs. Named jobs must belong to the caller; statuses and groups select from the caller's own jobs."""
         verb = VERBS.get(request.verb)
         if verb is None:
             raise UnknownName("verb", request.verb, VERBS)
@@ -108,7 +110,7 @@ class JobCommands:
             chosen = [job for job in found if who.owns(job.job.user)]
             ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
         if not ids and not request.statuses and not request.group:
-            raise InputError(f"{request.verb} what?", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
+            raise InputError(f"{request.verb}: no job is named", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
         events: list[Event] = []
         reply = ChangeReply()
         for job in (state.jobs[each] for each in ids):
@@ -141,17 +143,17 @@ class JobCommands:
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
         task = replace(job.job.task or Task(), key="")
-        again = replace(job.job, id=str(self._next), after=(), batch="", batch_limit=0, task=task)
+        again = replace(job.job, id=str(self._next_id), after=(), batch="", batch_limit=0, task=task)
         try:
             self._builder.check(again)
         except InputError as error:
             return error.text
-        self._next += 1
+        self._next_id += 1
         return Submitted(now, again)
 
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
-            return f"it is {job.status}: only a job that waits can be changed"
+            return f"it is {job.status}: only a waiting job can be changed"
         edited = self._edited(job.job, request.settings)
         return Edited(now, edited)
 
@@ -159,12 +161,12 @@ class JobCommands:
         spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
         edited = self._builder.edit(job, spec, fields, lambda ref: [one(state, ref, job.user)])
-        if job.id in self._all_before(edited.after):
+        if job.id in self._with_dependencies(edited.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
 
-    def _all_before(self, jobs: Sequence[JobId]) -> set[JobId]:
-        """These jobs, and all that they come after."""
+    def _with_dependencies(self, jobs: Sequence[JobId]) -> set[JobId]:
+        """Return these jobs and all jobs that they depend on."""
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
         batches: dict[str, list[JobId]] = {}
         for each in state.jobs.values():
@@ -179,8 +181,8 @@ class JobCommands:
         return found
 
 
-def _first_things_first(made: Sequence[Sequence[Job]]) -> Iterable[int]:
-    """The jobs of a request in an order in which none comes before one that it comes after."""
+def _in_dependency_order(made: Sequence[Sequence[Job]]) -> Iterable[int]:
+    """Return the positions of the specs in an order in which each follows those that it depends on."""
     at_of = {name: at for at, jobs in enumerate(made) for job in jobs for name in (job.id, job.batch) if name}
     after = {at: {at_of[name] for job in jobs for name in job.after if name in at_of} for at, jobs in enumerate(made)}
     if not any(after.values()):

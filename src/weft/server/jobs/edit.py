@@ -1,4 +1,4 @@
-"""Put the values of fields into a job: of a new one, and of one that `weft set` changes."""
+"""Apply the values of fields to a job: a new one, or one that `weft set` changes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from weft.wire.messages import JobSpec
 
 DEFAULT_MEMORY_MB: Final = 4096
 PLACES: Final = frozenset({"gpu_ids", "gpu_choice", "gpu_model", "node", "labels"})
-"""Fields that say where a job may run."""
+"""Fields that restrict where a job may run."""
 DERIVED: Final = PLACES | {"name", "gpus", "memory", "cpus", "max_jobs_per_gpu", "duration", "after"}
-"""Fields whose value in a job is not the one that was given, or depends on other fields."""
+"""Fields whose value in a job differs from the given one, or depends on other fields."""
 DIRECT: Final = {
     field.key: field.model.rpartition(".")[::2] for field in FIELDS if field.model and field.key not in DERIVED
 }
@@ -48,6 +48,8 @@ def values_of(spec: JobSpec, fields: Iterable[Field] | None = None) -> dict[str,
 
 
 class JobEditor:
+    """Applies values to jobs, under the rules of a backend."""
+
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules = rules
 
@@ -61,7 +63,7 @@ class JobEditor:
         return Job(job_id, user=user, task=Task(key=key, **task), **job)
 
     def edit(self, job: Job, values: Values) -> Job:
-        """Return the job with these values; `after` is not put in, as it names other jobs."""
+        """Return the job with these values, except `after`, which names other jobs."""
         changed, task = self._attributes(job, values)
         return replace(job, task=replace(job.task or Task(), **task), **changed)
 
@@ -75,7 +77,7 @@ class JobEditor:
         own["gpus"] = gpus = values.get("gpus", job.gpus)
         own["memory_mb"] = _memory_mb(values, job, gpus)
         cpus = values.get("cpus", job.cpus)
-        own["cpus"] = cpus if gpus else max(cpus, 1)  # without GPUs and CPUs, any number of them would run at once
+        own["cpus"] = cpus if gpus else max(cpus, 1)  # without GPUs and CPUs, any number of jobs would run at once
         own["declared_s"] = _declared_s(values, job)
         if "name" in values:
             own["name"] = check_name(values["name"])
@@ -119,7 +121,7 @@ def _node_of(where: Where) -> NodeId:
 
 def _check_gpus(gpus: int, where: Where, per_gpu: bool) -> None:
     if per_gpu and not gpus:
-        what = "one process for each GPU, but no GPU"
+        what = "per_gpu starts one process for each GPU, but the job has none"
         raise InputError(what, hint="give it gpus, or leave per_gpu out", key="per_gpu")
     if where.pinned and (pinned := sum(len(each) for _, each in where.pinned)) != gpus:
         raise InputError(f"it names {pinned}, and the job needs {gpus}", hint="name as many as it needs", key="gpu_ids")
@@ -135,7 +137,7 @@ def _share(jobs_per_gpu: int) -> Share:
 
 
 def _declared_s(values: Values, job: Job) -> float | None:
-    """Return how long it takes as its submitter says; the time limit stands for it where that is not said."""
+    """Return the declared duration. Without one, it is the time limit."""
     old = job.task.time_limit_s if job.task is not None else None
     implied = job.declared_s if job.declared_s != old else values.get("time", old)
     declared: float | None = values.get("duration", implied)

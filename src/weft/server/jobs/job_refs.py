@@ -1,4 +1,4 @@
-"""How people name jobs: 7, 7_3, 3-7, a name, @ for the last, @~1 for the one before it."""
+"""Resolve references to jobs: 7, 7_3, 3-7, a name, @ for the last job, @~1 for the one before it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from weft.model.status import ENDED
 
 _LAST: Final = re.compile(r"@(?:~(\d{1,9}))?")
 _RANGE: Final = re.compile(r"(\d{1,12})-(\d{1,12})")
-MOST: Final = 100_000
+MAX_RANGE: Final = 100_000
 
 
 def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
-    """The jobs meant, each once, in the order in which they were named.
+    """Return the referenced jobs, each once, in the order of the references.
 
-    To a user, @ is the last of their own jobs, and a name one of theirs if they have one of that name.
+    For a user, @ is the last of their own jobs. Their own jobs come first in the search for a name.
     """
     found: dict[JobId, None] = {}
     for ref in refs:
@@ -29,11 +29,11 @@ def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
 
 
 def one(state: State, ref: str, user: str = "") -> JobId:
-    """The job meant; several of that name are an error that lists them."""
+    """Return the referenced job. Raise if the reference matches several."""
     found = _resolve(state, ref, user)
     if len(found) > 1:
         some = ", ".join(found[:10]) + (" ..." if len(found) > 10 else "")
-        raise NotFound(f"{ref!r} is {len(found)} jobs: {some}\n  name one of them")
+        raise NotFound(f"{ref!r} matches {len(found)} jobs: {some}\n  name one of them")
     return found[0]
 
 
@@ -45,29 +45,29 @@ def _resolve(state: State, ref: str, user: str) -> list[JobId]:
         mine = (job for job, each in reversed(state.jobs.items()) if not user or each.job.user == user)
         job = next(islice(mine, back, None), None)
         if job is None:
-            raise NotFound(f"{ref} goes back further than there are jobs; there are {len(state.jobs)}")
+            raise NotFound(f"{ref} goes back too far: there are {len(state.jobs)} jobs")
         return [job]
     if span := _RANGE.fullmatch(ref):
         first, until = int(span[1]), int(span[2])
-        if until - first > MOST:
-            raise NotFound(f"{ref} are more than {MOST:,} jobs")
+        if until - first > MAX_RANGE:
+            raise NotFound(f"{ref} spans more than {MAX_RANGE:,} jobs")
         found = _between(state, first, until)
     else:
         found = _numbered(state, ref) or _named(state, ref, user)
     if not found:
-        raise NotFound(f"there is no job {ref[:80]!r}\n  weft queue -a lists them; an ended one may have been cleaned")
+        raise NotFound(f"there is no job {ref[:80]!r}\n  weft queue -a lists them; an ended job may have been purged")
     return found
 
 
 def _numbered(state: State, number: str) -> list[JobId]:
-    """The job of that number, or all tasks of that array."""
+    """Return the job of that number, or all tasks of that array."""
     if number in state.jobs:
         return [number]
     return [job for job in state.jobs if job.startswith(f"{number}_")] if number.isdecimal() else []
 
 
 def _between(state: State, first: int, until: int) -> list[JobId]:
-    """All of these numbers, arrays' tasks too, by number: one look at each job, however many numbers are not there."""
+    """Return all jobs with numbers in this range, including array tasks, in one pass over the jobs."""
     found: list[tuple[int, JobId]] = []
     for job in state.jobs:
         number = job.partition("_")[0]
@@ -77,7 +77,7 @@ def _between(state: State, first: int, until: int) -> list[JobId]:
 
 
 def _named(state: State, name: str, user: str) -> list[JobId]:
-    """Jobs of that name: those that have not ended, or else the last."""
+    """Return the jobs of that name that have not ended, or else the last one."""
     found = [job for job in state.jobs.values() if job.job.name == name]
     named = [job for job in found if job.job.user == user] or found
     return [job.id for job in named if job.status not in ENDED] or [job.id for job in named[-1:]]

@@ -1,6 +1,7 @@
-"""What one user may have of a cluster: GPUs that their jobs hold, jobs that wait or run. With exceptions, by user.
+"""Quotas of users in a cluster: GPUs that their jobs hold, and jobs that wait or run.
 
-Exceptions are in `limits.json` beside the settings: {"ada": {"gpus": 16, "queued": 500}}; 0: as many as they like.
+Exceptions for single users are in `limits.json`, next to the settings: {"ada": {"gpus": 16, "queued": 500}}; 0 means
+no limit.
 """
 
 from __future__ import annotations
@@ -17,28 +18,30 @@ from weft.server.settings import Settings
 
 FILE: Final = "limits.json"
 KEYS: Final = ("gpus", "queued")
-MOST: Final = 1_000_000_000
-ALL: Final = MOST
-"""So many GPUs are as many as one likes, whatever holds for everybody."""
-HINT: Final = 'such as {"ada": {"gpus": 16, "queued": 500}}; 0: as many as they like'
+MAX_VALUE: Final = 1_000_000_000
+UNLIMITED_GPUS: Final = MAX_VALUE
+"""Sentinel for "unlimited"; overrides the default quota."""
+HINT: Final = 'such as {"ada": {"gpus": 16, "queued": 500}}; 0: no limit'
 
 
 class Quotas:
+    """The default quotas and the exceptions."""
+
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._gpus, self._queued = settings.max_gpus_per_user, settings.max_queued_per_user
-        self._own = _load(folder / FILE)
+        self._exceptions = _load(folder / FILE)
 
     def gpus_of(self, user: str) -> int:
-        """0: as many as there are."""
-        return self._own.get(user, {}).get("gpus", self._gpus)
+        """Return the GPUs that the jobs of a user may hold; 0: no limit."""
+        return self._exceptions.get(user, {}).get("gpus", self._gpus)
 
     def queued_of(self, user: str) -> int:
-        return self._own.get(user, {}).get("queued", self._queued)
+        return self._exceptions.get(user, {}).get("queued", self._queued)
 
     def check(self, user: str, jobs: Iterable[Job], there: Iterable[str], more: int = 0) -> None:
-        """Raises where these are too many, or too large, beside those that are there: the users of jobs not ended.
+        """Raise if these jobs exceed the quotas of their user.
 
-        `more` jobs of the same batch follow.
+        `there` yields the user of each job that has not ended. `more` jobs of the same batch follow.
         """
         jobs = list(jobs)
         gpus, queued = self.gpus_of(user), self.queued_of(user)
@@ -54,10 +57,12 @@ class Quotas:
             )
 
     def facts(self, state: State, now: Seconds) -> list[Event]:
-        """What makes the state's limits these."""
+        """Return the facts that set these quotas in the state."""
         wanted = {"": self._gpus} if self._gpus else {}
         wanted |= {
-            user: own["gpus"] or ALL for user, own in self._own.items() if "gpus" in own and (own["gpus"] or wanted)
+            user: own["gpus"] or UNLIMITED_GPUS
+            for user, own in self._exceptions.items()
+            if "gpus" in own and (own["gpus"] or wanted)
         }
         known = state.eligibility.limits
         return [
@@ -74,12 +79,12 @@ def _load(path: Path) -> Mapping[str, Mapping[str, int]]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path), hint=HINT) from None
     if not isinstance(found, dict) or not all(_fits(own) for own in found.values()):
-        raise InputError("not limits by user", where=str(path), hint=HINT)
+        raise InputError("not quotas by user", where=str(path), hint=HINT)
     return found
 
 
 def _fits(own: Any) -> bool:
     return isinstance(own, dict) and all(
-        key in KEYS and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
+        key in KEYS and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_VALUE
         for key, value in own.items()
     )

@@ -1,4 +1,4 @@
-"""Errors as a client is told of them: a status of gRPC, and what went wrong as JSON."""
+"""Errors as gRPC statuses, with their details as JSON."""
 
 from __future__ import annotations
 

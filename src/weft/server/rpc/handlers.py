@@ -1,5 +1,4 @@
-"""The methods of a service, as gRPC takes them up. Undecodable requests are refused with INVALID_ARGUMENT; gRPC would
-report INTERNAL."""
+"""gRPC handlers for the methods of a service. Undecodable requests get INVALID_ARGUMENT; gRPC would report INTERNAL."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ Method = Callable[..., Any]
 
 
 def handler(of: Callable[[str], Method], service: str = "Scheduler") -> grpc.GenericRpcHandler:
-    """What a server takes up; `of` gives the function of each method."""
+    """Return the handler of a service. `of` returns the function of each method."""
     made = {}
     for name, method in SERVICES[service].items():
-        wrap, take_up = _KINDS[method.kind]
-        made[name] = take_up(wrap(of(name)), reader(method), method.reply.SerializeToString)
+        wrap, make_handler = _KINDS[method.kind]
+        made[name] = make_handler(wrap(of(name)), reader(method), method.reply.SerializeToString)
     return grpc.method_handlers_generic_handler(PREFIX + service, made)
 
 
 def scheduler_handler(methods: Mapping[str, Callable[[Any], Any]]) -> grpc.GenericRpcHandler:
-    """What a server takes up for methods that know nothing of gRPC: their WeftErrors become statuses."""
+    """Return the handler of methods that do not depend on gRPC. Their WeftErrors become statuses."""
     plain = {name: _WITHOUT_CONTEXT[SCHEDULER[name].kind](method) for name, method in methods.items()}
     return handler(plain.__getitem__)
 
@@ -81,15 +80,15 @@ def _stream(method: Method) -> Method:
 
 
 def _upload(method: Method) -> Method:
-    """Whoever reads the stream is told by an InputError."""
+    """Raise an InputError in the function that reads the stream."""
 
     async def answer(requests: AsyncIterator[Any], context: Any) -> Any:
-        return await method(_understood(requests), context)
+        return await method(_decoded(requests), context)
 
     return answer
 
 
-async def _understood(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _decoded(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
         if isinstance(request, UnreadableRequest):
             request.refuse()

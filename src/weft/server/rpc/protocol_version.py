@@ -1,4 +1,4 @@
-"""Which peers can be understood."""
+"""The protocol versions that the server accepts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from weft.inputs.quantities import parse_whole_or_none
 from weft.version import VERSION
 from weft.wire.protocol import PROTOCOL
 
-OLDEST: Final = 2
-"""The oldest protocol that is understood."""
+MIN_PROTOCOL: Final = 2
+"""The oldest protocol that the server accepts."""
 
 
 def check_protocol(metadata: Mapping[str, str]) -> None:
-    """A peer that could not be understood is told so, and which of the two is older."""
+    """Raise for a peer of another protocol, and name the side to update."""
     text, theirs = metadata.get("weft-protocol", ""), metadata.get("weft-version", "")[:40]
     known = parse_whole_or_none(text, 0, 99_999_999) or 0
-    if OLDEST <= known <= PROTOCOL:
+    if MIN_PROTOCOL <= known <= PROTOCOL:
         return
     who, said = f"Weft {theirs}" if theirs else "what calls", f"protocol {known}" if known else "no protocol"
     hint = (

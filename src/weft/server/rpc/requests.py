@@ -1,4 +1,4 @@
-"""Requests as bytes: those that are too large or are no message are refused before anything walks them."""
+"""Decode requests. Refuse those that are too large or malformed, before anything reads their content."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from weft.wire.service import Method
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRequest:
-    """What came instead of a message of this type."""
+    """A request that is too large or cannot be decoded."""
 
     expected: str
     size: int = 0
-    """Bytes, where there are too many of them to decode."""
+    """In bytes, if it is too large to decode."""
     limit: int = 0
 
     def refuse(self) -> NoReturn:
         if self.size > self.limit:
             raise InputError(
-                f"a {self.expected} of {self.size / 1e6:.1f} MB, and the scheduler accepts {self.limit / 1e6:.1f} MB",
+                f"the {self.expected} has {self.size / 1e6:.1f} MB, "
+                f"and the scheduler accepts {self.limit / 1e6:.1f} MB",
                 hint="send less at a time, and put large values into files",
             )
         raise InputError(
-            f"what came is not a {self.expected}, but bytes that cannot be read",
+            f"the request cannot be decoded as a {self.expected}",
             hint="bring both ends to the same version of Weft",
         )
 
 
 def too_large(method: Method, size: int) -> UnreadableRequest | None:
-    """Return what to refuse where a request of this method has too many bytes."""
+    """Return a request to refuse if it has too many bytes for this method."""
     limit = method.max_request_bytes
     return UnreadableRequest(method.request.DESCRIPTOR.name, size, limit) if size > limit else None
 
