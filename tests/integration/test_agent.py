@@ -411,12 +411,12 @@ def test_what_is_on_its_gpus_is_said_with_hello_and_with_beats(tmp_path: Path) -
             assert [gpu.uuid for gpu in hello.node.gpus] == ["GPU-0", "GPU-1"]
             assert [(block.gpu, block.why) for block in hello.blocks] == [(1, "ForeignProcess")]
             assert "notebook" in hello.blocks[0].detail
-            await until(lambda: any(heartbeat.readings for heartbeat in site.head.all("heartbeat")))
-            heartbeat = next(heartbeat for heartbeat in site.head.all("heartbeat") if heartbeat.readings)
-            assert [(each.used_mb, each.utilisation, each.processes) for each in heartbeat.readings] == [
+            await until(lambda: any(heartbeat.status.readings for heartbeat in site.head.all("heartbeat")))
+            heartbeat = next(heartbeat for heartbeat in site.head.all("heartbeat") if heartbeat.status.readings)
+            assert [(each.used_mb, each.utilisation, each.processes) for each in heartbeat.status.readings] == [
                 (0, 0, 0), (2000, 40, 1),
             ]  # fmt: skip
-            assert heartbeat.ram_used_mb > 0
+            assert heartbeat.status.ram_used_mb > 0
             devices[0] |= {"used_mb": 900, "processes": [stranger | {"used_mb": 900}]}
             driver.write_text(json.dumps({"devices": devices}))
             await until(lambda: any(len(news.blocks) == 2 for news in site.head.all("gpus")))

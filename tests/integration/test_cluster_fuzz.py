@@ -158,7 +158,11 @@ def greetings() -> st.SearchStrategy[m.AgentMessage]:
 def talk() -> st.SearchStrategy[m.AgentMessage]:
     run = m.RunNews(job="1", run=1, phase=m.RunNews.ENDED, end=m.RunEnd(code=0, started_at=1.0, ran_s=1.0))
     right = (
-        m.AgentMessage(heartbeat=m.Heartbeat(at=10.0, runs=[run], load=1.0, readings=[m.GpuReading(gpu=0, used_mb=1)])),
+        m.AgentMessage(
+            heartbeat=m.Heartbeat(
+                at=10.0, runs=[run], status=m.NodeStatus(load=1.0, readings=[m.GpuReading(gpu=0, used_mb=1)])
+            )
+        ),
         m.AgentMessage(news=run),
         m.AgentMessage(gpus=m.GpuNews(blocks=[m.GpuBlock(gpu=0, why="DirtyGpu")])),
         m.AgentMessage(progress=m.Progress(job="1", run=1, json='{"step": 1}')),

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from weft.agent.state_machine import NodeStatus
 from weft.engines.process.gpu.poller import FactsAt
 from weft.model import Blocked, Measured, Unblocked
-from weft.wire.messages import GpuBlock, GpuMemory, GpuReading
+from weft.wire.messages import GpuBlock, GpuMemory, GpuReading, NodeStatus
 
 _MEMINFO: Final = "/proc/meminfo"
 OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
@@ -39,9 +38,9 @@ class NodeStatusCollector:
 
     def current(self, readings: Mapping[int, Mapping[str, Any]]) -> NodeStatus:
         return NodeStatus(
-            os.getloadavg()[0],
-            ram_used_mb(),
-            tuple(
+            load=os.getloadavg()[0],
+            ram_used_mb=ram_used_mb(),
+            readings=[
                 GpuReading(
                     gpu=gpu,
                     used_mb=reading["used_mb"],
@@ -49,7 +48,7 @@ class NodeStatusCollector:
                     processes=reading["processes"],
                 )
                 for gpu, reading in readings.items()
-            ),
+            ],
         )
 
 

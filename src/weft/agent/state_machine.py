@@ -21,11 +21,11 @@ from weft.wire.messages import (
     GpuBlock,
     GpuMemory,
     GpuNews,
-    GpuReading,
     Heartbeat,
     HeartbeatReply,
     Hello,
     NodeSpec,
+    NodeStatus,
     RunEnd,
     RunNews,
     SchedulerMessage,
@@ -107,15 +107,6 @@ class Disconnect:
 
 
 Action = Send | Start | Stop | Reconcile | Lease | Confirmed | Joined | Disconnect
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """The status of the node, sent with every heartbeat."""
-
-    load: float = 0.0
-    ram_used_mb: int = 0
-    readings: tuple[GpuReading, ...] = ()
 
 
 @dataclass(slots=True)
@@ -216,9 +207,7 @@ class Agent:
             epoch=self._epoch,
             at=now,
             runs=self._all_news(),
-            load=self.status.load,
-            ram_used_mb=self.status.ram_used_mb,
-            readings=self.status.readings,
+            status=self.status,
             blocks=self._blocks,
         )
         return [Send(AgentMessage(heartbeat=heartbeat))]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.wire.messages import NodeStatus
 from weft.wire.views.doctor import DeviceView, MembersView
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeConnection:
     """The connection of a node. All None: the node needs none."""
 
     state: str | None = None
     """connected, silent or lost."""
     beat_s: float | None = None
     """Seconds since the last heartbeat."""
-    load: float | None = None
+    status: NodeStatus | None = None
+    """As the last heartbeat reported it."""
     address: str | None = None
     version: str | None = None
     lost_in_s: float | None = None

@@ -14,7 +14,7 @@ from weft.model import JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import GpuUsage, NodeStatus
+from weft.server.inventory import GpuUsage, NodeConnection
 from weft.wire.views.base import made
 from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.wire.views.nodes import BlockView, GpuView, NodeView
@@ -26,8 +26,8 @@ CODES: Final = {
 }  # fmt: skip
 """Slurm's two letters."""
 NO_USAGE: Final = GpuUsage()
-NO_STATUS: Final = NodeStatus()
-LOST: Final = NodeStatus("lost")
+NO_CONNECTION: Final = NodeConnection()
+LOST: Final = NodeConnection("lost")
 
 
 def code(job: JobState) -> str:
@@ -141,10 +141,10 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
     return found
 
 
-def node_views(state: State, known: Mapping[str, NodeStatus]) -> list[NodeView]:
+def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeView]:
     """Return the nodes with what the backend knows of them. A node that was lost and joined again is listed once."""
     rooms = [room for room in state.resources.nodes if state.resources.by_id[room.node.id] is room]
-    statuses = [known.get(room.node.id, NO_STATUS) if room.alive else LOST for room in rooms]
+    connections = [known.get(room.node.id, NO_CONNECTION) if room.alive else LOST for room in rooms]
     return [
         NodeView(
             node=room.node.id, alive=room.alive, gpus=len(room.node.gpus),
@@ -152,10 +152,11 @@ def node_views(state: State, known: Mapping[str, NodeStatus]) -> list[NodeView]:
             jobs=len(room.runs()), cpus=room.node.cpus, cpus_used=room.cpus_used, ram_mb=room.node.ram_mb,
             ram_used_mb=room.ram_used, labels=dict(room.node.labels),
             closed=[why for node, why in state.closed if node == room.node.id],
-            state=status.state, beat_s=status.beat_s, load=status.load, address=status.address,
-            version=status.version, lost_in_s=status.lost_in_s,
+            state=connection.state, beat_s=connection.beat_s,
+            load=round(connection.status.load, 2) if connection.status else None, address=connection.address,
+            version=connection.version, lost_in_s=connection.lost_in_s,
         )
-        for room, status in zip(rooms, statuses, strict=True)
+        for room, connection in zip(rooms, connections, strict=True)
     ]  # fmt: skip
 
 

@@ -300,22 +300,18 @@ class Welcome(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., epoch: _Optional[int] = ..., lease_s: _Optional[float] = ..., heartbeat_s: _Optional[float] = ..., at: _Optional[float] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("epoch", "at", "runs", "load", "ram_used_mb", "readings", "blocks")
+    __slots__ = ("epoch", "at", "runs", "status", "blocks")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
-    LOAD_FIELD_NUMBER: _ClassVar[int]
-    RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
-    READINGS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     at: float
     runs: _containers.RepeatedCompositeFieldContainer[RunNews]
-    load: float
-    ram_used_mb: int
-    readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
+    status: NodeStatus
     blocks: _containers.RepeatedCompositeFieldContainer[GpuBlock]
-    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., status: _Optional[_Union[NodeStatus, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("epoch", "at")
@@ -324,6 +320,16 @@ class HeartbeatReply(_message.Message):
     epoch: int
     at: float
     def __init__(self, epoch: _Optional[int] = ..., at: _Optional[float] = ...) -> None: ...
+
+class NodeStatus(_message.Message):
+    __slots__ = ("load", "ram_used_mb", "readings")
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    RAM_USED_MB_FIELD_NUMBER: _ClassVar[int]
+    READINGS_FIELD_NUMBER: _ClassVar[int]
+    load: float
+    ram_used_mb: int
+    readings: _containers.RepeatedCompositeFieldContainer[GpuReading]
+    def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ...) -> None: ...
 
 class GpuReading(_message.Message):
     __slots__ = ("gpu", "used_mb", "utilisation", "processes")

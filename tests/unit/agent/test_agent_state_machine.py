@@ -14,7 +14,6 @@ from weft.agent.state_machine import (
     Disconnect,
     Joined,
     Lease,
-    NodeStatus,
     Reconcile,
     Send,
     Stop,
@@ -26,6 +25,7 @@ from weft.wire.messages import (
     GpuBlock,
     GpuMemory,
     HeartbeatReply,
+    NodeStatus,
     RunNews,
     SchedulerMessage,
     StartRun,
@@ -235,6 +235,6 @@ def test_blocked_gpus_are_said_when_that_changes_and_with_every_beat(joined: Age
     (heartbeat,) = joined.tick(106)
     assert isinstance(heartbeat, Send)
     assert list(heartbeat.message.heartbeat.blocks) == [block]
-    assert heartbeat.message.heartbeat.load == 2.0
+    assert heartbeat.message.heartbeat.status.load == 2.0
     joined.disconnected(107)
     assert joined.report_gpus([]) == []

@@ -17,7 +17,7 @@ from weft.errors import WeftError
 from weft.server.http import app
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
-from weft.server.inventory import GpuUsage, NodeStatus
+from weft.server.inventory import GpuUsage, NodeConnection
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -37,7 +37,7 @@ def controller(policy_failed: str = "") -> Any:
         ("n1", 0): GpuUsage(used_mb=12_345_678, utilisation=30.0),
         ("n1", 1): GpuUsage(used_mb=0),
     }
-    nodes = {"n1": NodeStatus("connected"), "n2": NodeStatus("silent")}
+    nodes = {"n1": NodeConnection("connected"), "n2": NodeConnection("silent")}
     inventory = SimpleNamespace(numbers=Numbers(), readings=lambda: readings, nodes=lambda: nodes)
     return SimpleNamespace(
         scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),

@@ -22,7 +22,7 @@ from weft.model import (
 )
 from weft.server.nodes.outbox import Send
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, GpuNews, GpuReading, Heartbeat, Variable
+from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, GpuNews, GpuReading, Heartbeat, NodeStatus, Variable
 
 
 @pytest.fixture
@@ -376,9 +376,15 @@ def test_only_the_node_of_a_run_says_what_it_needs() -> None:
 
 def test_what_a_node_says_of_itself_is_kept(room: Room) -> None:
     room.say(1, hello())
-    room.heartbeat(1, load=1.5, ram_used_mb=7, readings=[GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)])
+    reading = GpuReading(gpu=0, used_mb=3, utilisation=0.5, processes=1)
+    room.heartbeat(1, status=NodeStatus(load=1.5, ram_used_mb=7, readings=[reading]))
     (member,) = room.registry.members()
-    assert (member.load, member.ram_used_mb, member.readings[0].used_mb, member.connected) == (1.5, 7, 3, True)
+    assert (member.status.load, member.status.ram_used_mb, member.status.readings[0].used_mb, member.connected) == (
+        1.5,
+        7,
+        3,
+        True,
+    )
     assert room.registry.conn_of("n0") == 1
     room.gone(1)
     assert room.registry.conn_of("n0") is None

@@ -12,7 +12,7 @@ from weft.inputs.atomic import write_atomic
 from weft.model import NodeId
 from weft.server.backends.base import Host
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
+from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.registry import NodeRegistry
 from weft.wire.views.doctor import DeviceView, MembersView
@@ -39,13 +39,13 @@ class AgentInventory:
             write_atomic(self._path, json.dumps(self._numbered).encode())
         log.info("node %s has registered: %d GPUs, Weft %s", member.id, len(numbers), member.version)
 
-    def nodes(self) -> Mapping[NodeId, NodeStatus]:
+    def nodes(self) -> Mapping[NodeId, NodeConnection]:
         now, registry = self._host.loop.clock.now(), self._registry()
         return {
-            member.id: NodeStatus(
+            member.id: NodeConnection(
                 state="connected" if member.connected else "silent",
                 beat_s=round(now - member.heard_at, 3),
-                load=round(member.load, 2),
+                status=member.status,
                 address=member.spec.address,
                 version=member.version,
                 lost_in_s=None if member.connected else round(registry.lost_at(member) - now, 3),
@@ -58,7 +58,7 @@ class AgentInventory:
             (member.id, reading.gpu): GpuUsage(reading.used_mb, reading.utilisation, reading.processes)
             for member in self._registry().members()
             if member.connected
-            for reading in member.readings
+            for reading in member.status.readings
         }
 
     def summary(self) -> BackendSummary:

@@ -17,7 +17,7 @@ from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
 from weft.model import Decision, JobId, NodeId
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
+from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
@@ -70,7 +70,7 @@ class Inventory(Protocol):
 
     numbers: GpuNumbers
 
-    def nodes(self) -> Mapping[NodeId, NodeStatus]:
+    def nodes(self) -> Mapping[NodeId, NodeConnection]:
         """Return the connection status of each node."""
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
@@ -116,7 +116,7 @@ class NoInventory:
     def __init__(self) -> None:
         self.numbers = GpuNumbers()
 
-    def nodes(self) -> Mapping[NodeId, NodeStatus]:
+    def nodes(self) -> Mapping[NodeId, NodeConnection]:
         return {}
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:

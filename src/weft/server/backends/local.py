@@ -35,7 +35,7 @@ from weft.model import (
 )
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.inventory import BackendSummary, GpuUsage, NodeStatus
+from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
@@ -166,7 +166,7 @@ class LocalInventory:
         self.numbers = GpuNumbers()
         self.numbers.set_numbers(backend.node.id, [device.index for device in backend.machine.devices])
 
-    def nodes(self) -> Mapping[NodeId, NodeStatus]:
+    def nodes(self) -> Mapping[NodeId, NodeConnection]:
         return {}
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.model import Node, NodeId, Seconds
-from weft.wire.messages import GpuReading, NodeSpec
+from weft.wire.messages import NodeSpec, NodeStatus
 
 
 @dataclass(slots=True)
@@ -28,9 +28,8 @@ class RegisteredNode:
     heartbeat_at: float = 0.0
     spec: NodeSpec = field(default_factory=NodeSpec)
     """Empty until the node has registered with this server."""
-    load: float = 0.0
-    ram_used_mb: int = 0
-    readings: tuple[GpuReading, ...] = ()
+    status: NodeStatus = field(default_factory=NodeStatus)
+    """As the last heartbeat reported it."""
 
     @property
     def id(self) -> NodeId:

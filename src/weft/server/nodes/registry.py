@@ -262,8 +262,7 @@ class NodeRegistry:
         if heartbeat.epoch != member.epoch or heartbeat.at < member.heartbeat_at:
             return
         self._mark_heard(member, now)
-        member.heartbeat_at, member.load, member.ram_used_mb = heartbeat.at, heartbeat.load, heartbeat.ram_used_mb
-        member.readings = tuple(heartbeat.readings)
+        member.heartbeat_at, member.status = heartbeat.at, heartbeat.status
         self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
         self._update_blocks(member, heartbeat.blocks, now)
         self._reconciler.reconcile(member, heartbeat.runs, now)

@@ -7,7 +7,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.engines.process.launch_spec import is_valid_job_id
-from weft.wire.messages import AgentMessage, GpuBlock, GpuNews, GpuReading, Heartbeat, Hello, NodeSpec, RunEnd, RunNews
+from weft.wire.messages import (
+    AgentMessage,
+    GpuBlock,
+    GpuNews,
+    GpuReading,
+    Heartbeat,
+    Hello,
+    NodeSpec,
+    NodeStatus,
+    RunEnd,
+    RunNews,
+)
 
 MAX_GPUS: Final = 1024
 MAX_RUNS: Final = 20_000
@@ -78,11 +89,15 @@ def _check_node(spec: NodeSpec) -> str:
 def _check_heartbeat(heartbeat: Heartbeat) -> str:
     if not abs(heartbeat.at) < MAX_SECONDS:
         return f"the clock of the node is at {heartbeat.at}: set it"
-    if not 0 <= heartbeat.load < MAX_SECONDS or heartbeat.ram_used_mb > MAX_MB:
-        return f"a load of {heartbeat.load} or {heartbeat.ram_used_mb} MB of RAM in use is out of range"
-    return (
-        _check_runs(heartbeat.runs) or _check_blocks(heartbeat.blocks, MAX_GPUS) or _check_readings(heartbeat.readings)
-    )
+    return _check_runs(heartbeat.runs) or _check_blocks(heartbeat.blocks, MAX_GPUS) or _check_status(heartbeat.status)
+
+
+def _check_status(status: NodeStatus) -> str:
+    """Check every figure of the status, those of later versions included."""
+    for field, value in status.ListFields():
+        if isinstance(value, int | float) and not 0 <= value <= MAX_MB:
+            return f"{field.name} {value} is out of range"
+    return _check_readings(status.readings)
 
 
 def _check_readings(readings: Iterable[GpuReading]) -> str:
