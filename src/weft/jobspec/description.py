@@ -55,6 +55,7 @@ def _array(job: Job) -> str | None:
 
 
 SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
+    "memory": lambda job, _: job.memory_mb.plain(),
     "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
     "grace": lambda job, _: _seconds(job.task.grace_s) if job.task else None,
     "duration": lambda job, _: _duration(job),
