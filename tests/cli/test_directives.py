@@ -8,7 +8,7 @@ import pytest
 
 from support.weft_cli import Weft
 from weft.errors import InputError
-from weft.jobspec.sbatch import script_of
+from weft.jobspec.sbatch import read_script
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=resnet
@@ -38,7 +38,7 @@ def write(text: str, name: str = "train.sbatch", mode: int = 0o644) -> str:
 
 
 def given(*lines: str) -> dict[str, object]:
-    script = script_of([write("#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines))])
+    script = read_script([write("#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines))])
     assert script is not None
     return dict(script.given)
 
@@ -102,16 +102,16 @@ def test_what_cannot_be_read_is_told_with_its_line(line: str) -> None:
     ["#!/bin/sh\ntrue\n#SBATCH --gpus=2\n", "#SBATCH --gpus=2\n", "#!/bin/sh\n", "", "#!/bin/sh\n##SBATCH -N 2\n"],
 )
 def test_anything_else_is_an_ordinary_command(text: str) -> None:
-    assert script_of([write(text)]) is None
-    assert script_of(["true"]) is None
-    assert script_of([]) is None
+    assert read_script([write(text)]) is None
+    assert read_script(["true"]) is None
+    assert read_script([]) is None
 
 
 def test_one_that_can_be_run_is_run_by_itself(folder: Path) -> None:
-    script = script_of([write("#!/usr/bin/env -S python3 -u\n#SBATCH -t 5\n", mode=0o755), "a"])
+    script = read_script([write("#!/usr/bin/env -S python3 -u\n#SBATCH -t 5\n", mode=0o755), "a"])
     assert script is not None
     assert script.command == [str(folder / "train.sbatch"), "a"]
     Path("train.sbatch").chmod(0o644)
-    again = script_of(["train.sbatch"])
+    again = read_script(["train.sbatch"])
     assert again is not None
     assert again.command == ["/usr/bin/env", "-S", "python3", "-u", str(folder / "train.sbatch")]

@@ -35,7 +35,7 @@ def test_the_task_file_of_the_distributed_scheduler(weft: Weft) -> None:
 def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     name = write(RESNET, "task.json")
     missing = weft.fails("submit", "--config", name)
-    assert "task.json:1: no command, and no workload for the model 'resnet50'; registered: none at all" in missing
+    assert "task.json:1: no command, and no workload for the model 'resnet50'; registered: none" in missing
     Path("mine_weft.py").write_text("def run(params):\n    return ['echo', 'epochs', params['epochs']]\n")
     monkeypatch.syspath_prepend(".")
     points = [EntryPoint(model, f"mine_weft:{what}", "weft.workloads") for model, what in
@@ -102,7 +102,7 @@ WRONG = {
     "an unknown key": ("command: [echo]\ngpuz: 2\n", "tasks.yaml:2: unknown key of a task 'gpuz'\n  known: gpus, "),
     "an unknown key of JSON": ('{"command": ["echo"],\n\t"gpuz": 2}', "tasks.yaml:2: unknown key of a task 'gpuz'"),
     "a key twice": ("gpus: 1\ngpus: 2\n", "tasks.yaml:2: key 'gpus' occurs twice"),
-    "a key by two names": ("gpus: 1\nrequired_gpus: 2\n", "tasks.yaml:2: required_gpus: said twice"),
+    "a key by two names": ("gpus: 1\nrequired_gpus: 2\n", "tasks.yaml:2: required_gpus: given twice"),
     "a key twice in JSON": ('{"gpus": 1,\n "gpus": 2}', "tasks.yaml:2: key 'gpus' occurs twice"),
     "not a number": ("command: [echo]\ngpus: two\n", "tasks.yaml:2: gpus: 'two' is not a whole number"),
     "not a number in JSON": ('{"command": ["echo"],\n"gpus": "two"}', "tasks.yaml:2: gpus: 'two' is not a whole"),

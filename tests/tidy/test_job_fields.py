@@ -14,9 +14,9 @@ from weft.cli.submit import task_flags
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import LaunchSpec
-from weft.jobspec.description import described
+from weft.jobspec.description import describe
 from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
-from weft.jobspec.python import given
+from weft.jobspec.python import as_text
 from weft.jobspec.readers import Given
 from weft.jobspec.taskfile import KEYS
 from weft.model import Edited, Gpu, Held, Job, Node, Submitted, Task
@@ -153,7 +153,7 @@ def test_a_field_is_shown_if_it_says_so(field: Field) -> None:
         job = server.made(field, example)[-1]
         if field.key == "name":
             job = replace(job, command=())
-        shown.append(described(job, server.numbers.number).get(field.key))
+        shown.append(describe(job, server.numbers.number).get(field.key))
     assert (shown[0] != shown[1]) == field.shown
 
 
@@ -161,7 +161,7 @@ def test_a_field_is_shown_if_it_says_so(field: Field) -> None:
 def test_what_is_shown_can_be_submitted_again(field: Field) -> None:
     server = Server()
     job = server.made(field, 0)[0]
-    again = spec_of(given(described(job, server.numbers.number)))
+    again = spec_of(as_text(describe(job, server.numbers.number)))
     again.hold = True
     (made,) = server.submit(again)
     task = made.task

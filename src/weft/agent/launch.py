@@ -12,7 +12,7 @@ from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.errors import InputError
-from weft.jobspec.environment import belongs_to_machine, captured
+from weft.jobspec.environment import belongs_to_machine, capture
 from weft.wire.convert import get, pairs
 from weft.wire.messages import GangMember, StartRun
 
@@ -60,7 +60,7 @@ def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | No
 
 def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str]) -> dict[str, str]:
     """Return the submitter's variables, plus the worker's for those that belong to a machine."""
-    missing = {name: value for name, value in pairs(captured(node_env)) if belongs_to_machine(name)}
+    missing = {name: value for name, value in pairs(capture(node_env)) if belongs_to_machine(name)}
     return {**missing, **submitted}
 
 

@@ -15,10 +15,10 @@ from weft.endpoints import config
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths, user_paths
 from weft.errors import InputError, Unreachable
-from weft.jobspec.environment import captured
+from weft.jobspec.environment import capture
 from weft.jobspec.fields import Keys, Words, spec_of
-from weft.jobspec.python import given
-from weft.jobspec.workloads import complete
+from weft.jobspec.python import as_text
+from weft.jobspec.workloads import add_command
 from weft.model.status import LEAST_FINAL, Reason
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.views.base import plain
@@ -62,27 +62,27 @@ def submit_many(
     client = connection(where)
     if snapshot:
         _upload_source(client, specs, here)
-    env = captured(os.environ, everything=env_all, elsewhere=where is not None)
+    env = capture(os.environ, everything=env_all, elsewhere=where is not None)
     ids = client.submit(SubmitRequest(jobs=specs, env=env, chdir=here))
     numbers = groupby(ids, key=lambda job: job.partition("_")[0])
     return [JobHandle(number, tuple(tasks), client.where) for number, tasks in numbers]
 
 
 def _upload_source(client: Client, specs: Sequence[JobSpec], here: str) -> None:
-    from weft.jobspec.source import take_for
+    from weft.jobspec.source import take_snapshots
 
     if isinstance(client.where, Paths):
         raise InputError(
             "snapshot needs the scheduler of a cluster", hint="on this machine, the job runs in the folder itself"
         )
-    for each in take_for(specs, here):
+    for each in take_snapshots(specs, here):
         client.put(each.packed)
 
 
 def _spec(job: Mapping[str, Any], label: str) -> JobSpec:
     try:
-        spec = spec_of(given(job))
-        complete(spec)
+        spec = spec_of(as_text(job))
+        add_command(spec)
     except InputError as error:
         if not label:
             raise

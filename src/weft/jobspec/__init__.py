@@ -1,1 +1,1 @@
-"""What a job may say of itself: one table of fields; how flags, task files, batch scripts and Python fill it in."""
+"""Job descriptions: the table of job fields, and how flags, task files, batch scripts and Python fill it in."""

@@ -1,4 +1,4 @@
-"""A job as its submitter could have written it: what `weft show` prints of each field."""
+"""Job descriptions for `weft show`: each field of a job as a submitter would write it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from weft.jobspec.fields import FIELDS, Field
 from weft.model import Job, NodeId, Slots, Where
 
 Number = Callable[[NodeId, int], int]
-"""The number of a GPU as people know it, from its node and its place among the node's GPUs."""
+"""Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""
 
 
-def described(job: Job, number: Number) -> dict[str, Any]:
-    """Return the job's fields by key, as a task file in JSON has them; those that say nothing are left out."""
+def describe(job: Job, number: Number) -> dict[str, Any]:
+    """Return the job's fields by key, as a JSON task file has them. Empty fields are omitted."""
     found = {field.key: _value(field, job, number) for field in FIELDS if field.shown}
     return {key: value for key, value in found.items() if value or key == "gpus"}
 
@@ -46,7 +46,7 @@ def _seconds(value: float | None) -> str | None:
 
 
 def _duration(job: Job) -> str | None:
-    """Return what the submitter said, not the time limit that stands for it."""
+    """Return the declared duration, not the time limit that replaces a missing one."""
     return None if job.task and job.declared_s == job.task.time_limit_s else _seconds(job.declared_s)
 
 
@@ -66,4 +66,4 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "node": lambda job, _: _node(job.where),
     "labels": lambda job, _: {key: value for key, value in job.where.labels if key != "node"},
 }
-"""Fields that the model holds in another form than people write."""
+"""Fields whose form in the model differs from what users write."""

@@ -1,4 +1,4 @@
-"""Which of the submitter's variables a job is given: those that programs need to find things, and nothing secret."""
+"""The environment of a job: the submitter's variables that programs need to find files, without secrets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ OF_A_MACHINE: Final = (NAMES - {"LANG", "LANGUAGE", "TZ"}) | {
     "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "HF_HOME", "TORCH_HOME",
 }  # fmt: skip
 OF_A_MACHINE_PREFIXES: Final = ("XDG_", "CONDA_", "MAMBA_", "PYENV_", "UV_")
-"""Where things are on one machine: on another they say nothing, or something wrong."""
+"""Variables with paths of one machine, which are wrong on another."""
 OF_A_SESSION: Final = {
     "PWD", "OLDPWD", "HOSTNAME", "DISPLAY", "MAIL", "TERM", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
 }  # fmt: skip
 OF_A_SESSION_PREFIXES: Final = ("SSH_", "DBUS_", "TMUX", "SYSTEMD_")
-"""What means nothing outside of where it was set."""
+"""Variables that are valid only in the login session that set them."""
 _SECRET: Final = re.compile(
     r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:TOKEN|KEY|PWD|PASS|AUTH)(?:_|$)|APIKEY", re.IGNORECASE
 )
@@ -42,24 +42,24 @@ def looks_secret(name: str, value: str = "") -> bool:
 
 
 def belongs_to_machine(name: str) -> bool:
-    """A job on another machine gets that machine's, unless its submitter says it in so many words."""
+    """Return whether the variable describes a machine: a job elsewhere gets the value of its node by default."""
     return name in OF_A_MACHINE or name.startswith(OF_A_MACHINE_PREFIXES)
 
 
-def captured(env: Mapping[str, str], *, everything: bool = False, elsewhere: bool = False) -> list[Variable]:
-    """What a job is given of this environment; what is not text, or has an odd name, stays behind.
+def capture(env: Mapping[str, str], *, everything: bool = False, elsewhere: bool = False) -> list[Variable]:
+    """Return the variables of this environment that a job gets. Odd names and values that are not text are left out.
 
-    With `elsewhere`, it runs on some other machine: what belongs to this one stays behind, even of `everything`.
+    With `elsewhere`, the job runs on another machine: variables of this machine are left out, even with `everything`.
     """
     return variables(
         (name, value)
         for name, value in env.items()
         if (everything or _is_wanted(name, value)) and _is_plain(name) and _is_text(value)
-        if not (elsewhere and _stays(name))
+        if not (elsewhere and _is_local(name))
     )
 
 
-def _stays(name: str) -> bool:
+def _is_local(name: str) -> bool:
     return belongs_to_machine(name) or name in OF_A_SESSION or name.startswith(OF_A_SESSION_PREFIXES)
 
 
@@ -68,7 +68,7 @@ def _is_wanted(name: str, value: str) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    """Nor what the scheduler told the job that submits this one: it is told its own."""
+    """Return whether the name is portable and not WEFT_*: a job that submits jobs must not pass on its own values."""
     return _PLAIN.fullmatch(name) is not None and not name.startswith("WEFT_")
 
 
@@ -80,11 +80,11 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def completed(given: Iterable[str], env: Mapping[str, str]) -> list[str]:
-    """Of `NAME=VALUE` and `NAME`: the second as it is here."""
+def resolve_variables(given: Iterable[str], env: Mapping[str, str]) -> list[str]:
+    """Return `NAME=VALUE` for each text; a bare `NAME` gets its value in this environment."""
     found = []
     for text in given:
         if "=" not in text and text not in env:
-            raise InputError(f"there is no variable {text[:80]!r} here", hint="write NAME=VALUE, or set it first")
+            raise InputError(f"the variable {text[:80]!r} is not set here", hint="write NAME=VALUE, or set it first")
         found.append(text if "=" in text else f"{text}={env[text]}")
     return found

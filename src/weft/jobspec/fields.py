@@ -26,41 +26,41 @@ MAX_GPU_NUMBER: Final = 4095
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """How the command line says it."""
+    """The flag of a field on the command line."""
 
     names: tuple[str, ...]
     help: str
     metavar: str = ""
-    """Empty: a switch without a value."""
+    """Empty for a switch without a value."""
     repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     key: str
-    """In task files and Python, and with dashes in `weft set`."""
+    """The key in task files and Python, and with dashes in `weft set`."""
     examples: tuple[str, str]
-    """Two different values, as a task file has them. A test submits, edits, starts and shows a job with each."""
+    """Two different values as a task file has them. A test submits, edits, starts and shows a job with each."""
     read: Reader | None
-    """None: users do not give the value itself."""
+    """Reads what users write. None: users cannot give this value."""
     model: str = ""
-    """The attribute of a `Job` that holds it, such as `task.grace_s`. Empty: it makes other jobs or events."""
+    """The attribute of `Job` that holds the value, such as `task.grace_s`. Empty: the field makes jobs or events."""
     proto: str = ""
-    """The field of `JobSpec`, where it is not called as the key."""
+    """The field of `JobSpec`, if its name is not the key."""
     flag: Flag | None = None
     aliases: tuple[str, ...] = ()
     settable: bool = False
     launch: str = ""
-    """The field of `StartRun` that carries it to the run. Empty: the run does not know it."""
+    """The field of `StartRun` that carries the value to the run. Empty: the run does not get it."""
     shown: bool = True
-    """Whether `weft show` prints it: an environment may hold secrets."""
+    """Whether `weft show` prints the value: an environment may hold secrets."""
 
     @property
     def message(self) -> str:
         return self.proto or self.key
 
     def of(self, job: Job) -> Any:
-        """Return its value in a job, as the model holds it."""
+        """Return the value in a job, as the model holds it."""
         holder, _, name = self.model.rpartition(".")
         value = getattr(job, holder) if holder else job
         return None if value is None else getattr(value, name)
@@ -178,13 +178,13 @@ FIELDS: Final[tuple[Field, ...]] = (
 BY_KEY: Final = {field.key: field for field in FIELDS}
 ALIASES: Final = {alias: field.key for field in FIELDS for alias in field.aliases}
 READABLE: Final = tuple(field.key for field in FIELDS if field.read is not None)
-"""The keys that task files, flags and Python may have."""
+"""Keys of task files, flags and Python."""
 SETTABLE: Final = tuple(field.key for field in FIELDS if field.settable)
 CARRIED: Final = tuple(field for field in FIELDS if field.launch)
 
 
 class Keys(TypedDict, total=False):
-    """What Python may say of a job: the keys of a task file, and the flags of `weft submit`."""
+    """Arguments of `weft.submit`: the keys of a task file, and the flags of `weft submit`."""
 
     name: str
     gpus: int
@@ -216,7 +216,7 @@ class Keys(TypedDict, total=False):
 
 
 def canonical(key: str) -> str:
-    """Return the key that is meant: with underscores, and without aliases."""
+    """Return a key in its standard form: with underscores, and without aliases."""
     key = key.replace("-", "_")
     return ALIASES.get(key, key)
 
@@ -246,7 +246,7 @@ def _filled(spec: JobSpec) -> list[str]:
 
 
 def settings_of(given: Mapping[str, str]) -> tuple[JobSpec, tuple[Field, ...]]:
-    """Return what `weft set` is told: the values, and the fields that have them."""
+    """Return the values that `weft set` gets, and the fields that have them."""
     for key in given:
         if canonical(key) not in SETTABLE:
             raise UnknownName("key to set", key, SETTABLE)

@@ -1,7 +1,7 @@
-"""{params.NAME} in a command.
+"""Placeholders in commands: {params.NAME}.
 
-In a word of its own the value is put in as it is: no shell ever sees it. In a script for a shell the value is never put
-in at all: the shell expands the variable that holds it, so that whatever is in it stays text.
+A separate word gets the value as it is, because no shell reads it. A shell script gets a variable instead of the value:
+the shell expands it, so that the value stays text whatever it contains.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SCRIPT_FLAG: Final = re.compile(r"-[A-Za-z]*c")
 
 
 def fill_in(command: Sequence[str], params: Mapping[str, str]) -> list[str]:
-    """The command with its params."""
+    """Return the command with the values of its params."""
     script = _script_at(command)
     return [_in_script(word, params) if at == script else _in_word(word, params) for at, word in enumerate(command)]
 
 
 def _script_at(command: Sequence[str]) -> int | None:
-    """Which word, if any, is a script for a shell."""
+    """Return the position of the word that is a shell script, if there is one."""
     for at, word in enumerate(command[:-1]):
         if _SCRIPT_FLAG.fullmatch(word) and any(os.path.basename(other) in _SHELLS for other in command[:at]):
             return at + 1
@@ -49,7 +49,7 @@ def _in_script(script: str, params: Mapping[str, str]) -> str:
 
 
 def _quote_after(text: str, quote: str) -> str:
-    """In which quotes a script is after this piece of it. A wrong guess splits or spoils a value, and runs nothing."""
+    """Return the quote that is open after this piece of a script. A wrong guess may split a value, but runs nothing."""
     skip = False
     for character in text:
         if skip:
@@ -75,5 +75,5 @@ def _variable(name: str, params: Mapping[str, str]) -> str:
     variable = param_variable(name)
     others = [other for other in params if other != name and param_variable(other) == variable]
     if others:
-        raise InputError(f"params {name!r} and {others[0]!r} are both {variable}", hint="give one another name")
+        raise InputError(f"params {name!r} and {others[0]!r} are both {variable}", hint="rename one of them")
     return variable

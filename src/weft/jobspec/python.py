@@ -1,4 +1,4 @@
-"""Values as Python has them, made into text: what `jobspec.fields` reads is the same for flags, files and arguments."""
+"""Conversion of Python values to text, so that `jobspec.fields` reads the same from flags, files and Python."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weft.jobspec.fields import canonical
 from weft.jobspec.readers import Given
 
 
-def given(job: Mapping[str, Any]) -> dict[str, Given]:
-    """The keys of a job; None means that one is not given."""
+def as_text(job: Mapping[str, Any]) -> dict[str, Given]:
+    """Return the keys of a job with their values as text. A value of None means that the key is not given."""
     return {key: _given(key, value) for key, value in job.items() if value is not None}
 
 
@@ -44,4 +44,4 @@ def _text(value: Any) -> str:
         return str(value)
     if isinstance(found := getattr(value, "id", None), str):  # a job
         return found
-    raise InputError(f"a {type(value).__name__} cannot be given", hint="text, numbers, lists and mappings can")
+    raise InputError(f"a {type(value).__name__} is not accepted", hint="give text, a number, a list or a mapping")

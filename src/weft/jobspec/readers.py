@@ -1,4 +1,4 @@
-"""Values of job fields as people write them, read into the values of the wire's messages."""
+"""Readers of job fields: they turn what users write into values of the wire's messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.inputs import quantities
 from weft.wire.messages import Variable
 
 Given = str | list[str] | dict[str, str]
-"""A value as it was written: text, a list, or names with values."""
+"""A value as the user wrote it: text, a list, or names with values."""
 Value = str | int | float | bool | list[str] | list[int] | list[Variable]
 Reader = Callable[[Given], Value]
 
@@ -37,7 +37,7 @@ def _without_nul(found: Iterable[str]) -> list[str]:
     listed = list(found)
     for word in listed:
         if "\0" in word:
-            raise InputError("a NUL character cannot be given to a process")
+            raise InputError("a NUL character cannot be passed to a process")
         try:
             word.encode()
         except UnicodeEncodeError:
@@ -94,11 +94,11 @@ def memory(value: Given) -> list[int]:
 
 
 def after(value: Given) -> list[str]:
-    """Read jobs, or dependencies as Slurm writes them: afterok:3:4."""
+    """Read references to jobs, or dependencies as Slurm writes them: afterok:3:4."""
     found: list[str] = []
     for part in words(value):
         if _OTHER_DEPENDENCY.match(part):
-            raise InputError(f"{part[:80]!r} cannot be waited for", hint="only afterok:JOB is known, or JOB alone")
+            raise InputError(f"the dependency {part[:80]!r} is not supported", hint="use afterok:JOB, or JOB alone")
         ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
         if not all(ids):
             raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")

@@ -1,6 +1,6 @@
-"""What a batch script says of itself in its first lines: `#SBATCH` options, so that the scripts people have work.
+"""Batch scripts: their `#SBATCH` options, so that existing Slurm scripts work.
 
-Those that mean something here are read, the others are named and left out.
+Known options become keys of the job. Others are reported and ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.errors import InputError
 from weft.inputs.quantities import parse_megabytes, parse_whole_or_none
 from weft.jobspec.readers import Given
 
-MOST_BYTES: Final = 1 << 20
+MAX_SCRIPT_BYTES: Final = 1 << 20
 MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")
 SHORT: Final = {
     "J": "job-name", "G": "gpus", "t": "time", "a": "array", "d": "dependency", "D": "chdir", "c": "cpus-per-task",
@@ -27,13 +27,13 @@ BARE: Final = frozenset(
     {"hold", "requeue", "no-requeue", "exclusive", "overcommit", "oversubscribe", "verbose", "quiet"}
 )
 """Options without a value."""
-MEANT_ANYWAY: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
-"""What is so in any case, where it has this value."""
+IMPLIED: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
+"""Options that can be ignored if they have this value, because it always holds."""
 
 
 @dataclass
 class Script:
-    """The command that runs it, and what it says, each key with its file and line."""
+    """A batch script: the command that runs it, and its keys, each with its file and line."""
 
     command: list[str]
     given: dict[str, Given] = field(default_factory=dict)
@@ -41,9 +41,9 @@ class Script:
     left_out: list[str] = field(default_factory=list)
 
 
-def script_of(command: Sequence[str]) -> Script | None:
-    """The script that a command runs, if it is one with directives."""
-    text = _read(command[0]) if command else ""
+def read_script(command: Sequence[str]) -> Script | None:
+    """Return the script that a command runs, or None if it has no directives."""
+    text = _read_text(command[0]) if command else ""
     options = list(_options(command[0], text)) if text else []
     if not options:
         return None
@@ -51,25 +51,25 @@ def script_of(command: Sequence[str]) -> Script | None:
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
     script = Script([*runner, path, *command[1:]])
     for where, name, value in options:
-        _take(script, where, name, value)
-    _divide(script)
+        _add_option(script, where, name, value)
+    _divide_by_gpus(script)
     return script
 
 
-def _read(path: str) -> str:
-    """Its text, if it is a script: a file that begins with #!."""
+def _read_text(path: str) -> str:
+    """Return the text of a script, a file that begins with #!; empty for any other file."""
     try:
         if not os.path.isfile(path):
             return ""
         with open(path, "rb") as file:
-            body = file.read(MOST_BYTES) if file.read(2) == b"#!" else b""
+            body = file.read(MAX_SCRIPT_BYTES) if file.read(2) == b"#!" else b""
     except OSError:
         return ""
     return f"#!{body.decode(errors='replace')}" if body else ""
 
 
 def _options(path: str, text: str) -> Iterator[tuple[str, str, str]]:
-    """File and line, long name and value of each option before the first line that does something."""
+    """Yield file and line, long name and value of each option before the first command."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             return
@@ -98,10 +98,10 @@ def _pairs(where: str, words: list[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _take(script: Script, where: str, name: str, value: str) -> None:
+def _add_option(script: Script, where: str, name: str, value: str) -> None:
     reader = READERS.get(name)
     if reader is None:
-        if MEANT_ANYWAY.get(name) != value:
+        if IMPLIED.get(name) != value:
             script.left_out.append(f"{where}: --{name}")
         return
     try:
@@ -112,8 +112,8 @@ def _take(script: Script, where: str, name: str, value: str) -> None:
         script.given[key], script.where[key] = each, where
 
 
-def _divide(script: Script) -> None:
-    """CPUs and memory of the whole job: here they are said for each GPU, where it has any."""
+def _divide_by_gpus(script: Script) -> None:
+    """Divide CPUs and memory of the whole job by its GPUs: Weft counts them per GPU."""
     text = script.given.get("gpus", "1")
     gpus = int(text) if isinstance(text, str) and text.isdecimal() else 1
     for key in ("cpus", "mem"):
@@ -124,7 +124,7 @@ def _divide(script: Script) -> None:
 
 
 def gres(text: str) -> dict[str, Given]:
-    """As Slurm has it: 2, gpu:2, gpu:RTX3090:2; of --gpus also RTX3090:2."""
+    """Parse GPUs as Slurm writes them: 2, gpu:2, gpu:RTX3090:2; for --gpus also RTX3090:2."""
     *model, count = text.removeprefix("gpu:").split(":")
     if text == "gpu":
         model, count = [], "1"
@@ -138,7 +138,7 @@ def _whole(value: str) -> str:
 
 
 def _nice(value: str) -> dict[str, Given]:
-    """Larger is less urgent there, and more urgent here."""
+    """Convert a nice value, of which larger means less urgent, to a priority."""
     number = value or "100"
     return {"priority": f"-{_whole(number)}" if not number.startswith("-") else _whole(number[1:])}
 

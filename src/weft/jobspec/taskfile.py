@@ -1,6 +1,6 @@
-"""Task files: JSON or YAML, one task or a list of them.
+"""Task files: JSON or YAML, one task or a list of tasks.
 
-JSON is read as such, quickly; where something is wrong it is read again as the YAML that it is too, to tell the line.
+The fast JSON parser reads JSON. If something is wrong, the YAML parser reads the file again, to report the line.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from weft.jobspec.fields import ALIASES, READABLE, canonical, spec_of
 from weft.jobspec.readers import Given
 from weft.wire.messages import JobSpec
 
-MOST_BYTES: Final = 16 << 20
+MAX_FILE_BYTES: Final = 16 << 20
 KEYS: Final = (*READABLE, *ALIASES, *(key.replace("_", "-") for key in READABLE if "_" in key))
 
 
 @dataclass
 class Source:
-    """The text of a file."""
+    """The text of a task file."""
 
     name: str
     text: str
 
     @cached_property
     def tasks(self) -> list[YamlValue]:
-        """Its tasks, each value with its line."""
+        """The tasks of the file, each value with its line."""
         root = parse_yaml(self.text, self.name)
         if not isinstance(root.node, yaml.SequenceNode):
             return [root]
@@ -47,21 +47,21 @@ class Source:
 
 @dataclass
 class Written:
-    """A task as it stands in a file."""
+    """A task as the file has it."""
 
     given: dict[str, Given]
     source: Source
     number: int
 
     def spec(self) -> JobSpec:
-        """The job; a mistake is an InputError with its file and line."""
+        """Return the job. An InputError has the file and line."""
         try:
             return spec_of(self.given)
         except InputError as error:
             raise self.located(error) from None
 
     def where(self, key: str = "") -> str:
-        """File and line of a key, or of the task."""
+        """Return file and line of a key, or of the task."""
         task = self.source.tasks[self.number]
         entries = {canonical(name): value for name, value in task.mapping("a task").entries.items()}
         return entries[key].where if key in entries else task.where
@@ -72,12 +72,12 @@ class Written:
 
 
 def read_tasks(path: str) -> list[Written]:
-    """The tasks of a file, `-` for standard input."""
+    """Return the tasks of a file; `-` is standard input."""
     name, text = "stdin" if path == "-" else path, _read(path)
     if not text.strip():
         raise InputError("an empty file", where=f"{name}:1", hint="write one task, or a list of tasks")
     root = _json(text)
-    # as YAML, a tab is no blank; in the strings of JSON there is none
+    # YAML does not accept tabs as blanks; JSON strings contain none
     source = Source(name, text if root is None else text.replace("\t", " "))
     found = None if root is None else _of_json(root)
     if found is not None:
@@ -85,8 +85,8 @@ def read_tasks(path: str) -> list[Written]:
     return [Written(_task(task), source, at) for at, task in enumerate(source.tasks)]
 
 
-def link(tasks: Sequence[Written]) -> None:
-    """Turns `after: NAME` into `after: "#N"` where that is the name of another task of the file."""
+def link_dependencies(tasks: Sequence[Written]) -> None:
+    """Replace `after: NAME` by `after: "#N"` if another task of the file has this name."""
     named: dict[str, list[int]] = {}
     for at, task in enumerate(tasks):
         if isinstance(name := task.given.get("name"), str):
@@ -105,7 +105,7 @@ def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
     if len(found) > 1:
         error = InputError(
             f"{len(found)} tasks of the file are called {name!r}",
-            hint='give them names of their own, or count: "#0" is the first',
+            hint='give each a different name, or use its number: "#0" is the first',
             key="after",
         )
         raise task.located(error)
@@ -114,9 +114,9 @@ def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
 
 def _read(path: str) -> str:
     try:
-        raw = sys.stdin.buffer.read(MOST_BYTES + 1) if path == "-" else _head(Path(path))
-        if len(raw) > MOST_BYTES:
-            raise InputError(f"more than {MOST_BYTES >> 20} MB", where=path, hint="split it")
+        raw = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if path == "-" else _read_head(Path(path))
+        if len(raw) > MAX_FILE_BYTES:
+            raise InputError(f"more than {MAX_FILE_BYTES >> 20} MB", where=path, hint="split it")
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=path, hint="give a JSON or YAML file") from None
@@ -126,20 +126,20 @@ def _read(path: str) -> str:
         raise InputError("not a path", where=repr(path[:80]), hint="give a JSON or YAML file") from None
 
 
-def _head(path: Path) -> bytes:
+def _read_head(path: Path) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(MOST_BYTES + 1)
+        return file.read(MAX_FILE_BYTES + 1)
 
 
 # ---- as JSON
 
 
 class _Odd(ValueError):
-    """Not a plain task: to be looked at closely."""
+    """Not a plain task: the YAML parser finds out what is wrong."""
 
 
 def _json(text: str) -> Any:
-    """The value; None: it is not JSON, or nothing."""
+    """Return the parsed value; None if the text is not JSON, or null."""
     try:
         return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
@@ -147,11 +147,11 @@ def _json(text: str) -> Any:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object, with keys that occur twice."""
+    """A JSON object with all its keys, also repeated ones."""
 
 
 def _of_json(root: Any) -> list[dict[str, Given]] | None:
-    """Its tasks; None where something is odd about them."""
+    """Return the tasks; None if one of them is not plain."""
     tasks = [root] if isinstance(root, _Pairs) else root
     try:
         return [_plain_task(task) for task in tasks] or None if isinstance(tasks, list) else None
@@ -194,7 +194,7 @@ def _task(marked: YamlValue) -> dict[str, Given]:
     for key, value in marked.mapping("a task", KEYS).entries.items():
         name = canonical(key)
         if name in given:
-            raise value.error(f"{key}: said twice", f"{key} is the same as {name}: keep one of them")
+            raise value.error(f"{key}: given twice", f"{key} is the same as {name}: keep one of them")
         given[name] = _given(value)
     return given
 

@@ -1,4 +1,4 @@
-"""What a task without a command runs: the workload that an installed package brings for its model.
+"""Workloads: the commands of jobs without a command, which installed packages provide for their models.
 
 An entry point of the group `weft.workloads`, named after the model, is a function from params to a command.
 """
@@ -13,11 +13,11 @@ from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec
 
 GROUP: Final = "weft.workloads"
-HINT: Final = "add a command, or install a package that brings the workload"
+HINT: Final = "add a command, or install a package that provides the workload"
 
 
 DEMO_S: Final = 30.0
-"""How long the demo takes where the job declares no duration."""
+"""Duration of the demo if the job declares none."""
 
 
 def demo(duration_s: float = DEMO_S) -> list[str]:
@@ -25,22 +25,22 @@ def demo(duration_s: float = DEMO_S) -> list[str]:
     return ["sh", "-c", 'exec "${WEFT_PYTHON:-python3}" -m weft.train.demo --duration "$0"', f"{duration_s:g}"]
 
 
-def complete(spec: JobSpec) -> None:
-    """Gives a job without a command that of its workload."""
+def add_command(spec: JobSpec) -> None:
+    """Set the command of a job without one to that of its workload."""
     if not spec.command:
         spec.command.extend(command_for(dict(pairs(spec.params))))
 
 
 def command_for(params: Mapping[str, str]) -> list[str]:
-    """The command; raises where none is registered for `params.model`, and names those that are."""
+    """Return the command that is registered for `params.model`. If there is none, name the known models."""
     from weft.plugins.registry import registered_plugins
 
     model = params.get("model")
     if not model:
-        raise InputError("no command, and no params.model to choose a workload by", hint="add a command")
+        raise InputError("no command, and no params.model to choose a workload", hint="add a command")
     known = registered_plugins(GROUP)
     if model not in known:
-        listed = ", ".join(nearest(model, known)) if known else "none at all"
+        listed = ", ".join(nearest(model, known)) if known else "none"
         raise InputError(f"no command, and no workload for the model {model[:80]!r}; registered: {listed}", hint=HINT)
     try:
         found = known[model].load()(dict(params))
@@ -51,6 +51,6 @@ def command_for(params: Mapping[str, str]) -> list[str]:
         raise InputError(what, hint="correct the error there, or add a command") from error
     if not (isinstance(found, list | tuple) and found and all(isinstance(word, str) for word in found)):
         raise InputError(
-            f"the workload {model!r} of {known[model].value} gave no command", hint="it must return a list of words"
+            f"the workload {model!r} of {known[model].value} returned no command", hint="it must return a list of words"
         )
     return list(found)

@@ -9,7 +9,7 @@ from weft.core.resources.node import memory_held
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.jobspec.description import described
+from weft.jobspec.description import describe
 from weft.model import JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
@@ -93,7 +93,7 @@ def job_detail(
         group=task.group,
         last_gpus=numbers.numbers(job.placed),
         last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",
-        spec=described(job.job, numbers.number),
+        spec=describe(job.job, numbers.number),
     )
 
 

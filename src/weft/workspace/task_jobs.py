@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.client import Client
 from weft.errors import InputError
-from weft.jobspec.environment import captured
+from weft.jobspec.environment import capture
 from weft.model.status import ACTIVE, PENDING, UNFINISHED
 from weft.wire.messages import SubmitRequest
 from weft.wire.views.jobs import JobDetailView
@@ -58,7 +58,7 @@ def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool 
     if wanted:
         launch = _prepare(config, client, wanted, summary)
         specs = [launch.spec(task, again=again) for task in wanted]
-        request = SubmitRequest(jobs=specs, env=captured(os.environ), chdir=str(config.home))
+        request = SubmitRequest(jobs=specs, env=capture(os.environ), chdir=str(config.home))
         summary.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
     summary.released = list(client.change("release", group=config.group, statuses=sorted(UNFINISHED)).ids)
     return summary

@@ -8,12 +8,12 @@ import pytest
 from weft.client.api import JobHandle
 from weft.errors import InputError, UnknownName
 from weft.jobspec.fields import spec_of
-from weft.jobspec.python import given
+from weft.jobspec.python import as_text
 
 
 def test_python_values_are_what_a_file_would_say() -> None:
     spec = spec_of(
-        given(
+        as_text(
             {
                 "command": ["python", Path("train.py"), 3], "gpus": 2, "memory": [8192, "16G"], "priority": -5,
                 "time": timedelta(minutes=90), "grace": "30s", "retries": 3, "after": [JobHandle("7"), 8, "name"],
@@ -34,11 +34,11 @@ def test_python_values_are_what_a_file_would_say() -> None:
 
 
 def test_text_is_a_line_for_the_shell() -> None:
-    assert list(spec_of(given({"command": "a | b"})).command) == ["sh", "-c", "a | b"]
+    assert list(spec_of(as_text({"command": "a | b"})).command) == ["sh", "-c", "a | b"]
 
 
 def test_one_value_stands_for_a_list_of_it() -> None:
-    spec = spec_of(given({"command": ["a"], "after": JobHandle(7), "gpu_ids": 1, "requeue_exit": 3}))
+    spec = spec_of(as_text({"command": ["a"], "after": JobHandle(7), "gpu_ids": 1, "requeue_exit": 3}))
     assert (list(spec.after), list(spec.gpu_ids), list(spec.requeue_exits)) == (["7"], [1], [3])
 
 
@@ -49,12 +49,12 @@ def test_one_value_stands_for_a_list_of_it() -> None:
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_its_key(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):
-        spec_of(given({key: value}))
+        spec_of(as_text({key: value}))
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="known: gpus"):
-        spec_of(given({"gpu": 1}))
+        spec_of(as_text({"gpu": 1}))
 
 
 def test_an_exit_of_0_cannot_ask_for_another_run() -> None:

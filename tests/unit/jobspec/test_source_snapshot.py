@@ -12,7 +12,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.jobspec import source as snapshot
-from weft.jobspec.source import take, take_for
+from weft.jobspec.source import take_snapshot, take_snapshots
 from weft.wire.messages import JobSpec
 
 
@@ -50,7 +50,7 @@ def test_it_is_what_is_tracked_as_it_is_now(tree: Path) -> None:
     (tree / "sub" / "gone.py").write_text("x\n")
     git(tree, "add", "sub/gone.py")
     (tree / "sub" / "gone.py").unlink()
-    found = take(tree)
+    found = take_snapshot(tree)
     assert contents(found.packed) == {
         ".gitignore": b"*.log\n", "staged.py": b"new\n", "sub/run.sh": b"#!/bin/sh\n", "train.py": b"print(2)\n",
     }  # fmt: skip
@@ -64,16 +64,16 @@ def test_the_same_files_make_the_same_bytes(tree: Path, tmp_path: Path) -> None:
     for path in (other / "train.py", other / "sub" / "run.sh"):
         os.utime(path, (1, 1))
     (other / "sub" / "run.sh").chmod(0o755)
-    assert take(tree).name == take(other).name
+    assert take_snapshot(tree).name == take_snapshot(other).name
     (other / "train.py").chmod(0o755)
-    assert take(tree).name != take(other).name
+    assert take_snapshot(tree).name != take_snapshot(other).name
 
 
 def test_a_folder_in_it_is_run_in_that_folder(tree: Path) -> None:
-    assert take(tree / "sub").inside == "sub"
-    assert take(tree / "sub").name == take(tree).name
+    assert take_snapshot(tree / "sub").inside == "sub"
+    assert take_snapshot(tree / "sub").name == take_snapshot(tree).name
     here, there = JobSpec(command=["a"]), JobSpec(command=["b"], chdir=str(tree / "sub"))
-    (only,) = take_for([here, there], str(tree))
+    (only,) = take_snapshots([here, there], str(tree))
     assert (here.snapshot, here.chdir) == (only.name, ".")
     assert (there.snapshot, there.chdir) == (only.name, "sub")
 
@@ -83,7 +83,7 @@ def test_links_stay_links_unless_they_lead_out(tree: Path) -> None:
     (tree / "data").symlink_to("/somewhere/else")
     (tree / "up").symlink_to("../beside")
     git(tree, "add", ".")
-    found = take(tree)
+    found = take_snapshot(tree)
     with tarfile.open(fileobj=io.BytesIO(found.packed)) as archive:
         assert archive.getmember("sub/in").linkname == "../train.py"
         archive.extractall(tree.parent / "out", filter="data")
@@ -94,24 +94,24 @@ def test_links_stay_links_unless_they_lead_out(tree: Path) -> None:
 def test_hard_links_are_files(tree: Path) -> None:
     os.link(tree / "train.py", tree / "twin.py")
     git(tree, "add", ".")
-    assert contents(take(tree).packed)["twin.py"] == b"print(1)\n"
+    assert contents(take_snapshot(tree).packed)["twin.py"] == b"print(1)\n"
 
 
 def test_too_much_is_refused_with_the_largest(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(snapshot, "MAX_TREE_BYTES", 1 << 20)
     (tree / "weights.bin").write_bytes(os.urandom(3 << 20))
     git(tree, "add", ".")
     with pytest.raises(InputError, match=r"weights\.bin \(3 MB\)"):
-        take(tree)
-    monkeypatch.setattr(snapshot, "MOST_BYTES", 1 << 30)
-    monkeypatch.setattr(snapshot, "MOST_PACKED", 1 << 20)
-    with pytest.raises(InputError, match="packed; at most 1 MB"):
-        take(tree)
+        take_snapshot(tree)
+    monkeypatch.setattr(snapshot, "MAX_TREE_BYTES", 1 << 30)
+    monkeypatch.setattr(snapshot, "MAX_PACKED_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="packed; the limit is 1 MB"):
+        take_snapshot(tree)
 
 
 def test_what_is_no_repository_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a git repository"):
-        take(tmp_path)
+        take_snapshot(tmp_path)
     git(tmp_path, "init")
     with pytest.raises(InputError, match="git tracks no files"):
-        take(tmp_path)
+        take_snapshot(tmp_path)

@@ -15,11 +15,11 @@ from weft.cli.views import figures
 from weft.endpoints.config import scheduler_address
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
-from weft.jobspec.environment import captured
+from weft.jobspec.environment import capture
 from weft.jobspec.fields import spec_of
 from weft.jobspec.readers import Given
-from weft.jobspec.sbatch import Script, script_of
-from weft.jobspec.workloads import DEMO_S, complete, demo
+from weft.jobspec.sbatch import Script, read_script
+from weft.jobspec.workloads import DEMO_S, add_command, demo
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.views.base import View
 
@@ -86,20 +86,20 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
     if not args.quiet:
         _say_limits(specs)
     where, here = scheduler_address(args.scheduler), _here()
-    env = captured(os.environ, everything=args.env_all, elsewhere=where is not None)
+    env = capture(os.environ, everything=args.env_all, elsewhere=where is not None)
     dry_run = getattr(args, "dry_run", False)
     request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
     return Submission(request, tasks, _snapshots(request, args, where) if args.snapshot else ())
 
 
 def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address | None) -> list[Snapshot]:
-    from weft.jobspec.source import take_for
+    from weft.jobspec.source import take_snapshots
 
     if where is None:
         raise InputError(
             "--snapshot needs the scheduler of a cluster", hint="on this machine, jobs run in the folder itself"
         )
-    found = take_for(request.jobs, request.chdir)
+    found = take_snapshots(request.jobs, request.chdir)
     for snapshot in found if not args.quiet else ():
         render.say(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
         if snapshot.left_out:
@@ -115,7 +115,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
             "no command to run",
             hint="give it last: weft submit [flags] -- CMD ARGS...; with only flags, such as --gpus 1, a demo runs",
         )
-    script = script_of(args.command)
+    script = read_script(args.command)
     if script is not None and not args.quiet:
         _say_of(script, flags)
     given = {**script.given, **flags} if script is not None else flags
@@ -124,7 +124,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
         spec = spec_of({**given, "command": command} if command else given)
         if not command and "params" not in flags:
             _run_demo(spec, quiet=args.quiet)
-        complete(spec)
+        add_command(spec)
         return spec
     except InputError as error:
         where = script.where.get(error.key, "") if script is not None and error.key not in flags else ""
@@ -150,10 +150,10 @@ def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
 
 
 def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
-    from weft.jobspec.taskfile import link, read_tasks
+    from weft.jobspec.taskfile import link_dependencies, read_tasks
 
     tasks = read_tasks(path)
-    link(tasks)
+    link_dependencies(tasks)
     for task in tasks:
         _put_over(task, flags)
     return tasks
@@ -162,7 +162,7 @@ def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
 def _of_file(task: Written) -> JobSpec:
     spec = task.spec()
     try:
-        complete(spec)
+        add_command(spec)
     except InputError as error:
         raise task.located(error) from None
     return spec

@@ -40,7 +40,7 @@ def _add(parser: argparse.ArgumentParser, key: str, flag: Flag) -> None:
 
 def given_by(args: argparse.Namespace) -> dict[str, Given]:
     """Return the values of the flags by key of a task."""
-    from weft.jobspec.environment import completed
+    from weft.jobspec.environment import resolve_variables
     from weft.jobspec.sbatch import gres
 
     given = {field.key: value for field in FIELDS if (value := _given(field, args)) is not None}
@@ -50,7 +50,7 @@ def given_by(args: argparse.Namespace) -> dict[str, Given]:
     if after:
         given["after"] = [part.strip() for text in after for part in text.split(",")]
     if args.env:
-        given["env"] = completed(args.env, os.environ)
+        given["env"] = resolve_variables(args.env, os.environ)
     return given
 
 
