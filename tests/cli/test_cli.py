@@ -204,7 +204,7 @@ BAD_TRACES = {
     "not a number": (f"{WEFT}a,0,1,soon\n", "t.csv:2: bad duration_s 'soon'"),
     "duplicate ids": (f"{WEFT}a,0,1,5\n\na,0,1,5\n", "t.csv:4: job id 'a' occurs twice"),
     "larger than the cluster": (f"{WEFT}late,9,64,5\nearly,0,1,5\n", "t.csv:2: job late can never run: it needs 64"),
-    "nothing feasible": (f"{WEFT}a,9,64,5\n", "t.csv:2: no job of it fits 4x8"),
+    "nothing feasible": (f"{WEFT}a,9,64,5\n", "t.csv:2: no job of the trace fits 4x8"),
     "empty file": ("", "t.csv:1: an empty file"),
     "no jobs": (WEFT, "t.csv:1: no jobs"),
     "no format": ("a,b\n1,2\n", "t.csv:1: not a trace format"),

@@ -69,7 +69,7 @@ def test_a_worker_that_is_killed_is_reported_and_the_rest_goes_on() -> None:
     assert process.returncode == 1
     found = json.loads(out)["policies"]
     dead = [each for each in found if "error" in each]
-    assert [each["error"] for each in dead] == ["its worker process died: SIGKILL, perhaps for want of memory"]
+    assert [each["error"] for each in dead] == ["its worker process died: SIGKILL, perhaps out of memory"]
     assert f"{dead[0]['policy']}: its worker process died" in json.loads(err)["error"]["message"]
     assert sum(each["avg_jct_s"] is not None for each in found) == 2
 

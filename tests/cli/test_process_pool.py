@@ -84,7 +84,7 @@ def test_what_goes_wrong_is_told_and_the_rest_goes_on(work: Any, tmp_path: Path)
     assert raised.reason.startswith("ValueError: no such luck (")
     assert raised.reason.endswith(".py:7)")
     assert str(tmp_path) in raised.reason
-    assert killed == TaskFailure("its worker process died: SIGKILL, perhaps for want of memory")
+    assert killed == TaskFailure("its worker process died: SIGKILL, perhaps out of memory")
     assert left == TaskFailure("its worker process died: exit code 3")
     assert good[0] == 7
 

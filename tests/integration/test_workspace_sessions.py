@@ -100,5 +100,5 @@ def test_a_backend_that_is_none_starts_nothing(at: Desk) -> None:
     here.configs(a="true")
     done = here.weft("start", check=False)
     assert done.returncode == 2
-    assert "bad session_backend 'screen': it is neither tmux nor none" in done.stderr
+    assert "bad session_backend 'screen': neither tmux, none nor module:Class" in done.stderr
     assert not at.site.paths.answers()

@@ -16,12 +16,12 @@ from weft.report.stats import FIGURES, Outcome, estimate, summarise
 from weft.sim.bounds import compute_bounds
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
-"""Called with the policy and the number of jobs of each trial, before the first starts."""
+"""Called with the policy and the number of jobs of each trial, before the first trial starts."""
 
 
 @dataclass(frozen=True)
 class Trim:
-    """Leave jobs that are submitted early or late out of the figures of jobs."""
+    """The parts at the start and end of the arrivals whose jobs do not count in the figures of jobs."""
 
     warmup_s: float = 0.0
     cooldown_s: float = 0.0
@@ -32,14 +32,15 @@ NO_TRIM: Final = Trim()
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """A policy, and its figures with each seed."""
+    """The figures of a policy with each seed."""
 
     policy: str
     runs: Sequence[Mapping[str, Any]]
+    """One entry for each seed that succeeded."""
     digest: Digest | None
-    """Of the first seed, if it was asked for."""
+    """The digest of the first seed, if requested."""
     error: str
-    """Why there are no figures; empty: there are."""
+    """Why a trial failed; empty: all succeeded."""
 
     @property
     def outcome(self) -> Outcome:
@@ -48,15 +49,17 @@ class PolicyResult:
 
 @dataclass(frozen=True)
 class Comparison:
+    """The results of all policies on one workload."""
+
     workload: LoadedWorkload
-    """As drawn by the first seed."""
+    """The workload as drawn by the first seed."""
     seeds: Sequence[int]
     measured: int
-    """How many jobs count."""
+    """Number of jobs that count in the figures of jobs."""
     results: Sequence[PolicyResult]
     """One for each policy, in the order given."""
     bounds: Mapping[str, float] | None
-    """What no policy can beat. None: some jobs were never done, so the bounds do not hold."""
+    """Lower bounds for every policy. None: some jobs never ended, so the bounds do not hold."""
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -64,7 +67,7 @@ class Comparison:
 
 
 def no_progress(_labels: Sequence[str], _totals: Sequence[int]) -> AbstractContextManager[Progress]:
-    """Show nothing."""
+    """Return a progress that shows nothing."""
     return nullcontext(SilentProgress())
 
 
@@ -72,10 +75,10 @@ def compare_policies(
     workload: Workload, policies: Sequence[str], *, seeds: int = 1, trim: Trim = NO_TRIM, processes: int | None = None,
     with_digests: bool = False, warn: Warn = ignore, open_progress: OpenProgress = no_progress,
 ) -> Comparison:  # fmt: skip
-    """Simulate every policy with `seeds` seeds, from the workload's on, and return all figures.
+    """Simulate every policy with `seeds` seeds, starting at the workload's seed, and return all figures.
 
-    A policy that raises, or whose process dies, has an error instead of figures; the others go on. `processes` run at
-    a time; None: one per CPU."""
+    A policy that raises, or whose process dies, gets an error instead of figures; the others continue. `processes`:
+    how many run at a time; None: one per CPU."""
     numbers = range(workload.seed, workload.seed + seeds)
     loaded: list[LoadedWorkload] = []
     trials: list[Trial] = []
@@ -93,7 +96,7 @@ def compare_policies(
     for result in results:
         _warn_of_lost_jobs(result, warn)
     if seeds > 1 and not any(_differs_by_seed(result) for result in results):
-        warn("every seed gave the same: nothing here is left to chance; see the flags of uncertainty")
+        warn("every seed gave the same figures: nothing in this workload is random; add uncertainty")
     measured = sum(spans[0].contains(each.submit_s) for each in jobs)
     return Comparison(loaded[0], numbers, measured, results, _bounds(loaded, spans, results))
 
@@ -126,15 +129,15 @@ def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
         return Span()
     span = Span(first + trim.warmup_s, last - trim.cooldown_s)
     if not any(span.contains(each.submit_s) for each in loaded.jobs):
-        what = f"nothing is left of {last - first:g} s of arrivals once {trim.warmup_s:g} s and "
-        raise InputError(what + f"{trim.cooldown_s:g} s are trimmed", hint="trim less")
+        trimmed = f"warmup {trim.warmup_s:g} s and cooldown {trim.cooldown_s:g} s"
+        raise InputError(f"{trimmed} leave none of {last - first:g} s of arrivals", hint="trim less")
     return span
 
 
 def _bounds(
     loaded: Sequence[LoadedWorkload], spans: Sequence[Span], results: Sequence[PolicyResult]
 ) -> dict[str, float] | None:
-    """Return the means of the bounds over the seeds."""
+    """Return the mean of each bound over the seeds."""
     if any(values[key] for result in results for values in result.runs for key in ("failed", "unfinished")):
         return None
     every = [

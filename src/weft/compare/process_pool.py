@@ -1,4 +1,4 @@
-"""Runs each task in its own process, a few at a time. A task that raises or dies is reported; the others go on."""
+"""A process pool: runs each task in its own process. A task that raises or dies is reported; the others continue."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from typing import Any, Final, Protocol
 from weft.errors import WeftError
 
 REPORT_S: Final = 0.1
-"""How often a worker reports its progress, and how often the parent refreshes."""
+"""Seconds between progress reports of a worker, and between refreshes of the parent."""
 TICKS_PER_CLOCK: Final = 32
 """A worker reads the clock once in this many ticks."""
 
 Tick = Callable[[int], None]
 Work = Callable[[Any, Tick], Any]
-"""A function of a module. It gets its task, and calls the tick with how much is done."""
+"""A function of a module, called with a task and a tick. It calls the tick with the amount of work done."""
 
 
 class Progress(Protocol):
-    """Follows the tasks; every method is called in the parent process. Tasks are numbered in their order."""
+    """An observer of the tasks. Its methods are called in the parent process; tasks are numbered in their order."""
 
     def update(self, task: int, done: int) -> None:
-        """Take over how much of a task is done."""
+        """Set how much of a task is done."""
 
     def finish(self, task: int) -> None:
-        """A task has ended, with a result or a failure."""
+        """Mark a task as ended, with a result or a failure."""
 
     def refresh(self) -> None:
-        """Time has passed: called after every report, and at least every `REPORT_S`."""
+        """Redraw. Called after every report, and at least every `REPORT_S`."""
 
 
 class SilentProgress:
-    """Shows nothing."""
+    """A progress that shows nothing."""
 
     def update(self, task: int, done: int) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def finish(self, task: int) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def refresh(self) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """Stands for the result of a task that raised, or whose process died."""
+    """The result of a task that raised, or whose process died."""
 
     reason: str
 
@@ -68,13 +68,13 @@ class _Worker:
 
 
 def count_cpus() -> int:
-    """Return how many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_all(work: Work, tasks: Sequence[Any], processes: int, progress: Progress) -> list[Any]:
-    """Return what `work` makes of each task, or a TaskFailure. An exception here kills the processes, too."""
-    context = get_context("forkserver")  # forks from a process without threads, and with our modules loaded
+    """Return the result of `work` for each task, or a TaskFailure. An exception in this process kills the workers."""
+    context = get_context("forkserver")  # forks from a process that has no threads and has loaded the modules
     context.set_forkserver_preload([work.__module__])
     results: list[Any] = [None] * len(tasks)
     waiting = iter(enumerate(tasks))
@@ -128,7 +128,7 @@ def _exit_reason(code: int | None) -> str:
         return f"exit code {code}"
     with suppress(ValueError):
         name = signal.Signals(-code).name
-        return f"{name}, perhaps for want of memory" if name == "SIGKILL" else name
+        return f"{name}, perhaps out of memory" if name == "SIGKILL" else name
     return f"signal {-code}"
 
 
@@ -167,7 +167,7 @@ def _main(work: Work, task: Any, pipe: Connection, folder: str) -> None:
         pipe.send(message)
     pipe.close()
     sys.stdout.flush()
-    os._exit(0)  # a journal of a million facts takes a while to take apart
+    os._exit(0)  # freeing a journal of a million facts takes a while
 
 
 def _explain(error: Exception) -> str:

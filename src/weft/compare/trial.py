@@ -1,4 +1,4 @@
-"""One trial: a policy on a workload, simulated and measured, in this process or in one of a pool."""
+"""Trials: one policy on one workload, simulated and measured, in this process or in a pool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB_FIGURES: Final = (
 
 @dataclass(frozen=True)
 class Span:
-    """Jobs submitted within it are measured."""
+    """The time span in which jobs must be submitted to be measured."""
 
     first_s: float = float("-inf")
     last_s: float = float("inf")
@@ -33,10 +33,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a process of a pool needs to run one policy."""
+    """The task of a process in a pool: one policy with one seed."""
 
     setting: bytes
-    """As `pack` returns it: pickled once for all policies."""
+    """The result of `pack`: pickled once for all policies."""
     policy: str
     seed: int
     span: Span = Span()
@@ -48,12 +48,12 @@ class TrialResult:
     values: Mapping[str, Any]
     """The figures, as the fields of a JSON object."""
     digest: Digest | None
-    """What pictures are drawn from, if the trial asked for it."""
+    """The data for pictures, if the trial requested it."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A simulation in this process, with everything that it left."""
+    """A simulation in this process: its journal, records and figures."""
 
     outcome: Outcome
     record: Record
@@ -62,13 +62,14 @@ class Measurement:
 
 
 def pack(setting: Setting) -> bytes:
+    """Return a setting as bytes for `Trial`."""
     return pickle.dumps(setting, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def measure(setting: Setting, progress: Tick | None = None) -> Measurement:
-    """Simulate, and compute the figures. Call `progress` with the number of jobs done."""
+    """Simulate and compute the figures. Call `progress` with the number of ended jobs."""
     outcome = simulate(setting, progress=progress)
-    gc.freeze()  # the facts stay: collecting must not walk them again and again
+    gc.freeze()  # the facts stay; the collector must not walk them repeatedly
     solo_s = {each.job.id: each.work_s for each in setting.jobs}
     record = gather(outcome.journal.read(), solo_s, since=makespan_since(setting.model))
     gc.unfreeze()
@@ -76,8 +77,8 @@ def measure(setting: Setting, progress: Tick | None = None) -> Measurement:
 
 
 def run(trial: Trial, tick: Tick) -> TrialResult:
-    """Run a trial in a process of a pool."""
-    gc.disable()  # unpickling makes no garbage
+    """Run a trial in a process of a pool, as its `Work`."""
+    gc.disable()  # unpickling creates no garbage
     setting: Setting = replace(pickle.loads(trial.setting), policy=trial.policy)
     gc.enable()
     found = measure(setting, tick)

@@ -1,4 +1,4 @@
-"""A workload: a trace on a cluster, and the rules by which it is simulated."""
+"""Workloads: a trace on a cluster, with the rules of its simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEMO: Final = "demo"
 MAX_LISTED: Final = 10
 """Jobs, users or reasons that one message lists."""
 Warn = Callable[[str], None]
-"""Called with one warning, of one line or several."""
+"""Called with a warning of one or several lines."""
 
 
 def ignore(_: str) -> None:
@@ -31,7 +31,7 @@ def ignore(_: str) -> None:
 
 @dataclass(frozen=True)
 class Workload:
-    """The parameters of a workload; `load_workload` reads what it names."""
+    """The parameters of a workload; `load_workload` reads the files that it names."""
 
     trace: str
     """A file, or `demo`."""
@@ -40,19 +40,19 @@ class Workload:
     placement: str | None = None
     """None: the default of each policy."""
     model: Model = "real"
-    """What starts and stops cost."""
+    """The costs of starts and stops."""
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     seed: int = 0
-    """Draws all that is left to chance."""
+    """The seed of all random draws."""
     format: str = "auto"
-    """Of the trace; `auto`: by its header."""
+    """The format of the trace; `auto`: by its header."""
     skip_infeasible: bool = False
-    """Leave out jobs that the cluster can never hold, instead of refusing the trace."""
+    """Leave out jobs that the cluster can never hold, instead of rejecting the trace."""
     uncertainty: Uncertainty = CERTAIN
     retries: int = 0
-    """Of jobs for which the trace says nothing."""
+    """Retries of jobs for which the trace gives none."""
     load: float = 1.0
-    """Arrivals, times as dense as in the trace."""
+    """Factor by which arrivals are denser than in the trace."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LoadedWorkload:
 
 
 def check_names(policies: Sequence[str], placement: str | None = None) -> None:
-    """Raise if a policy, its options or the placement is wrong: better now than after a long trace has been read."""
+    """Raise if a policy, its options or the placement is wrong. Call it before reading a long trace."""
     for policy in policies:
         registry.load_policy(policy)
     if placement is not None:
@@ -95,9 +95,9 @@ def check_names(policies: Sequence[str], placement: str | None = None) -> None:
 def load_workload(
     workload: Workload, policies: Sequence[str], *, lenient: bool = False, warn: Warn = ignore
 ) -> LoadedWorkload:
-    """Read the trace and the cluster. Jobs that can never run are an error, or left out with a warning.
+    """Read the trace and the cluster. Raise Infeasible for jobs that can never run, or leave them out with a warning.
 
-    If `lenient`, do not ask a placement that breaks which jobs it can place: the trial that uses it reports it."""
+    With `lenient`, ignore a placement that raises here: the trial that uses it reports the error."""
     nodes = read_cluster(workload.cluster)
     trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
     trace = with_load(trace, workload.load)
@@ -111,7 +111,7 @@ def load_workload(
 
 
 def open_trace(name: str, *, format: str = "auto", seed: int = 0, retries: int = 0) -> Trace:
-    """Read a trace, or make the built-in one. `retries`: of jobs for which the trace says nothing."""
+    """Return a trace from a file, or the built-in one. `retries`: for jobs for which the trace gives none."""
     if name == DEMO:
         from weft.sim.traces.generator import demo
 
@@ -120,13 +120,13 @@ def open_trace(name: str, *, format: str = "auto", seed: int = 0, retries: int =
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Return the first of the names, and how many more there are."""
+    """Return the first names as a list, with the number of those left out."""
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], warn: Warn) -> None:
-    """Warn of users to whom a policy gives a weight, and who submit no job."""
+    """Warn of users that a policy names, but that submit no job."""
     for policy in policies:
         named = getattr(registry.load_policy(policy), "users", {})
         unknown = sorted(set(named) - {each.job.user for each in jobs}) if named else []
@@ -147,7 +147,7 @@ def _infeasible(
     name, spec = workload.trace, workload.cluster
     where = name if name == DEMO else f"{name}:{line_of(name, trace, first)}"
     if not jobs:
-        what = f"no job of it fits {spec}: job {first.job.id} {reason}"
+        what = f"no job of the trace fits {spec}: job {first.job.id} {reason}"
         return Infeasible(what, where=where, hint="simulate a larger cluster")
     more = f"; {len(bad) - 1:,} more are like it" if len(bad) > 1 else ""
     what = f"job {first.job.id} can never run: it {reason}{more}"

@@ -101,7 +101,7 @@ def test_seeds_that_change_nothing_are_worth_a_warning() -> None:
     found = compare_policies(Workload("demo", "4x8", seed=5), ["fifo"], seeds=2, processes=2, warn=warnings.append)
     assert list(found.seeds) == [5, 6]
     assert len(found.results[0].runs) == 2
-    assert warnings == ["every seed gave the same: nothing here is left to chance; see the flags of uncertainty"]
+    assert warnings == ["every seed gave the same figures: nothing in this workload is random; add uncertainty"]
 
 
 def test_jobs_outside_the_span_do_not_count() -> None:
