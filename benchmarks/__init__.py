@@ -1,1 +1,1 @@
-"""Benchmarks: CPU seconds of one process, with every fact applied and journalled in memory."""
+"""Benchmarks against goals. CPU times are those of one process, unless a figure says otherwise."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME...]`: runs the benchmarks and says which figures were met."""
+"""`python -m benchmarks [NAME...]`: runs the benchmarks and reports which goals were missed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
 def main(names: list[str]) -> int:
     unknown = [name for name in names if name not in ALL]
     if unknown:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(ALL)}", file=sys.stderr)
+        print(f"unknown benchmark: {', '.join(unknown)}; known: {', '.join(ALL)}", file=sys.stderr)
         return 2
     missed = []
     for name in names or ALL:

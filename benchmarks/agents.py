@@ -1,5 +1,5 @@
-"""A cluster's scheduler under many agents: how soon they are all there, what they cost when nothing happens, how many
-jobs it takes in a burst, and how many it sends out to agents that finish them at once."""
+"""A scheduler with many agents: the time until all have registered, the idle cost, and the rates of submits and of
+jobs that agents finish at once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from weft.wire.service import call
 from weft.wire.views.operations import PAUSE, RESUME
 
 AGENTS: Final = 300
-GPUS: Final = 8
+GPUS_PER_AGENT: Final = 8
 LEASE_S: Final = 600.0
-STEADY_S: Final = 30.0
+IDLE_S: Final = 30.0
+"""Seconds for which the idle scheduler is measured."""
 SUBMITS: Final = 5000
-IN_FLIGHT: Final = 64
+CONCURRENT_SUBMITS: Final = 64
 
 
 def figures() -> Iterator[Figure]:
@@ -41,43 +42,43 @@ def figures() -> Iterator[Figure]:
         server, port = _start_server(stack, home)
         where = Address("localhost", port)
         began = time.perf_counter()
-        fleet = _start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS), str(home))
+        fleet = _start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS_PER_AGENT), str(home))
         client = stack.enter_context(Client(scheduler=f"localhost:{port}"))
         while _connected(client) < AGENTS:
             time.sleep(0.2)
         yield Figure(f"{AGENTS} agents, all registered after", time.perf_counter() - began, "s", 20.0)
-        yield from _steady(client, server)
+        yield from _measure_idle(client, server)
         client.operate(PAUSE)
-        yield from _burst(where, server)
-        yield from _dispatch(client, server, fleet)
+        yield from _measure_submits(where, server)
+        yield from _measure_dispatch(client, server, fleet)
 
 
-def _steady(client: Client, server: int) -> Iterator[Figure]:
+def _measure_idle(client: Client, server: int) -> Iterator[Figure]:
     cpu, wall, oldest = cpu_s(server), time.perf_counter(), 0.0
-    while time.perf_counter() - wall < STEADY_S:
+    while time.perf_counter() - wall < IDLE_S:
         time.sleep(2.0)
         oldest = max(oldest, *(node.beat_s or 0.0 for node in client.nodes().nodes))
     share = (cpu_s(server) - cpu) / (time.perf_counter() - wall)
-    yield Figure("  the scheduler while nothing happens, of a core", 100 * share, "%", 20.0)
-    yield Figure("  the oldest heartbeat, of the lease", oldest / LEASE_S, "", 0.5)
+    yield Figure("  idle scheduler, share of a core", 100 * share, "%", 20.0)
+    yield Figure("  oldest heartbeat, share of the lease", oldest / LEASE_S, "", 0.5)
 
 
-def _burst(where: Address, server: int) -> Iterator[Figure]:
-    """Each job is a request of its own, on disk before it is answered."""
+def _measure_submits(where: Address, server: int) -> Iterator[Figure]:
+    """Submit each job in a separate request. The scheduler writes it to disk before it answers."""
     cpu, wall = cpu_s(server), time.perf_counter()
-    asyncio.run(_submit(where))
+    asyncio.run(_submit_all(where))
     took = time.perf_counter() - wall
     yield Figure(f"{SUBMITS:,} submits in a burst", SUBMITS / took, "jobs/s", 1000.0, more_is_better=True)
     yield Figure("  the scheduler", 1e3 * (cpu_s(server) - cpu) / SUBMITS, "CPU ms/job")
 
 
-async def _submit(where: Address) -> None:
+async def _submit_all(where: Address) -> None:
     found = credentials.find_credentials(where)
     numbers = iter(range(SUBMITS))
     async with credentials.open_channel(where, found, grpc.aio) as channel:
         submit = call(channel, "Submit")
 
-        async def some() -> None:
+        async def submit_some() -> None:
             for number in numbers:
                 job = JobSpec(name=f"j{number}", command=["true"], gpus=1)
                 reply: SubmitReply = await submit(
@@ -85,27 +86,28 @@ async def _submit(where: Address) -> None:
                 )
                 assert len(reply.ids) == 1
 
-        await asyncio.gather(*(some() for _ in range(IN_FLIGHT)))
+        await asyncio.gather(*(submit_some() for _ in range(CONCURRENT_SUBMITS)))
 
 
-def _dispatch(client: Client, server: int, fleet: int) -> Iterator[Figure]:
-    cpu, theirs, wall = cpu_s(server), cpu_s(fleet), time.perf_counter()
+def _measure_dispatch(client: Client, server: int, fleet: int) -> Iterator[Figure]:
+    """Let the agents run all submitted jobs."""
+    cpu, agents_cpu, wall = cpu_s(server), cpu_s(fleet), time.perf_counter()
     client.operate(RESUME)
-    while _left(client):
+    while _unfinished(client):
         time.sleep(0.2)
     took = time.perf_counter() - wall
-    yield Figure(f"{SUBMITS:,} jobs sent out to agents and ended", SUBMITS / took, "jobs/s", 300.0, more_is_better=True)
+    yield Figure(f"{SUBMITS:,} jobs sent to agents and ended", SUBMITS / took, "jobs/s", 300.0, more_is_better=True)
     yield Figure("  the scheduler", 1e3 * (cpu_s(server) - cpu) / SUBMITS, "CPU ms/job")
-    yield Figure("  the agents", 1e3 * (cpu_s(fleet) - theirs) / SUBMITS, "CPU ms/job")
+    yield Figure("  the agents", 1e3 * (cpu_s(fleet) - agents_cpu) / SUBMITS, "CPU ms/job")
     done = client.history(limit=10_000).jobs
-    assert [job.state for job in done] == ["CD"] * SUBMITS, "every job ended well, once"
+    assert [job.state for job in done] == ["CD"] * SUBMITS, "every job succeeded, once"
 
 
 def _connected(client: Client) -> int:
     return sum(node.state == "connected" for node in client.nodes().nodes)
 
 
-def _left(client: Client) -> int:
+def _unfinished(client: Client) -> int:
     found = client.queue(limit=1)
     return found.running + found.waiting
 

@@ -1,6 +1,6 @@
-"""What a command costs from the first instruction to the last, imports and all: CPU seconds, user and system.
+"""The CPU time of commands, user and system, imports included.
 
-The median of several runs, and how many times that of `python -c pass` it is: a busy machine slows both.
+Each figure is the median of several runs, and its ratio to `python -c pass`: a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ WEFT = (sys.executable, "-m", "weft")
 SUBMIT = "submit --quiet --hold --gpus 0 -- true"
 LOCAL = {"version": 0.06, "queue": 0.10, "queue --json": 0.10, SUBMIT: 0.10, "policies": None}
 CLUSTER = {"queue": 0.13, SUBMIT: 0.13}
-START_S = 20.0
+START_TIMEOUT_S = 20.0
 
 
 def figures() -> Iterator[Figure]:
-    """With schedulers at hand, so that none is started on the way."""
+    """Measure commands with a running scheduler, so that no command starts one."""
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         env = {**os.environ, "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r"}
-        env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled
         empty_s = _cpu_s([sys.executable, "-c", "pass"], env, Path(root))
         yield Figure("python -c pass", empty_s, "CPU s")
-        with _local(env):
-            yield from _each("weft", LOCAL, (), env, Path(root), empty_s)
-        with _cluster(env) as address:
-            yield from _each("cluster: weft", CLUSTER, ("--scheduler", address), env, Path(root), empty_s)
+        with _local_scheduler(env):
+            yield from _measure("weft", LOCAL, (), env, Path(root), empty_s)
+        with _cluster_scheduler(env) as address:
+            yield from _measure("cluster: weft", CLUSTER, ("--scheduler", address), env, Path(root), empty_s)
 
 
-def _each(
+def _measure(
     title: str, goals: Mapping[str, float | None], more: tuple[str, ...], env: dict[str, str], folder: Path,
     empty_s: float,
 ) -> Iterator[Figure]:  # fmt: skip
@@ -60,11 +60,11 @@ def _cpu_s(command: list[str], env: dict[str, str], folder: Path) -> float:
         subprocess.run(command, env=env, cwd=folder, stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(spent[1:])  # the first may compile
+    return statistics.median(spent[1:])  # the first run may compile
 
 
 @contextlib.contextmanager
-def _local(env: dict[str, str]) -> Iterator[None]:
+def _local_scheduler(env: dict[str, str]) -> Iterator[None]:
     from weft.client import Client
     from weft.endpoints.paths import user_paths
     from weft.wire.views.operations import SHUTDOWN
@@ -81,14 +81,15 @@ def _local(env: dict[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _cluster(env: dict[str, str]) -> Iterator[str]:
+def _cluster_scheduler(env: dict[str, str]) -> Iterator[str]:
+    """Run a cluster's scheduler and yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with subprocess.Popen([*WEFT, "server", "--port", str(port)], env=env, stdout=subprocess.DEVNULL) as server:
         try:
-            until = time.monotonic() + START_S
-            while not _listens(port):
+            until = time.monotonic() + START_TIMEOUT_S
+            while not _is_listening(port):
                 if server.poll() is not None or time.monotonic() > until:
                     raise RuntimeError("the server did not start")
                 time.sleep(0.05)
@@ -97,6 +98,6 @@ def _cluster(env: dict[str, str]) -> Iterator[str]:
             server.send_signal(signal.SIGTERM)
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

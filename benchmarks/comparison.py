@@ -1,4 +1,4 @@
-"""Whole commands, in parallel processes: Muri's figures, Philly compared under six policies, and its report."""
+"""Whole commands with parallel processes: Muri's figures, and Philly compared under six policies with a report."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def figures() -> Iterator[Figure]:
         yield Figure(f"weft compare, {len(trace.jobs)} jobs on 56x8, 6 policies", spent.wall_s, "s", 90.0)
         yield Figure("  all processes", spent.cpu_s, "CPU s")
         yield Figure("  report.html", (folder / "report" / "report.html").stat().st_size / 1e6, "MB", 5.0)
-    yield Figure("  drawing it", _drawing_s(trace), "CPU s", 10.0)
+    yield Figure("  drawing the report", _measure_drawing(trace), "CPU s", 10.0)
 
 
 def _write(trace: Trace, path: Path, format: str) -> None:
     path.write_bytes(to_bytes(trace, format))
 
 
-def _drawing_s(trace: Trace) -> float:
-    """From six journals to a page; the same one six times."""
+def _measure_drawing(trace: Trace) -> float:
+    """Return the CPU seconds from six journals, all the same, to a page."""
     done = run(trace.jobs, "56x8", "srsf")
     record = gather(done.journal.read())
-    gc.freeze()  # as a worker does
+    gc.freeze()  # as a worker process does
     began = time.process_time()
     names = POLICIES.split(",")
     series = [Series(name, make_digest(done.journal.read(), record, record.jobs)) for name in names]

@@ -1,7 +1,7 @@
-"""How long the running scheduler takes to decide with a long queue: from cold, and when one GPU has been freed.
+"""Decision times of the scheduler with a long queue: the first decision, and after one GPU becomes free.
 
-Only `Scheduler.step` is timed, driven as `server/loop.py` drives it: with the protection and the garbage collection of
-the server, one step for each thing that happens. Journal and processes have benchmarks of their own.
+Only `Scheduler.step` is timed. It is driven as `server/loop.py` drives it: with the server's protection and garbage
+collection, one step per event. Other benchmarks measure the journal and the processes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from weft.sim.traces.generator import generate
 
 POLICIES = ("fifo", "sjf", "srtf", "srsf", "las", "tiresias", "simple", "balanced", "priority", DEFAULT_POLICY)
 SIZES = (("1250x8", 100_000, 500.0, 5.0), ("64x8", 10_000, 30.0, 5.0))
-"""Cluster, jobs that wait, and the goals in CPU ms: from cold, and warm."""
-FREED, APART_S = 400, 0.25
+"""Cluster, waiting jobs, and the goals in CPU ms: first decision, later decisions."""
+ENDED_RUNS, INTERVAL_S = 400, 0.25
 PRIORITIES = 5
 
 
@@ -39,9 +39,9 @@ def figures() -> Iterator[Figure]:
 
 def _measure(policy: str, cluster: str, waiting: int) -> tuple[float, list[float]]:
     driver = Driver(policy)
-    driver.take_up(_history(cluster, waiting))
-    cold_ms, *_ = driver.happen(Wake(1.0))
-    return cold_ms, [sum(driver.free_one(2.0 + APART_S * turn)) for turn in range(FREED)]
+    driver.load(_history(cluster, waiting))
+    cold_ms, *_ = driver.handle(Wake(1.0))
+    return cold_ms, [sum(driver.end_one_run(2.0 + INTERVAL_S * turn)) for turn in range(ENDED_RUNS)]
 
 
 def _history(cluster: str, waiting: int) -> list[Fact]:
@@ -52,7 +52,7 @@ def _history(cluster: str, waiting: int) -> list[Fact]:
 
 
 class Driver:
-    """A scheduler, and runs that do as they are told at once."""
+    """A scheduler whose decisions take effect at once."""
 
     def __init__(self, policy_name: str) -> None:
         policy, usual = registry.load_policy(policy_name), Settings()
@@ -60,16 +60,16 @@ class Driver:
         self._scheduler = Scheduler(policy, registry.load_placement(policy.placement), protection=protection)
         self._random = random.Random(5)
 
-    def take_up(self, facts: list[Fact]) -> None:
-        """The jobs are in the state; nobody has sorted them yet."""
+    def load(self, facts: list[Fact]) -> None:
+        """Apply facts to the state. The queue is not sorted yet."""
         gc.disable()
         for fact in facts:
             self._scheduler.fold(fact)
         gc.enable()
         gc.freeze()
 
-    def happen(self, event: Event) -> list[float]:
-        """CPU ms of the step that takes this event, then of those that take what comes of its decisions."""
+    def handle(self, event: Event) -> list[float]:
+        """Return the CPU ms of the step for this event, and of the steps for the results of its decisions."""
         took_ms, events = [], [event]
         while events:
             started = time.process_time()
@@ -83,13 +83,13 @@ class Driver:
                     events.append(Exited(event.at, decision.job, decision.run, "stopped"))
         return took_ms
 
-    def free_one(self, now: float) -> list[float]:
-        """A run on one GPU ends; whatever the scheduler wanted to be woken for before has happened by then."""
+    def end_one_run(self, now: float) -> list[float]:
+        """End a run on one GPU, after all alarms that are due. Return the CPU ms of the steps."""
         while (due := self._scheduler.alarm) is not None and due <= now:
-            self.happen(Wake(due))
+            self.handle(Wake(due))
         runs = [job for job in self._scheduler.state.active.values() if job.gpus == 1 and not job.releasing]
         ended = self._random.choice(runs)
-        return self.happen(Exited(now, ended.id, ended.run, "done"))
+        return self.handle(Exited(now, ended.id, ended.run, "done"))
 
 
 def _p99(figures: list[float]) -> float:

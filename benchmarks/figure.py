@@ -1,4 +1,4 @@
-"""A measured figure beside what it should reach, and the least of several runs: the machine may be shared."""
+"""Measured figures with their goals, and the minimum of several measurements on a shared machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
+    """A measured value, with a goal or without."""
+
     what: str
     value: float
     unit: str
@@ -28,5 +30,5 @@ class Figure:
 
 
 def least(measure: Callable[[], float], runs: int = 3) -> float:
-    """The least of several measurements: what is above it is somebody else's doing."""
+    """Return the smallest of several measurements. Other processes of the machine cause the excess."""
     return min(measure() for _ in range(runs))

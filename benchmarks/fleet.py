@@ -1,6 +1,6 @@
 """`python -m benchmarks.fleet PORT AGENTS GPUS DIR`: many agents in one process, for the benchmark `agents`.
 
-The stream, the state machine, folders and leases are those of `weft worker`; only the process engine is another: runs
+The stream, the state machine, folders and leases are those of `weft worker`. Only the process engine differs: its runs
 end as soon as they have started.
 """
 
@@ -31,11 +31,11 @@ from weft.engines.process.shim.process_id import Identity
 from weft.model import Gpu, JobId, Node
 from weft.wire.convert import node_spec
 
-NOBODY = Identity("", 1, 1)
+NO_PROCESS = Identity("", 1, 1)
 
 
-class AtOnce:
-    """An engine whose runs are over at once."""
+class InstantEngine:
+    """An engine whose runs end at once."""
 
     def __init__(self, report: Callable[[Report], None]) -> None:
         self._report = report
@@ -51,7 +51,7 @@ class AtOnce:
 
     def _run(self, job: JobId, run: int) -> None:
         now = time.time()
-        self._report(RunStarted(now, job, run, NOBODY, NOBODY))
+        self._report(RunStarted(now, job, run, NO_PROCESS, NO_PROCESS))
         self._report(RunExited(now, job, run, code=0, started_at=now))
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:  # noqa: ARG002
@@ -62,7 +62,7 @@ class AtOnce:
             self._report(RunExited(time.time(), job, run, why="never-started"))
 
 
-def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
+def make_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
     def dial() -> SchedulerChannel:
         found = credentials.find_credentials(where, "worker")
         return SchedulerChannel(credentials.open_channel(where, found, grpc.aio), found.metadata())
@@ -71,11 +71,11 @@ def a_worker(name: str, gpus: int, where: Address, home: Path) -> Worker:
     folder.make()
     devices = tuple(Device(at, "", "A100", 40960) for at in range(gpus))
     machine = Machine(Node(name, (Gpu("A100", 40960),) * gpus, cpus=64, ram_mb=1 << 19), devices, "declared")
-    return Worker(machine, node_spec(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=AtOnce))
+    return Worker(machine, node_spec(machine, "localhost", 0), folder, dial, setup=NodeSetup(engine=InstantEngine))
 
 
 async def serve(port: int, agents: int, gpus: int, home: Path) -> None:
-    workers = [a_worker(f"a{at}", gpus, Address("localhost", port), home) for at in range(agents)]
+    workers = [make_worker(f"a{at}", gpus, Address("localhost", port), home) for at in range(agents)]
     for worker in workers:
         await worker.open()
     stopping = asyncio.Event()
@@ -90,8 +90,8 @@ async def serve(port: int, agents: int, gpus: int, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
     os.umask(0o077)
     port, agents, gpus, home = sys.argv[1:]
     asyncio.run(serve(int(port), int(agents), int(gpus), Path(home)))

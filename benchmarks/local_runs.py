@@ -1,4 +1,4 @@
-"""Runs of the local engine, of a command that does nothing: how many a second, and what each costs."""
+"""The process engine with a command that does nothing: runs per second, and the CPU time of each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Collector:
+    """Starts runs as others end, and collects the exits."""
+
     engine: ProcessEngine
     left: int
     done: asyncio.Event
@@ -30,7 +32,7 @@ class Collector:
         self.left -= 1
         self.engine.start(LaunchSpec(str(self.left), 1, ("true",), env=tuple(os.environ.items())))
 
-    def hear(self, report: Report) -> None:
+    def receive(self, report: Report) -> None:
         if isinstance(report, RunExited):
             self.exits.append(report)
             if self.left:
@@ -40,7 +42,7 @@ class Collector:
 
 
 def figures() -> Iterator[Figure]:
-    """In memory, and on disk without a goal: ext4 is slow for minutes wherever many files were deleted before."""
+    """Measure in memory, and on disk without a goal: ext4 is slow for minutes after many files were deleted."""
     memory = Path("/dev/shm")
     for where, place in (("in memory", memory if memory.is_dir() else None), ("on disk", None)):
         with tempfile.TemporaryDirectory(dir=place) as folder:
@@ -48,30 +50,30 @@ def figures() -> Iterator[Figure]:
 
 
 async def _measure(folder: Path, where: str, has_goal: bool) -> list[Figure]:
-    engine = ProcessEngine("here", folder / "jobs", folder / "runtime", lambda report: tally.hear(report))
-    tally = Collector(engine, RUNS, asyncio.Event())
+    engine = ProcessEngine("here", folder / "jobs", folder / "runtime", lambda report: collector.receive(report))
+    collector = Collector(engine, RUNS, asyncio.Event())
     await engine.open()
     engine_s, wall = time.process_time(), time.monotonic()
     for _ in range(IN_FLIGHT):
-        tally.start()
-    await tally.done.wait()
+        collector.start()
+    await collector.done.wait()
     wall, engine_s = time.monotonic() - wall, time.process_time() - engine_s
     starter_s = _cpu_s(engine.starter_pid or os.getpid())
     await engine.close()
-    assert all(report.code == 0 for report in tally.exits)
-    shim_s, command_s = (sum(getattr(e, name) for e in tally.exits) for name in ("shim_cpu_s", "cpu_s"))
+    assert all(report.code == 0 for report in collector.exits)
+    shim_s, command_s = (sum(getattr(e, name) for e in collector.exits) for name in ("shim_cpu_s", "cpu_s"))
     rate_goal, cost_goal = (400, 2.5) if has_goal else (None, None)
     cost_ms = 1e3 * (starter_s + shim_s + command_s) / RUNS
     return [
         Figure(f"runs of `true` {where}, {IN_FLIGHT} in flight", RUNS / wall, "runs/s", rate_goal, more_is_better=True),
         Figure(f"{where}: starter, shim and command", cost_ms, "CPU ms/run", cost_goal),
-        Figure(f"{where}: of it the command", 1e3 * command_s / RUNS, "CPU ms/run"),
-        Figure(f"{where}: the engine beside", 1e3 * engine_s / RUNS, "CPU ms/run"),
+        Figure(f"{where}: the command alone", 1e3 * command_s / RUNS, "CPU ms/run"),
+        Figure(f"{where}: the engine", 1e3 * engine_s / RUNS, "CPU ms/run"),
     ]
 
 
 def _cpu_s(pid: int) -> float:
-    """What a process used itself."""
+    """Return the CPU seconds of a process, without its children."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS

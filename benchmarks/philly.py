@@ -1,4 +1,4 @@
-"""Philly's 82,247 jobs with real node placement; then how the cost grows with jobs, GPUs and the queue."""
+"""Philly's 82,247 jobs with real node placement, and the growth of the cost with jobs, GPUs and the queue."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def figures() -> Iterator[Figure]:
         cpu_s = least(lambda c=cluster, p=policy, j=jobs: run(j, c, p).cpu_s, runs=2)  # type: ignore[misc]
         yield Figure(f"{trace.name} on {cluster}, {policy}", len(jobs) / cpu_s, "jobs/CPU s", goal, more_is_better=True)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield Figure("memory, the most so far in this process", megabytes, "MB", 600.0)
+    yield Figure("peak memory of this process so far", megabytes, "MB", 600.0)
 
 
 def growth() -> Iterator[Figure]:
-    """One thing grows, the others stay: CPU microseconds per job under srsf."""
+    """Measure CPU microseconds per job under srsf while one parameter grows and the others stay."""
     for jobs in (5_000, 20_000, 80_000):
-        yield _per_job(f"{jobs} jobs on 56x8, load 0.9", jobs, "56x8", 448, 0.9)
+        yield _measure_per_job(f"{jobs} jobs on 56x8, load 0.9", jobs, "56x8", 448, 0.9)
     for nodes in (16, 128, 1024):
-        yield _per_job(f"10000 jobs on {nodes}x8, load 0.9", 10_000, f"{nodes}x8", nodes * 8, 0.9)
+        yield _measure_per_job(f"10000 jobs on {nodes}x8, load 0.9", 10_000, f"{nodes}x8", nodes * 8, 0.9)
     for load in (0.8, 1.2, 2.0):
-        yield _per_job(f"20000 jobs on 16x8, load {load:g}", 20_000, "16x8", 128, load)
+        yield _measure_per_job(f"20000 jobs on 16x8, load {load:g}", 20_000, "16x8", 128, load)
 
 
-def _per_job(what: str, jobs: int, cluster: str, gpus: int, load: float) -> Figure:
+def _measure_per_job(what: str, jobs: int, cluster: str, gpus: int, load: float) -> Figure:
     trace = generate(jobs, seed=7, gpus_in_cluster=gpus, load=load)
     return Figure(f"srsf, {what}", 1e6 * run(trace.jobs, cluster, "srsf").cpu_s / jobs, "CPU us/job")

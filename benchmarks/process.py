@@ -1,4 +1,4 @@
-"""What a command costs with all the processes it starts: seconds on the clock, and of the CPUs."""
+"""The cost of a command with all processes that it starts: wall time and CPU time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Final
 
 SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER: whoever loses its parent becomes our child, so that its CPU time is counted here."""
+"""PR_SET_CHILD_SUBREAPER: orphaned descendants become children of this process, so their CPU time counts here."""
 
 
 @dataclass(frozen=True)
-class Spent:
+class Cost:
     wall_s: float
     cpu_s: float
 
 
-def weft(*words: str | Path) -> Spent:
+def weft(*words: str | Path) -> Cost:
+    """Run a weft command. Return its cost once all its descendants have ended."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     before, began = _cpu_s(), time.monotonic()
     subprocess.run(
@@ -33,7 +34,7 @@ def weft(*words: str | Path) -> Spent:
         try:
             os.wait()
         except ChildProcessError:
-            return Spent(wall_s, _cpu_s() - before)
+            return Cost(wall_s, _cpu_s() - before)
 
 
 def _cpu_s() -> float:

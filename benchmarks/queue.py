@@ -1,4 +1,4 @@
-"""Replanning with a long queue: how long Muri takes over one event."""
+"""Replanning with a long queue: the CPU time of Muri per event."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WAITING, EVENTS = 20_000, 200
 
 def figures() -> Iterator[Figure]:
     for policy in ("muri-s", "muri-l"):
-        yield from _per_event(policy, "16x8", WAITING, 25.0)
+        yield from _measure(policy, "16x8", WAITING, 25.0)
 
 
-def _per_event(policy: str, cluster: str, waiting: int, goal: float) -> Iterator[Figure]:
-    """All submitted at 0: the first step plans from cold, the following each take a completion."""
+def _measure(policy: str, cluster: str, waiting: int, goal: float) -> Iterator[Figure]:
+    """Submit all jobs at 0. The first step plans all of them, each later step handles a completion."""
     trace = generate(waiting, seed=5, gpus_in_cluster=128)
     jobs = [TraceJob(0.0, job.job, job.work_s) for job in trace.jobs]
     scheduler, engine = prepare(Setting(read_cluster(cluster), jobs, policy, model="muri"))

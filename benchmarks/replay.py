@@ -1,4 +1,4 @@
-"""Taking up a journal again: facts per CPU second, and through the JSON lines on disk."""
+"""Replaying a journal: facts per CPU second, from memory and from JSON lines on disk."""
 
 from __future__ import annotations
 

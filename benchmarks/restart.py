@@ -1,4 +1,4 @@
-"""A scheduler that starts again with a long past: what reading its journal takes, whole and shortened."""
+"""Restarting a scheduler with a long history: the CPU time to read its journal, whole and compacted."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
         path = Path(root, "state.db")
         with SqliteJournal(path) as journal:
-            journal.append(*_past())
-        yield Figure(f"restart with {JOBS:,} jobs, every fact kept", _restart_s(path), "CPU s", GOAL_S)
+            journal.append(*_history())
+        yield Figure(f"restart with {JOBS:,} jobs, all facts", _measure_restart(path), "CPU s", GOAL_S)
         began = time.process_time()
         compact(path)
-        yield Figure("shortening that journal, in a process beside", time.process_time() - began, "CPU s")
-        yield Figure(f"restart with {JOBS:,} jobs, shortened", _restart_s(path), "CPU s", GOAL_S)
+        yield Figure("compacting that journal, in a separate process", time.process_time() - began, "CPU s")
+        yield Figure(f"restart with {JOBS:,} jobs, compacted", _measure_restart(path), "CPU s", GOAL_S)
 
 
-def _past() -> Iterator[Fact]:
-    """Half have run, half wait."""
+def _history() -> Iterator[Fact]:
+    """Yield the facts of jobs of which half have run and half wait."""
     task = Task(chdir="/srv/ada/work", env=ENV)
     yield NodeJoined(0.0, Node("n0", (Gpu("RTX3090", 24576),) * 8, cpus=32, ram_mb=131072))
     for number in range(JOBS):
@@ -48,7 +48,7 @@ def _past() -> Iterator[Fact]:
             yield Exited(number + 0.9, job.id, 1, "done", code=0)
 
 
-def _restart_s(path: Path) -> float:
+def _measure_restart(path: Path) -> float:
     began = time.process_time()
     scheduler = Scheduler(Priority(preempts=True), Packed())
     with SqliteJournal(path) as journal:

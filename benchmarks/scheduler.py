@@ -1,4 +1,4 @@
-"""A scheduler of one's own for a benchmark: in a temporary directory, with declared GPUs that are all taken."""
+"""A separate scheduler for a benchmark: in a temporary directory, with declared GPUs that are all busy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPUS = 2
 
 @contextmanager
 def busy_scheduler() -> Iterator[int]:
-    """Its pid. Whatever is submitted waits; all ends with the block."""
+    """Yield the pid of a scheduler in which every new job waits. It ends with the block."""
     with TemporaryDirectory(prefix="weft-b-") as name:
         before = dict(os.environ)
         os.environ.update(XDG_STATE_HOME=f"{name}/s", XDG_RUNTIME_DIR=f"{name}/r")
@@ -29,22 +29,22 @@ def busy_scheduler() -> Iterator[int]:
         settings = {"gpus": ",".join(map(str, range(GPUS))), "models": ",".join("A" * GPUS), "min_run_s": 0}
         (here.state / "settings.json").write_text(json.dumps(settings))
         try:
-            taken = weft.submit_many([{"command": ["sleep", "3600"], "priority": 9}] * GPUS)
+            running = weft.submit_many([{"command": ["sleep", "3600"], "priority": 9}] * GPUS)
             pid = int(here.lock.read_text())
-            while any(job.status != "running" for job in taken):
+            while any(job.status != "running" for job in running):
                 time.sleep(0.02)
             yield pid
         finally:
             connection(here).operate(SHUTDOWN, kill="yes")
             disconnect(here)
-            while _lives(pid):
+            while _is_alive(pid):
                 time.sleep(0.02)
             os.environ.clear()
             os.environ.update(before)
 
 
-def _lives(pid: int) -> bool:
-    """It is a child of this process, so that it stays as a zombie."""
+def _is_alive(pid: int) -> bool:
+    """Return whether a child of this process is alive: a child that has ended stays as a zombie."""
     try:
         return _stat(pid)[0] != "Z"
     except OSError:
@@ -56,6 +56,6 @@ def _stat(pid: int) -> list[str]:
 
 
 def cpu_s(pid: int) -> float:
-    """What another process has used."""
+    """Return the CPU seconds of another process."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Jobs that do nothing, end to end on eight slots: Weft beside task-spooler and HyperQueue, one after the other."""
+"""Jobs that do nothing, end to end on eight slots: Weft, task-spooler and HyperQueue, measured in turn."""
 
 from __future__ import annotations
 
@@ -38,40 +38,42 @@ TSP = "tsp -S {slots}; for i in $(seq {jobs}); do tsp true >/dev/null; done"
 
 @dataclass(frozen=True)
 class Round:
+    """One measurement of one system."""
+
     jobs_per_s: float
     cpu_ms: float | None = None
-    """Per job, of the process that schedules; None: it could not be read."""
+    """CPU time of the scheduler per job; None: unknown."""
     rss_mb: float | None = None
-    """Of the same process, after all."""
+    """Memory of the scheduler after the last job."""
 
 
 def figures() -> Iterator[Figure]:
-    """The best of each in several rounds, so that whatever else the machine does disturbs all alike."""
-    rounds = [(_weft(), _task_spooler(), _hyperqueue()) for _ in range(ROUNDS)]
+    """Measure all systems in several rounds and take the best of each, so that other load disturbs all alike."""
+    rounds = [(_measure_weft(), _measure_task_spooler(), _measure_hyperqueue()) for _ in range(ROUNDS)]
     weft, spooler, queue = (_best([found for found in each if found]) for each in zip(*rounds, strict=True))
     assert weft is not None
     ours = weft.jobs_per_s
-    names = {"weft": weft, "task-spooler": spooler, "HyperQueue, worker too": queue}
-    there = {name: found for name, found in names.items() if found is not None}
-    for name, found in there.items():
+    names = {"weft": weft, "task-spooler": spooler, "HyperQueue with its worker": queue}
+    measured = {name: found for name, found in names.items() if found is not None}
+    for name, found in measured.items():
         yield Figure(f"{name}, jobs that do nothing", found.jobs_per_s, "jobs/s")
-    for name, found in there.items():
+    for name, found in measured.items():
         if found.cpu_ms is not None:
             yield Figure(f"{name}, the scheduler's CPU per job", found.cpu_ms, "ms")
-    for name, found in there.items():
+    for name, found in measured.items():
         if found.rss_mb is not None:
             yield Figure(f"{name}, the scheduler's memory", found.rss_mb, "MB")
     if spooler:
         yield Figure("weft / task-spooler", ours / spooler.jobs_per_s, "", 0.3, more_is_better=True)
     if queue:
         yield Figure("weft / HyperQueue", ours / queue.jobs_per_s, "", 0.5, more_is_better=True)
-    slurm = _slurm()
+    slurm = _measure_slurm()
     if slurm:
-        yield Figure("Slurm, the same", slurm, "jobs/s")
+        yield Figure("Slurm, jobs that do nothing", slurm, "jobs/s")
         yield Figure("weft / Slurm", ours / slurm, "")
     for name, peer in (("task-spooler (Debian: task-spooler)", spooler), ("HyperQueue (pip: hyperqueue)", queue)):
         if not peer:
-            print(f"  not installed, so not compared with: {name}", file=sys.stderr)
+            print(f"  not installed and not compared: {name}", file=sys.stderr)
 
 
 def _best(rounds: list[Round]) -> Round | None:
@@ -82,7 +84,7 @@ def _best(rounds: list[Round]) -> Round | None:
     return Round(max(found.jobs_per_s for found in rounds), min(cpu_ms, default=None), max(rss_mb, default=None))
 
 
-def _weft() -> Round:
+def _measure_weft() -> Round:
     from weft.client import Client
     from weft.endpoints.paths import Paths
     from weft.jobspec.fields import spec_of
@@ -110,7 +112,7 @@ def _weft() -> Round:
     return Round(rate, cpu_ms, rss_mb)
 
 
-def _task_spooler() -> Round | None:
+def _measure_task_spooler() -> Round | None:
     if shutil.which("tsp") is None:
         return None
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
@@ -122,14 +124,14 @@ def _task_spooler() -> Round | None:
         ):
             time.sleep(0.02)
         took_s = time.monotonic() - began
-        server = _with_environment(f"TS_SOCKET={root}/socket")
+        server = _find_process(f"TS_SOCKET={root}/socket")
         cost = (1e3 * _cpu_s(server) / JOBS, _rss_mb(server)) if server else ()
         subprocess.run(["tsp", "-K"], env=env, check=False, capture_output=True)
     return Round(JOBS / took_s, *cost)
 
 
-def _with_environment(variable: str) -> int | None:
-    """The process that has it: once its jobs have ended, task-spooler's server alone."""
+def _find_process(variable: str) -> int | None:
+    """Return the pid of a process with this variable. After its jobs, only task-spooler's server has its own."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
@@ -137,7 +139,7 @@ def _with_environment(variable: str) -> int | None:
     return None
 
 
-def _hyperqueue() -> Round | None:
+def _measure_hyperqueue() -> Round | None:
     if importlib.util.find_spec("hyperqueue") is None:
         return None
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:
@@ -147,8 +149,8 @@ def _hyperqueue() -> Round | None:
     return Round(JOBS / took_s, 1e3 * cpu_s / JOBS, rss_mb)
 
 
-def _slurm() -> float:
-    """Where a Slurm answers. It is asked for one array: its own way to submit many jobs at once."""
+def _measure_slurm() -> float:
+    """Return the jobs per second of one Slurm array, its way to submit many jobs; 0 if no Slurm answers."""
     if shutil.which("sbatch") is None or subprocess.run(["sinfo"], capture_output=True, check=False).returncode:
         return 0.0
     with tempfile.TemporaryDirectory(prefix="weft-b-") as root:

@@ -1,4 +1,4 @@
-"""Submitting from Python: what one job costs its submitter, with an empty and with long queues, and many at once."""
+"""Submitting from Python: the cost of one job with an empty and a long queue, and the rate of large batches."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ COMMAND: Final = ["true"]
 def figures() -> Iterator[Figure]:
     with busy_scheduler() as pid:
         weft.submit(COMMAND)
-        empty_ms, empty_wall_ms, empty_server_ms = _submits(pid)
+        empty_ms, empty_wall_ms, empty_server_ms = _measure_single(pid)
         yield Figure("weft.submit, queue empty", empty_ms, "CPU ms", 3.0)
-        yield Figure("  on the clock, queue empty", empty_wall_ms, "ms")
+        yield Figure("  wall time, queue empty", empty_wall_ms, "ms")
         yield Figure("  the scheduler, queue empty", empty_server_ms, "CPU ms")
         before = 0
         for queued in QUEUED:
             jobs, before = queued - before, queued
-            rate, server_ms = _bulk(pid, jobs)
+            rate, server_ms = _measure_batches(pid, jobs)
             yield Figure(f"weft.submit_many, {jobs:,} jobs by {BATCH:,}", rate, "jobs/s", 2000.0, more_is_better=True)
             yield Figure("  the scheduler", server_ms, "CPU ms/job")
-            full_ms, full_wall_ms, full_server_ms = _submits(pid)
+            full_ms, full_wall_ms, full_server_ms = _measure_single(pid)
             name = f"with {queued:,} queued"
             yield Figure(f"weft.submit, {name}", full_ms, "CPU ms", 3.0)
             yield Figure("  full / empty", full_ms / empty_ms, "", 1.3)
-            yield Figure(f"  on the clock, {name}", full_wall_ms, "ms")
+            yield Figure(f"  wall time, {name}", full_wall_ms, "ms")
             yield Figure("  full / empty", full_wall_ms / empty_wall_ms, "", 1.3)
             yield Figure(f"  the scheduler, {name}", full_server_ms, "CPU ms")
 
 
-def _submits(pid: int) -> tuple[float, float, float]:
-    """CPU here, time on the clock, CPU of the scheduler, each in ms per job: of the best round."""
+def _measure_single(pid: int) -> tuple[float, float, float]:
+    """Return the CPU time here, the wall time and the scheduler's CPU time in ms per job: the least of the rounds."""
     rounds = []
     for _ in range(ROUNDS):
         cpu, wall, server = time.process_time(), time.perf_counter(), cpu_s(pid)
@@ -52,7 +52,8 @@ def _submits(pid: int) -> tuple[float, float, float]:
     return cpu_ms, wall_ms, server_ms
 
 
-def _bulk(pid: int, jobs: int) -> tuple[float, float]:
+def _measure_batches(pid: int, jobs: int) -> tuple[float, float]:
+    """Return the jobs per second, and the scheduler's CPU ms per job."""
     wall, server = time.perf_counter(), cpu_s(pid)
     for _ in range(jobs // BATCH):
         weft.submit_many([{"command": COMMAND, "name": f"b{number}", "gpus": 1} for number in range(BATCH)])

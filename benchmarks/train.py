@@ -1,4 +1,4 @@
-"""What `weft.train` costs a training loop: a report of each step, a look whether to stop, and the import."""
+"""The cost of `weft.train` in a training loop: a progress report, a check whether to stop, and the import."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def figures() -> Iterator[Figure]:
         path = str(Path(name, "progress.sock"))
         scheduler.bind(path)
         job = {"WEFT_JOB_ID": "1", "WEFT_RUN": "1", "WEFT_SOCKET": path, "WEFT_PREEMPT_FILE": f"{name}/preempt"}
-        bare, metrics, look = map(float, _python(LOOP, job).split())
+        bare, metrics, check = map(float, _python(LOOP, job).split())
         yield Figure("progress(step, total)", bare, "CPU us", 5.0)
         yield Figure("progress(step, total, loss=, accuracy=)", metrics, "CPU us", 5.0)
-        yield Figure("should_stop()", look, "CPU us", 5.0)
+        yield Figure("should_stop()", check, "CPU us", 5.0)
         outside = float(_python(LOOP, {}).split()[0])
         yield Figure("progress(step, total) outside a job", outside, "CPU us", 5.0)
     yield Figure("import weft.train", 1e3 * min(float(_python(IMPORT, {})) for _ in range(5)), "CPU ms", 10.0)

@@ -1,4 +1,4 @@
-"""What the benchmarks run on: the public traces where they are at hand, else traces of the same size made by seed."""
+"""The workloads of the benchmarks: the public traces if available, else generated traces of the same size."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a task of a workspace costs, all in all: 200 that do nothing, with their sessions, logs and markers.
+"""The total cost of a workspace task: 200 tasks that do nothing, with their sessions, logs and markers.
 
-Everything is started below one process that collects what is orphaned, so that no CPU second goes uncounted: the
-scheduler, its shims, what keeps each task, tmux, the viewers, and the commands themselves.
+All processes run below one process that adopts orphans, so that it counts every CPU second: of the scheduler, the
+shims, the keepers of the tasks, tmux, the viewers, and the commands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.figure import Figure
 
 TASKS, GOAL_MS = 200, 60.0
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 _SUBREAPER = 36
 CONFIG = """
 task_name: bench
@@ -37,7 +37,7 @@ log_dir: logs
 
 def figures() -> Iterator[Figure]:
     command = [sys.executable, "-m", "benchmarks.workspace"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=2 * PATIENCE_S)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=2 * TIMEOUT_S)
     found = json.loads(done.stdout)
     sessions = "with tmux" if shutil.which("tmux") else "without tmux, which is not installed"
     yield Figure(f"workspace: CPU per task, {sessions}", found["cpu_ms"], "ms", GOAL_MS)
@@ -71,17 +71,17 @@ def _run(root: Path, env: dict[str, str]) -> None:
     for number in range(TASKS):
         (root / "configs" / f"c{number}.yml").touch()
     _weft(env, "workspace", "--dir", str(root), "start")
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while len(list((root / "out").glob("*_completed.txt")) if (root / "out").exists() else []) < TASKS:
         if time.monotonic() > until:
             raise TimeoutError("the tasks have not ended")
         time.sleep(0.1)
-    while shutil.which("tmux") and _panes(env).count("0") and time.monotonic() < until:
+    while shutil.which("tmux") and _dead_panes(env).count("0") and time.monotonic() < until:
         time.sleep(0.5)
 
 
-def _panes(env: dict[str, str]) -> list[str]:
-    """Of each session, whether what ran in it has ended."""
+def _dead_panes(env: dict[str, str]) -> list[str]:
+    """Return for each session "1" if its command has ended, else "0"."""
     command = ["tmux", "list-panes", "-a", "-F", "#{pane_dead}"]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False).stdout.split()
 
@@ -92,7 +92,7 @@ def _weft(env: dict[str, str], *words: str) -> None:
 
 
 def _reap() -> None:
-    """Waits for all that was left to this process; what does not end is killed, each by its own id."""
+    """Wait for all children of this process, orphans included. Kill each that does not end, by its pid."""
     until = time.monotonic() + 10.0
     while True:
         try:
