@@ -11,7 +11,7 @@ import pytest
 
 from support.local_scheduler import until
 from support.weft_cli import Weft
-from weft.cli.main import COMMANDS, options_of, parser_of
+from weft.cli.main import COMMANDS, build_parser, list_flags
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SIMULATING = {"sim", "compare", "figures", "metrics", "policies", "trace"}
@@ -27,7 +27,7 @@ def page(name: str) -> str:
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     text = page("cli.md")
     assert all(f"`{word}`" in text for word in (command, *COMMANDS[command].aliases))
-    missing = [flag for flag in options_of(parser_of(command)) if flag not in COMMON and not _names(text, flag)]
+    missing = [flag for flag in list_flags(build_parser(command)) if flag not in COMMON and not _names(text, flag)]
     assert not missing, f"docs/reference/cli.md says nothing of {missing} of weft {command}"
 
 

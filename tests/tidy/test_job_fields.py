@@ -205,7 +205,7 @@ def test_a_flag_says_what_the_key_says(field: Field) -> None:
     assert field.flag is not None
     for name in field.flag.names:
         words = [name, field.examples[0]] if field.flag.metavar else [name]
-        said = task_flags.given_by(parser.parse_args(words))
+        said = task_flags.given_flags(parser.parse_args(words))
         assert spec_of(said) == spec_of({field.key: field.examples[0]}), name
 
 

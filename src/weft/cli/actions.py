@@ -9,7 +9,7 @@ from typing import Any
 from weft.cli import render
 
 
-def add(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
+def add_action(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
     """Add the module of that name as a subcommand of `command`, with its help text, flags and examples."""
     module = importlib.import_module(f"weft.cli.commands.{command}.{name.replace('-', '_')}")
     action = actions.add_parser(

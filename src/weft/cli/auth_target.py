@@ -30,12 +30,12 @@ def add_port(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -> V:
+def manage_tokens(args: argparse.Namespace, operation: Operation[V], **options: str) -> V:
     """Run a token-admin operation and return its answer."""
     where = None if args.port else config.scheduler_address(args.scheduler)
-    folder = own_folder(where or Address("localhost", args.port or DEFAULT_PORT))
+    folder = own_server_folder(where or Address("localhost", args.port or DEFAULT_PORT))
     if folder is None and where is not None:
-        with connection.begin(str(where)) as client:
+        with connection.connect_or_start(str(where)) as client:
             return client.manage(operation, **options)
     if folder is None:
         raise InputError(
@@ -56,15 +56,15 @@ def managed(args: argparse.Namespace, operation: Operation[V], **options: str) -
     return found
 
 
-def own_folder(where: Address) -> Path | None:
+def own_server_folder(where: Address) -> Path | None:
     """Return the folder of this user's scheduler at that address, or None if the scheduler is not on this machine."""
     from weft.endpoints.paths import server_folder
 
     folder = server_folder(where.port)
-    return folder if folder.is_dir() and (where.is_loopback or _is_at(where, folder)) else None
+    return folder if folder.is_dir() and (where.is_loopback or _serves_from(where, folder)) else None
 
 
-def _is_at(where: Address, folder: Path) -> bool:
+def _serves_from(where: Address, folder: Path) -> bool:
     """Return whether the scheduler at the address presents the certificate authority in this folder."""
     from weft.endpoints.tls import fetch_authority
     from weft.server.auth import tls

@@ -3,9 +3,9 @@
 A command uses the scheduler of a cluster if --scheduler, a variable or the config file names one, or if this user runs
 one here at the default port and no local one. Otherwise it uses this user's scheduler of this machine:
 
-- `begin` starts it if it does not run, for example to submit or to pause.
-- `reach` starts it if there is any state of earlier jobs.
-- `look` starts it only if the last one died and left jobs, which need a scheduler.
+- `connect_or_start` starts it if it does not run, for example to submit or to pause.
+- `connect` starts it if there is any state of earlier jobs.
+- `connect_if_running` starts it only if the last one died and left jobs, which need a scheduler.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 STOPPED: Final = "stopped"
 LOCAL: Final = config.LOCAL
-_has_said = False
+_announced = False
 
 
-def load() -> None:
+def load_grpc() -> None:
     """Import gRPC with its log lines silenced, for commands that use it directly."""
-    from weft.client.quiet_grpc import load_grpc
+    from weft.client.quiet_grpc import load_grpc as load
 
-    load_grpc()
+    load()
 
 
-def begin(scheduler: str | None) -> Client:
+def connect_or_start(scheduler: str | None) -> Client:
     """Connect, and start a local scheduler if none runs. `scheduler` is the value of the flag, if given."""
     from weft.client import Client
 
     return Client(_where(scheduler))
 
 
-def reach(scheduler: str | None) -> Client:
+def connect(scheduler: str | None) -> Client:
     """Connect, and start a local scheduler if there is any state of earlier jobs."""
     from weft.client import Client
 
@@ -51,7 +51,7 @@ def reach(scheduler: str | None) -> Client:
     return Client(here, start=here.has_state())
 
 
-def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
+def connect_if_running(scheduler: str | None, *, ended: bool = False) -> Client | None:
     """Connect to a running scheduler, or return None. With `ended`, start a local scheduler if there are old jobs."""
     if where := _where(scheduler):
         from weft.client import Client
@@ -66,25 +66,27 @@ def look(scheduler: str | None, *, ended: bool = False) -> Client | None:
     return find_scheduler(here, start=start)
 
 
-def watch(scheduler: str | None, advice: str = "start one with weft up") -> Client:
+def connect_to_running(scheduler: str | None, advice: str = "start one with weft up") -> Client:
     """Connect to a running scheduler, or raise Unreachable with this advice."""
-    client = look(scheduler)
+    client = connect_if_running(scheduler)
     if client is None:
-        raise Unreachable(f"{absence(scheduler)}\n  {advice}")
+        raise Unreachable(f"{absence_reason(scheduler)}\n  {advice}")
     return client
 
 
 def _where(scheduler: str | None) -> Address | None:
     """Return the address of the scheduler to use. Report one that was found and not named, once, on a terminal."""
-    global _has_said
+    global _announced
     found = config.effective_setting("scheduler", scheduler)
-    if found.origin == config.OWN_SERVER and not _has_said and render.is_heard():
-        _has_said = True
-        render.say(f"using {config.OWN_SERVER} at {found.value}; for this machine alone, give --scheduler local")
+    if found.origin == config.OWN_SERVER and not _announced and render.is_stderr_terminal():
+        _announced = True
+        render.print_message(
+            f"using {config.OWN_SERVER} at {found.value}; for this machine alone, give --scheduler local"
+        )
     return None if found.value == LOCAL else parse_address(found.value, found.origin)
 
 
-def absence(scheduler: str | None) -> str:
+def absence_reason(scheduler: str | None) -> str:
     """Return why no scheduler answers, for a message."""
     if where := config.scheduler_address(scheduler):
         return f"the scheduler at {where} does not answer"
@@ -93,7 +95,7 @@ def absence(scheduler: str | None) -> str:
     return "no scheduler is running, and nothing is queued"
 
 
-def has_news() -> bool:
+def has_jobs_to_show() -> bool:
     """Return whether a scheduler runs, or an earlier one left state to show."""
     if config.scheduler_address() is not None:
         return True

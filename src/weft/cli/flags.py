@@ -12,7 +12,7 @@ from weft.errors import InputError
 MAX_WHOLE: Final = 999_999_999
 
 
-def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
+def whole_number(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
     """Return an argparse type for whole numbers from `low` to `high`."""
 
     def read(text: str) -> int:
@@ -26,12 +26,12 @@ def whole(low: int = 0, high: int = MAX_WHOLE) -> Callable[[str], int]:
     return read
 
 
-count: Final = whole(1, 1000)
+count: Final = whole_number(1, 1000)
 """A number of workers or seeds."""
-port: Final = whole(1, 65535)
+port: Final = whole_number(1, 65535)
 
 
-def seconds_or_none(text: str) -> float:
+def seconds_or_zero(text: str) -> float:
     """Parse seconds as `seconds` does, or 0."""
     return 0.0 if text in ("0", "0.0") else seconds(text)
 

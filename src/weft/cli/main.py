@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from weft.cli import sigterm
-from weft.cli.text import visible_lines
+from weft.cli.text import escape_lines
 from weft.errors import InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
-EXITS: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
+EXIT_CODES: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 
 class Command(NamedTuple):
@@ -84,15 +84,15 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # the weft process itself: clean up after SIGTERM
-        sigterm.listen()
-    _mend_streams()
+        sigterm.install_handler()
+    _repair_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
     except sigterm.Terminated:
         return TERMINATED
     except KeyboardInterrupt:
-        return _fail(words, "interrupted", "interrupted", "", INTERRUPTED)
+        return _report_error(words, "interrupted", "interrupted", "", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
@@ -100,17 +100,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except InputError as error:
         message = f"{error.where}: {error.text}" if error.where else error.text
-        return _fail(words, _code(error), message, error.hint, 2)
+        return _report_error(words, _error_code(error), message, error.hint, 2)
     except WeftError as error:
         message, _, hint = str(error).partition("\n")
-        return _fail(words, _code(error), message, hint.strip(), EXITS.get(_kind(error), 1))
+        return _report_error(words, _error_code(error), message, hint.strip(), EXIT_CODES.get(_kind(error), 1))
     except OSError as error:
         reason = error.strerror or str(error)
-        return _fail(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
+        return _report_error(words, "system", f"{error.filename}: {reason}" if error.filename else reason, "", 1)
     return code
 
 
-def _mend_streams() -> None:
+def _repair_streams() -> None:
     """Open closed standard streams on /dev/null, in order, so that no other file gets their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -125,26 +125,26 @@ def _run(words: list[str]) -> int:
         print(_help())
         return 0
     if not words:
-        from weft.cli.connection import has_news
+        from weft.cli.connection import has_jobs_to_show
 
-        if not has_news():
+        if not has_jobs_to_show():
             print(_help())
             return 0
         words = ["queue"]
     if words[0] in ("-V", "--version"):
         words = ["version", *words[1:]]
-    name = _find(words[0])
+    name = _find_command(words[0])
     module = importlib.import_module(f"weft.cli.commands.{name}")
     try:
-        args, rest = parser_of(name).parse_known_args(words[1:])
+        args, rest = build_parser(name).parse_known_args(words[1:])
     except SystemExit:  # --help
         return 0
     if rest:
-        raise _unknown(name, rest[0])
+        raise _unknown_argument(name, rest[0])
     return int(module.run(args))
 
 
-def parser_of(name: str) -> Parser:
+def build_parser(name: str) -> Parser:
     """Return the parser of a command."""
     module = importlib.import_module(f"weft.cli.commands.{name}")
     parser = Parser(
@@ -158,18 +158,18 @@ def parser_of(name: str) -> Parser:
     return parser
 
 
-def options_of(parser: argparse.ArgumentParser) -> list[str]:
+def list_flags(parser: argparse.ArgumentParser) -> list[str]:
     """Return the flags of a parser, as users write them."""
     return [option for action in parser._actions for option in action.option_strings]
 
 
-def _unknown(name: str, word: str) -> InputError:
+def _unknown_argument(name: str, word: str) -> InputError:
     if not word.startswith("-"):
         return InputError(f"unrecognized arguments: {word}", hint=f"see weft {name} --help")
-    return UnknownName("option", word.partition("=")[0], options_of(parser_of(name)))
+    return UnknownName("option", word.partition("=")[0], list_flags(build_parser(name)))
 
 
-def _find(word: str) -> str:
+def _find_command(word: str) -> str:
     for name, command in COMMANDS.items():
         if word == name or word in command.aliases:
             return name
@@ -202,18 +202,18 @@ def _kind(error: WeftError) -> type[WeftError]:
     return next(kind for kind in type(error).__mro__ if kind.__module__ == WeftError.__module__)
 
 
-def _code(error: WeftError) -> str:
+def _error_code(error: WeftError) -> str:
     """Return the code of an error class: unknown-name for UnknownName."""
     name = _kind(error).__name__.removesuffix("Error")
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
 
 
-def _fail(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:
+def _report_error(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:
     text = f"weft: error: {message}" + (f"\n  {hint}" if hint else "")
     if "--json" in (words[: words.index("--")] if "--" in words else words):
         import json
 
         text = json.dumps({"error": {"code": code, "message": message, "hint": hint}})
     with suppress(OSError):  # stderr is closed: the exit code remains
-        print(visible_lines(text), file=sys.stderr)
+        print(escape_lines(text), file=sys.stderr)
     return exit_code

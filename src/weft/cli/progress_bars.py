@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from weft.cli.render import PATIENCE_S, REDRAW_S
+from weft.cli.render import PROGRESS_DELAY_S, REDRAW_S
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,7 +19,7 @@ class ProgressBars:
     def __init__(self, labels: Sequence[str], totals: Sequence[int]) -> None:
         self._labels, self._totals = labels, totals
         self._done = [0] * len(labels)
-        self._due = time.monotonic() + PATIENCE_S
+        self._due = time.monotonic() + PROGRESS_DELAY_S
         self._progress: Progress | None = None
         self._bars: dict[str, TaskID] = {}
         self._on = sys.stderr.isatty()

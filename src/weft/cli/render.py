@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
-from weft.cli.text import visible_lines
+from weft.cli.text import escape_lines
 
 if TYPE_CHECKING:
     from weft.wire.views.base import View
 
-PATIENCE_S: Final = 1.0
+PROGRESS_DELAY_S: Final = 1.0
 """Work that takes no longer gets no progress bar."""
 REDRAW_S: Final = 0.1
-BAR: Final = 24
+BAR_WIDTH: Final = 24
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None
     )
 
 
-def is_rich(color: str) -> bool:
+def is_for_person(color: str) -> bool:
     """Return whether to print for a person: tables and human units instead of raw values."""
     return color == "always" or _is_terminal(sys.stdout)
 
@@ -55,20 +55,20 @@ def is_terminal() -> bool:
     return _is_terminal(sys.stdout)
 
 
-def is_heard() -> bool:
+def is_stderr_terminal() -> bool:
     """Return whether stderr is a terminal, where a person reads messages."""
     return _is_terminal(sys.stderr)
 
 
-def can_ask() -> bool:
+def can_prompt() -> bool:
     """Return whether a person can answer a question."""
     return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message on stderr, with control characters escaped."""
     with suppress(OSError):  # stderr is closed
-        print(f"weft: {visible_lines(text)}", file=sys.stderr)
+        print(f"weft: {escape_lines(text)}", file=sys.stderr)
 
 
 def print_json(value: Mapping[str, object] | View) -> None:
@@ -84,13 +84,13 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-class Meter:
+class ProgressMeter:
     """A progress bar on stderr, if that is a terminal. It appears after a second. It needs no library to import."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label, self._total = label, max(total, 1)
         self._began = time.monotonic()
-        self._next = self._began + PATIENCE_S
+        self._next = self._began + PROGRESS_DELAY_S
         self._calls = 0
         self._drawn = False
         self.on = _is_terminal(sys.stderr)
@@ -112,7 +112,7 @@ class Meter:
 
     def _draw(self, done: int, elapsed_s: float) -> None:
         part = min(done / self._total, 1.0)
-        bar = ("#" * round(part * BAR)).ljust(BAR, ".")
+        bar = ("#" * round(part * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
         text = f"{self._label} [{bar}] {part:4.0%}  {done:,} of {self._total:,} jobs  {elapsed_s:.0f} s"
         columns = _columns()
         sys.stderr.write(f"\r{text[: columns - 1]}\x1b[K")

@@ -12,12 +12,12 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM. It is no SystemExit: a policy that calls sys.exit is an error of the policy."""
 
 
-def listen() -> None:
+def install_handler() -> None:
     """Raise Terminated on SIGTERM from now on."""
     signal.signal(signal.SIGTERM, _terminate)
 
 
-def has_come() -> bool:
+def was_received() -> bool:
     """Return whether SIGTERM came. Imports and callbacks from outside Python can swallow the exception."""
     return bool(_signals)
 

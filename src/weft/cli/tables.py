@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from weft.cli import render
-from weft.cli.text import cut, visible, width
+from weft.cli.text import display_width, escape_controls, truncate
 
 COLOURS: Final = {
     "green": "32",
@@ -27,7 +27,7 @@ COLOURS: Final = {
 }
 BEST: Final = "best"
 """The colour of the best value of its column, which also gets a star."""
-NARROWEST: Final = 10
+MIN_WRAP_WIDTH: Final = 10
 GAP: Final = "  "
 _CODE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -35,7 +35,7 @@ _CODE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 class Column(NamedTuple):
     label: str
     right: bool = False
-    most: int = 0
+    max_width: int = 0
     """The width limit on a terminal; 0: none."""
     key: str = ""
     """The name of the column in a pipe, which gets raw values if columns have keys."""
@@ -63,16 +63,16 @@ def print_table(
 ) -> None:
     """Print a table. With keys, a pipe gets raw values, aligned with spaces, or separated by tabs if `tabs`."""
     keyed = any(column.key for column in columns)
-    if keyed and not render.is_rich(color):
+    if keyed and not render.is_for_person(color):
         _print_raw(columns, rows, tabs=tabs)
         return
     colour, narrow = render.use_colour(color), render.is_terminal()
     if title:
-        print(_coloured(title, "bold", colour))
+        print(_apply_colour(title, "bold", colour))
     if keyed:
         columns = [column._replace(right=column.right or _is_number(rows, at)) for at, column in enumerate(columns)]
-        rows = _wrapped(rows, _columns() if narrow else 0)
-    for line in lines(columns, rows, colour=colour, narrow=narrow, header=header):
+        rows = _wrap(rows, _columns() if narrow else 0)
+    for line in format_lines(columns, rows, colour=colour, narrow=narrow, header=header):
         print(line)
 
 
@@ -100,18 +100,19 @@ def _is_number(rows: Sequence[Sequence[Cell]], at: int) -> bool:
     return all(isinstance(row[at].raw, int | float | None) for row in rows)
 
 
-def _wrapped(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
+def _wrap(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
     """Return rows of one line each: cells of several lines are split, and the widest column is wrapped to fit."""
     split = [[cell.text.split("\n") for cell in row] for row in rows]
     widths = [
-        max((width(line) for row in split for line in row[at]), default=0) for at in range(len(rows[0]) if rows else 0)
+        max((display_width(line) for row in split for line in row[at]), default=0)
+        for at in range(len(rows[0]) if rows else 0)
     ]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - room if room and widths else 0
     widest = widths.index(max(widths)) if widths else 0
     found: list[list[Cell]] = []
     for row, parts in zip(rows, split, strict=True):
         if excess > 0:
-            fit = max(widths[widest] - excess, NARROWEST)
+            fit = max(widths[widest] - excess, MIN_WRAP_WIDTH)
             parts[widest] = [piece for line in parts[widest] for piece in textwrap.wrap(line, fit) or [""]]
         found += [
             [cell._replace(text=part[at] if at < len(part) else "") for cell, part in zip(row, parts, strict=True)]
@@ -120,23 +121,25 @@ def _wrapped(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
     return found
 
 
-def lines(
+def format_lines(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, colour: bool, narrow: bool, header: bool = True
 ) -> Iterator[str]:
     """Yield the lines of a table. With `narrow`, truncate long values."""
-    table = [[_fitting(cell, column, narrow) for cell, column in zip(row, columns, strict=True)] for row in rows]
+    table = [[_fit(cell, column, narrow) for cell, column in zip(row, columns, strict=True)] for row in rows]
     heads = [column.label for column in columns]
     header = header and any(heads)
-    widths = [max([width(head) * header, *(width(row[at]) for row in table)]) for at, head in enumerate(heads)]
+    widths = [
+        max([display_width(head) * header, *(display_width(row[at]) for row in table)]) for at, head in enumerate(heads)
+    ]
     if header:
         yield _line(heads, columns, widths, ["bold"] * len(heads), colour)
     for texts, row in zip(table, rows, strict=True):
         yield _line(texts, columns, widths, [cell.colour for cell in row], colour)
 
 
-def _fitting(cell: Cell, column: Column, narrow: bool) -> str:
-    text = visible(cell.text) + ("*" if cell.best and cell.text else "")
-    return cut(text, column.most) if narrow and column.most else text
+def _fit(cell: Cell, column: Column, narrow: bool) -> str:
+    text = escape_controls(cell.text) + ("*" if cell.best and cell.text else "")
+    return truncate(text, column.max_width) if narrow and column.max_width else text
 
 
 def _line(
@@ -144,30 +147,30 @@ def _line(
 ) -> str:
     parts = []
     for at, text in enumerate(texts):
-        blank = " " * (widths[at] - width(text))
-        shown = _coloured(text, colours[at], colour)
+        blank = " " * (widths[at] - display_width(text))
+        shown = _apply_colour(text, colours[at], colour)
         parts.append(blank + shown if columns[at].right else shown + blank * (at < len(texts) - 1))
     return GAP.join(parts).rstrip()
 
 
-def _coloured(text: str, name: str, colour: bool) -> str:
+def _apply_colour(text: str, name: str, colour: bool) -> str:
     code = COLOURS.get(name) if colour else None
     return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
 
 
 def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "", keys: Sequence[str] = ()) -> None:
     """Print labels and values, one line each, without empty values. With keys, a pipe gets raw values."""
-    if keys and not render.is_rich(color):
+    if keys and not render.is_for_person(color):
         for key, (_, cell) in zip(keys, pairs, strict=True):
             print(key, _plain(cell.raw), sep="\t")
         return
     shown = [(label, cell.text) for label, cell in pairs if cell.text != ""]
-    wide = max((width(label) for label, _ in shown), default=0)
+    wide = max((display_width(label) for label, _ in shown), default=0)
     bold = render.use_colour(color)
     if title:
-        print(_coloured(title, "bold", bold))
+        print(_apply_colour(title, "bold", bold))
     for label, value in shown:
-        print(f"{_coloured(label, 'bold', bold)}{' ' * (wide - width(label))}{GAP}{value}")
+        print(f"{_apply_colour(label, 'bold', bold)}{' ' * (wide - display_width(label))}{GAP}{value}")
 
 
 def redraw(texts: Sequence[str]) -> None:
@@ -176,7 +179,7 @@ def redraw(texts: Sequence[str]) -> None:
         print("\n".join(texts), end="\n\n")
         return
     columns, height = _terminal()
-    shown = [text if len(text) < columns else _cropped(text, columns) for text in texts[: max(height - 1, 1)]]
+    shown = [text if len(text) < columns else _crop(text, columns) for text in texts[: max(height - 1, 1)]]
     sys.stdout.write("\x1b[H" + "".join(f"{text}\x1b[K\n" for text in shown) + "\x1b[J")
 
 
@@ -192,7 +195,7 @@ def _terminal() -> tuple[int, int]:
     return columns or 80, height or 24
 
 
-def _cropped(text: str, columns: int) -> str:
+def _crop(text: str, columns: int) -> str:
     """Truncate a line at the edge of the terminal. Colour codes take no columns."""
     parts = _CODE.split(text)
     room, kept = columns, ""
@@ -200,6 +203,6 @@ def _cropped(text: str, columns: int) -> str:
         if at % 2:
             kept += part
             continue
-        piece = part if width(part) <= room else cut(part, room) if room > 0 else ""
-        kept, room = kept + piece, room - width(piece)
+        piece = part if display_width(part) <= room else truncate(part, room) if room > 0 else ""
+        kept, room = kept + piece, room - display_width(piece)
     return kept

@@ -8,21 +8,21 @@ from datetime import datetime
 ELLIPSIS = "…"
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Escape control characters, such as escape codes and line ends."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else escape_character(c) for c in text)
 
 
-def visible_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """Escape control characters, but keep line ends."""
-    return "\n".join(map(visible, text.split("\n")))
+    return "\n".join(map(escape_controls, text.split("\n")))
 
 
-def escaped(character: str) -> str:
+def escape_character(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def width(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the number of columns that the text takes."""
     if text.isascii():
         return len(text)
@@ -32,16 +32,16 @@ def width(text: str) -> int:
     )  # fmt: skip
 
 
-def cut(text: str, columns: int) -> str:
+def truncate(text: str, columns: int) -> str:
     """Shorten text to a number of columns, with an ellipsis."""
-    if width(text) <= columns:
+    if display_width(text) <= columns:
         return text
-    while text and width(text) > columns - 1:
+    while text and display_width(text) > columns - 1:
         text = text[:-1]
     return text + ELLIPSIS
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Format seconds as squeue does: 0:42, 5:12, 1:23:45, 2-03:04:05."""
     whole = int(max(seconds, 0))
     days, rest = divmod(whole, 86400)
@@ -52,7 +52,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def moment(iso: str | None) -> str:
+def format_time(iso: str | None) -> str:
     """Format an ISO time in local time, without the date if that is today."""
     if iso is None:
         return "-"

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--retries",
         metavar="N",
-        type=flags.whole(0, MAX_RETRIES),
+        type=flags.whole_number(0, MAX_RETRIES),
         help=f"retries of a job that crashes, if the trace does not give them ({RETRIES})",
     )
     group.add_argument(

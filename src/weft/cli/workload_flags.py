@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
 DEMO: Final = "demo"
 DEMO_CLUSTER: Final = "4x8"
 FORMATS: Final = ("auto", "muri", "philly", "elasticflow", "weft")
-WHOLE: Final = flags.whole(0, 10**18 - 1)
+WHOLE: Final = flags.whole_number(0, 10**18 - 1)
 """For a seed, or a number of jobs or users."""
 
 

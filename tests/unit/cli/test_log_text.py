@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from weft.cli.log_text import collapsed, harmless
-from weft.cli.text import clock, cut, visible, width
+from weft.cli.log_text import collapse_redraws, strip_escape_codes
+from weft.cli.text import display_width, escape_controls, format_clock, truncate
 
 COLLAPSED = {
     "plain": (b"a\nb\n", b"a\nb\n"),
@@ -46,25 +46,25 @@ def joined(texts: Iterable[str]) -> str:
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 @pytest.mark.parametrize(("data", "expected"), COLLAPSED.values(), ids=COLLAPSED)
 def test_a_line_drawn_again_and_again_is_one_line(data: bytes, expected: bytes, size: int) -> None:
-    assert b"".join(collapsed(pieces(data, size))) == expected
+    assert b"".join(collapse_redraws(pieces(data, size))) == expected
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 @pytest.mark.parametrize(("text", "expected"), HARMLESS.values(), ids=HARMLESS)
 def test_a_terminal_has_nothing_to_obey(text: str, expected: str, size: int) -> None:
-    assert joined(harmless(pieces(text.encode(), size))) == expected
+    assert joined(strip_escape_codes(pieces(text.encode(), size))) == expected
 
 
 def test_what_is_not_text_is_shown() -> None:
-    assert joined(harmless([b"a\xff\xfeb"])) == "a\\xff\\xfeb"
+    assert joined(strip_escape_codes([b"a\xff\xfeb"])) == "a\\xff\\xfeb"
 
 
 def test_a_line_without_end_is_not_kept_in_memory() -> None:
-    assert max(len(text) for text in collapsed(b"x" * 65536 for _ in range(64))) <= (1 << 20) + 65536
-    assert b"".join(collapsed(b"x" * 65536 + b"\r" for _ in range(64))).count(b"x") == 65536
+    assert max(len(text) for text in collapse_redraws(b"x" * 65536 for _ in range(64))) <= (1 << 20) + 65536
+    assert b"".join(collapse_redraws(b"x" * 65536 + b"\r" for _ in range(64))).count(b"x") == 65536
 
 
 def test_texts() -> None:
-    assert visible("a\x1b\n\udc80é训") == "a\\x1b\\n\\udc80é训"
-    assert (width("训练ab"), cut("训练ab", 5), cut("abc", 3)) == (6, "训练…", "abc")
-    assert [clock(s) for s in (0, 42.9, 312, 5025, 183845)] == ["0:00", "0:42", "5:12", "1:23:45", "2-03:04:05"]
+    assert escape_controls("a\x1b\n\udc80é训") == "a\\x1b\\n\\udc80é训"
+    assert (display_width("训练ab"), truncate("训练ab", 5), truncate("abc", 3)) == (6, "训练…", "abc")
+    assert [format_clock(s) for s in (0, 42.9, 312, 5025, 183845)] == ["0:00", "0:42", "5:12", "1:23:45", "2-03:04:05"]

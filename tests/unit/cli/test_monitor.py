@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from weft.cli.views.monitor import bar, draw, is_on, of_worker
+from weft.cli.views.monitor import bar, combine, draw, is_on
 from weft.wire.views.jobs import JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
 
@@ -40,7 +40,7 @@ def drawn(seen: MonitorView) -> str:
 
 
 def test_workers_gpus_and_jobs_are_drawn() -> None:
-    text = drawn(of_worker(QUEUE, gpus(2, 2), nodes(2, state="silent", beat_s=12.3, load=1.25), None))
+    text = drawn(combine(QUEUE, gpus(2, 2), nodes(2, state="silent", beat_s=12.3, load=1.25), None))
     assert "2 workers (2 silent), 0 of 4 GPUs busy, 1 job running, 1 waiting" in text
     assert text.count("SILENT  12 s ago   1.2   1/2") == 2
     assert "500/1000  ######......" in text
@@ -58,7 +58,7 @@ def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> N
         replace(second, state="silent", beat_s=130.0, closed=["ReqNodeNotAvail"], lost_in_s=485.0),
         replace(third, alive=False, state="lost"),
     ]
-    text = drawn(of_worker(QUEUE, gpus(1, 1), NodesView(nodes=seen), None))
+    text = drawn(combine(QUEUE, gpus(1, 1), NodesView(nodes=seen), None))
     assert "3 workers (1 silent, 1 lost), " in text
     lines = [line.split()[:2] for line in text.splitlines()[3:6]]
     assert lines == [["n2", "SILENT"], ["n3", "LOST"], ["n10", "UP"]]
@@ -68,20 +68,20 @@ def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> N
 
 
 def test_one_worker_has_its_own_gpus_and_jobs() -> None:
-    seen = of_worker(QUEUE, gpus(3, 2), nodes(3), "n2")
+    seen = combine(QUEUE, gpus(3, 2), nodes(3), "n2")
     assert {gpu.node for gpu in seen.gpus} == {"n2"}
     assert [node.node for node in seen.nodes] == ["n2"]
     assert [job.id for job in seen.jobs] == ["1"]
-    assert of_worker(QUEUE, gpus(3, 2), nodes(3), "n3").jobs == []
+    assert combine(QUEUE, gpus(3, 2), nodes(3), "n3").jobs == []
 
 
 def test_many_gpus_take_a_line_per_worker() -> None:
-    text = drawn(of_worker(QUEUE, gpus(4, 8), nodes(4), None))
+    text = drawn(combine(QUEUE, gpus(4, 8), nodes(4), None))
     assert text.count(".xxxxxxx") == 4
 
 
 def test_nothing_there_is_said() -> None:
-    text = drawn(of_worker(replace(QUEUE, jobs=[]), GpusView(), NodesView(), None))
+    text = drawn(combine(replace(QUEUE, jobs=[]), GpusView(), NodesView(), None))
     assert all(f"no {what}" in text for what in ("workers", "GPUs", "jobs"))
 
 

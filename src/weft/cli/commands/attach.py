@@ -26,14 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     command: list[str] = []
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         jobs = client.jobs([args.job]).jobs
         if len(jobs) > 1:
             from weft.errors import NotFound
 
             raise NotFound(f"{args.job!r} names {len(jobs)} jobs\n  give the id of one of them")
         (job,) = jobs
-        if render.can_ask() and render.is_terminal():
+        if render.can_prompt() and render.is_terminal():
             command = _command(client, job)
         if not command:
             _follow(client, job.id)

@@ -25,12 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     flags.check_jobs_or_all(args)
-    with connection.reach(args.scheduler) as client:
-        if not args.yes and render.can_ask():
+    with connection.connect(args.scheduler) as client:
+        if not args.yes and render.can_prompt():
             found = client.queue().jobs if args.all else client.jobs(args.jobs).jobs
             running = [job for job in found if job.status in ACTIVE]
-            if running and not change_report.is_sure("cancel", running):
-                render.say("nothing was cancelled")
+            if running and not change_report.confirm("cancel", running):
+                render.print_message("nothing was cancelled")
                 return 1
         reply = client.change("cancel", args.jobs, statuses=sorted(UNFINISHED) if args.all else ())
     return change_report.report(args, "cancelled", reply)

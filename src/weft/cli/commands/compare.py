@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     policies = list(dict.fromkeys(given))
     for name in policies:
         if given.count(name) > 1:
-            render.say(f"{name} is given {given.count(name)} times; it is compared once")
+            render.print_message(f"{name} is given {given.count(name)} times; it is compared once")
     if not policies:
         raise InputError("no policies to compare", hint=f"such as --policies {POLICIES}")
     if args.baseline is not None and args.baseline not in policies:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         trim=Trim(args.trim_warmup, args.trim_cooldown),
         processes=args.workers,
         with_digests=args.out is not None,
-        warn=render.say,
+        warn=render.print_message,
         open_progress=ProgressBars,
     )
     base = choose_baseline(comparison.outcomes, args.baseline)
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(summary)
     else:
         print_tables(comparison, base, args.color)
-    return _say_failed(args, comparison)
+    return _report_failures(args, comparison)
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -124,8 +124,8 @@ def _write(args: argparse.Namespace, comparison: Comparison, base: Outcome | Non
     report = _report(args, comparison, base)
     with atomic_folder(args.out, force=args.force) as folder:
         write_report(folder, report, summary)
-    if render.is_rich(args.color) and not args.json:
-        render.say(f"wrote report.html and the pictures to {args.out}")
+    if render.is_for_person(args.color) and not args.json:
+        render.print_message(f"wrote report.html and the pictures to {args.out}")
 
 
 def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | None) -> Report:
@@ -156,7 +156,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
     )
 
 
-def _say_failed(args: argparse.Namespace, comparison: Comparison) -> int:
+def _report_failures(args: argparse.Namespace, comparison: Comparison) -> int:
     import json
 
     failed = [result for result in comparison.results if result.error]

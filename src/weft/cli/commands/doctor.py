@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     problems: list[str] = []
     if where.value != connection.LOCAL or here.answers():
         try:
-            with connection.reach(args.scheduler) as client:
+            with connection.connect(args.scheduler) as client:
                 found = extended(DoctorView, found, vars(client.doctor()))
         except WeftError as error:
             problems.append(_one_line(error))

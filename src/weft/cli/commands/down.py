@@ -27,20 +27,21 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             render.print_json({"schema": 1, "pid": None, "running": 0})
         else:
-            render.say("no scheduler is running")
+            render.print_message("no scheduler is running")
         return 0
     from weft.client.local_scheduler import end_scheduler
 
-    with connection.reach(connection.LOCAL) as client:
+    with connection.connect(connection.LOCAL) as client:
         running = [job for job in client.queue().jobs if job.place]
-        if args.kill and running and not args.yes and render.can_ask() and not change_report.is_sure("kill", running):
-            render.say("aborted; nothing was stopped")
+        ask = args.kill and running and not args.yes and render.can_prompt()
+        if ask and not change_report.confirm("kill", running):
+            render.print_message("aborted; nothing was stopped")
             return 1
         answer = end_scheduler(client, **({"kill": "yes"} if args.kill else {}))
     if args.json:
         render.print_json({"schema": 1, "pid": answer.pid, "running": answer.running})
     elif answer.running and not args.kill:
-        render.say(f"ended; {plural(answer.running, 'job')} still running, weft up finds them again")
+        render.print_message(f"ended; {plural(answer.running, 'job')} still running, weft up finds them again")
     else:
-        render.say("ended")
+        render.print_message("ended")
     return 0

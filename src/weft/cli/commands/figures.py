@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
         check_target(args.out, force=args.force)
     variants = find_variants(Path(args.folder), args.seed)
-    _say_made(variants)
+    _report_made(variants)
     ran, failures = _run_all(args, variants)
     table = list(relative_rows(ran, [each.name for each in variants.traces], [each.name for each in variants.mixes]))
     summary = _summary(args, variants, table, failures)
@@ -56,16 +56,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args, table)
     for what in failures:
-        render.say(f"error: {what}")
+        render.print_message(f"error: {what}")
     return 1 if failures else 0
 
 
-def _say_made(variants: Variants) -> None:
+def _report_made(variants: Variants) -> None:
     if variants.missing:
-        render.say(f"left out (no file): {', '.join(variants.missing)}")
+        render.print_message(f"left out (no file): {', '.join(variants.missing)}")
     for each in (*variants.traces, *variants.mixes):
         if each.made:
-            render.say(f"{each.name}: {each.made} (no file)")
+            render.print_message(f"{each.name}: {each.made} (no file)")
 
 
 def _run_all(
@@ -94,7 +94,7 @@ def _run_all(
         for each in group:
             jobs, left_out = split_feasible(each.jobs, nodes, placements)
             if left_out:
-                render.say(f"{each.name}: left out {len(left_out):,} jobs that do not fit on {args.cluster}")
+                render.print_message(f"{each.name}: left out {len(left_out):,} jobs that do not fit on {args.cluster}")
             if jobs:
                 packed = pack(Setting(nodes, jobs, "fifo", model="muri"))
                 wanted |= {(each.name, policy): Trial(packed, policy, args.seed) for policy in policies}

@@ -16,7 +16,7 @@ EXAMPLE: Final = """example:
   weft gpus --json"""
 
 COLUMNS: Final = (
-    Column("NODE"), Column("GPU", right=True), Column("MODEL", most=30), Column("MEMORY", right=True),
+    Column("NODE"), Column("GPU", right=True), Column("MODEL", max_width=30), Column("MEMORY", right=True),
     Column("RESERVED", right=True), Column("USED", right=True), Column("UTIL", right=True), Column("ST"),
     Column("JOBS(REASON)"),
 )  # fmt: skip
@@ -26,14 +26,14 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.watch(args.scheduler) as client:
+    with connection.connect_to_running(args.scheduler) as client:
         found = client.gpus()
     if args.json:
         render.print_json(found)
         return 0
-    tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.in_order(found.gpus)], args.color)
+    tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.sort_by_name(found.gpus)], args.color)
     if not found.gpus:
-        render.say("no GPUs; weft up --gpus 0,1 declares some, weft doctor shows more")
+        render.print_message("no GPUs; weft up --gpus 0,1 declares some, weft doctor shows more")
     return 0
 
 

@@ -18,7 +18,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="T", help="only jobs that ended within T: 2d, 12h, 90 (minutes)")
-    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most N jobs (200)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
     flags.add_common(parser)
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.jobs import HistoryView
 
     since = 0.0 if args.since is None else time.time() - _ago_s(args.since)
-    client = connection.look(args.scheduler, ended=True)
+    client = connection.connect_if_running(args.scheduler, ended=True)
     if client is None:
         found = HistoryView()
     else:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     job_table.print_jobs(found.jobs, names, args.color, header=not args.no_header)
     if found.more:
-        render.say(f"{plural(found.more, 'older job')}; --limit and --since show them")
+        render.print_message(f"{plural(found.more, 'older job')}; --limit and --since show them")
     return 0
 
 

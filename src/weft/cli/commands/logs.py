@@ -21,14 +21,16 @@ EXAMPLE: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, several=False)
     parser.add_argument("-f", "--follow", action="store_true", help="follow the output until the job ends")
-    parser.add_argument("-n", "--lines", metavar="N", type=flags.whole(1), default=0, help="only the last N lines")
     parser.add_argument(
-        "--run", metavar="N", type=flags.whole(1), default=0, help="output of this run (default: the latest)"
+        "-n", "--lines", metavar="N", type=flags.whole_number(1), default=0, help="only the last N lines"
+    )
+    parser.add_argument(
+        "--run", metavar="N", type=flags.whole_number(1), default=0, help="output of this run (default: the latest)"
     )
     parser.add_argument(
         "--rank",
         metavar="N",
-        type=flags.whole(0, 999_999),
+        type=flags.whole_number(0, 999_999),
         default=0,
         help="output of this node of a gang (default: 0)",
     )
@@ -37,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.reach(args.scheduler) as client:
-        client.note = render.say
+    with connection.connect(args.scheduler) as client:
+        client.note = render.print_message
         if args.follow and not args.run:
             pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
         else:
@@ -50,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
 def write(pieces: Iterable[bytes], *, follow: bool, raw: bool = False) -> None:
     """Write to stdout: unchanged bytes, or text without escape codes if stdout is a terminal."""
     if not follow and not raw:
-        pieces = log_text.collapsed(pieces)
+        pieces = log_text.collapse_redraws(pieces)
     out = sys.stdout
     if raw or not render.is_terminal():
         for piece in pieces:
             out.buffer.write(piece)
             out.buffer.flush()
         return
-    for text in _begun(log_text.harmless(pieces)):
+    for text in _begun(log_text.strip_escape_codes(pieces)):
         out.write(text)
         out.flush()
 

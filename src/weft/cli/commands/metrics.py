@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus",
         metavar="N",
-        type=flags.whole(1),
+        type=flags.whole_number(1),
         help="GPUs of the cluster, for the utilisation (default: from cluster.csv in the same folder)",
     )
     render.add_arguments(parser)

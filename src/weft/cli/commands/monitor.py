@@ -30,23 +30,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--refresh", metavar="S", type=flags.seconds, default=REFRESH_S, help="refresh every S seconds (1)"
     )
     parser.add_argument(
-        "--count", metavar="N", type=flags.whole(1), default=0, help="stop after N refreshes; 0: until Ctrl-C"
+        "--count", metavar="N", type=flags.whole_number(1), default=0, help="stop after N refreshes; 0: until Ctrl-C"
     )
     flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    client: Client | None = _reach(args.scheduler)
+    client: Client | None = _connect(args.scheduler)
     left = args.count
     try:
         while True:
             try:
-                client = client or _reach(args.scheduler)
-                _show(_seen(client, args.worker), args)
+                client = client or _connect(args.scheduler)
+                _show(_query(client, args.worker), args)
             except Unreachable as error:  # the scheduler may come back
-                _let_go(client)
+                _close(client)
                 client = None
-                render.say(f"{str(error).partition(chr(10))[0]}; trying again")
+                render.print_message(f"{str(error).partition(chr(10))[0]}; trying again")
             left -= 1
             if left == 0:
                 return 0
@@ -54,24 +54,26 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        _let_go(client)
+        _close(client)
 
 
-def _reach(scheduler: str | None) -> Client:
-    return connection.watch(scheduler, "start one with weft server for a cluster, or weft up for this machine")
+def _connect(scheduler: str | None) -> Client:
+    return connection.connect_to_running(
+        scheduler, "start one with weft server for a cluster, or weft up for this machine"
+    )
 
 
-def _let_go(client: Client | None) -> None:
+def _close(client: Client | None) -> None:
     if client is not None:
         client.close()
 
 
-def _seen(client: Client, worker: str | None) -> MonitorView:
+def _query(client: Client, worker: str | None) -> MonitorView:
     queue, gpus, nodes = client.queue(), client.gpus(), client.nodes()
     if worker is not None and all(node.node != worker for node in nodes.nodes):
         there = ", ".join(node.node for node in nodes.nodes) or "none"
         raise NotFound(f"no worker {worker!r}\n  workers: {there}")
-    return monitor.of_worker(queue, gpus, nodes, worker)
+    return monitor.combine(queue, gpus, nodes, worker)
 
 
 def _show(seen: MonitorView, args: argparse.Namespace) -> None:

@@ -26,12 +26,12 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.watch(args.scheduler) as client:
+    with connection.connect_to_running(args.scheduler) as client:
         found = client.nodes()
     if args.json:
         render.print_json(found)
         return 0
-    nodes = node_table.in_order(found.nodes)
+    nodes = node_table.sort_by_name(found.nodes)
     heard = node_table.is_cluster(nodes)
     columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
     tables.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(node: NodeView, *, heard: bool) -> list[Cell]:
     return [
-        Cell(node.node), node_table.state(node),
-        *([node_table.beat(node), node_table.load(node)] if heard else []),
+        Cell(node.node), node_table.state_cell(node),
+        *([node_table.heartbeat_cell(node), node_table.load_cell(node)] if heard else []),
         Cell(str(node.jobs)), Cell(f"{node.busy}/{node.gpus}"),
-        node_table.taken(node.cpus_used, node.cpus), node_table.taken(node.ram_used_mb, node.ram_mb),
+        node_table.usage_cell(node.cpus_used, node.cpus), node_table.usage_cell(node.ram_used_mb, node.ram_mb),
     ]  # fmt: skip

@@ -76,14 +76,14 @@ class Command(Generic[V]):
         self.operation, self.read, self._said = operation, read, said
 
     def run(self, args: argparse.Namespace, options: Options) -> int:
-        with connection.reach(args.scheduler) as client:
+        with connection.connect(args.scheduler) as client:
             found = client.operate(self.operation, **options)
         if args.json or isinstance(found, DumpView):
             render.print_json(found)
         elif isinstance(found, PolicyView) and not options.get("policy"):
             print(found.policy)  # data, not a message: it goes to stdout
         else:
-            render.say(self._said(found))
+            render.print_message(self._said(found))
         return 1 if isinstance(found, SetView) and found.refused else 0
 
 

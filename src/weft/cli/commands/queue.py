@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-w", "--watch", metavar="S", nargs="?", const=WATCH_S, type=flags.seconds, help="refresh every S seconds (2)"
     )
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
-    parser.add_argument("--limit", metavar="N", type=flags.whole(1), default=0, help="at most N jobs (200)")
+    parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
     flags.add_common(parser)
 
@@ -46,16 +46,16 @@ def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else None
     if args.watch is not None:
         return _watch(names, args)
-    client = connection.look(args.scheduler, ended=args.all)
+    client = connection.connect_if_running(args.scheduler, ended=args.all)
     if client is None:
-        _show(_found(None, args), names, args)
+        _show(_query(None, args), names, args)
         return 0
     with client:
-        _show(_found(client, args), names, args)
+        _show(_query(client, args), names, args)
     return 0
 
 
-def _found(client: Client | None, args: argparse.Namespace) -> QueueView:
+def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
     from weft.wire.views.jobs import QueueView
 
     if client is None:
@@ -76,18 +76,18 @@ def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -
     for line in _lines(found, names, args):
         print(line)
     for remark in _remarks(found, args):
-        render.say(remark)
+        render.print_message(remark)
 
 
 def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> list[str]:
     columns, cells = job_table.table(found.jobs, names or job_table.queue_fields(found.jobs))
     colour, narrow = render.use_colour(args.color), render.is_terminal()
-    return list(tables.lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
+    return list(tables.format_lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 
 
 def _remarks(found: QueueView, args: argparse.Namespace) -> list[str]:
     """Return messages that go with the table."""
-    remarks = [connection.absence(args.scheduler)] if found.policy is None else []
+    remarks = [connection.absence_reason(args.scheduler)] if found.policy is None else []
     for why, detail in found.paused_for.items():
         what = "paused" if why == Reason.PAUSED else f"paused ({why})"
         remarks.append(f"{what}: {detail or 'no new jobs start before weft resume'}")
@@ -102,10 +102,10 @@ def _watch(names: list[str] | None, args: argparse.Namespace) -> int:
     try:
         while True:
             try:
-                client = client or connection.look(args.scheduler, ended=args.all)
-                found = _found(client, args)
+                client = client or connection.connect_if_running(args.scheduler, ended=args.all)
+                found = _query(client, args)
             except Unreachable:
-                client, found = None, _found(None, args)
+                client, found = None, _query(None, args)
             if args.json:
                 render.print_json(found)
             else:

@@ -24,12 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.jobs and not args.failed:
         raise InputError("no jobs named", hint="name jobs, or give --failed")
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         jobs = args.jobs
         if jobs and args.failed:
             jobs = [job.id for job in client.jobs(jobs).jobs if job.status == "failed"]
             if not jobs:
-                render.say("none of these jobs failed")
+                render.print_message("none of these jobs failed")
                 return change_report.report_nothing(args)
         reply = client.change("restart", jobs, statuses=() if jobs else ("failed",))
     return change_report.report(args, "submitted job", reply)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.submit import task_flags
-from weft.cli.views.change_report import ending
+from weft.cli.views.change_report import describe_end
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -36,20 +36,20 @@ def run(args: argparse.Namespace) -> int:
     from weft.client import exit_code
     from weft.errors import InputError
 
-    args.command = task_flags.without_dashes(args.command)
+    args.command = task_flags.strip_dashes(args.command)
     if args.array:
         raise InputError("--array: weft run runs one job", hint="submit an array with weft submit")
     prepared = submission.prepare(args)
-    with connection.begin(args.scheduler) as client:
+    with connection.connect_or_start(args.scheduler) as client:
         (job,) = prepared.send(client)
         if not args.quiet:
-            render.say(f"job {job}")
+            render.print_message(f"job {job}")
         try:
             ended = _follow(client, job, args)
         except KeyboardInterrupt:
             return _cancel(client, job)
     if not args.quiet and ended.status != "done":
-        render.say(ending(ended))
+        render.print_message(describe_end(ended))
     return exit_code(ended)
 
 
@@ -62,9 +62,9 @@ def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView
 
 def _cancel(client: Client, job: str) -> int:
     client.change("cancel", [job])
-    render.say(f"stopping job {job}; Ctrl-C again does not wait for it")
+    render.print_message(f"stopping job {job}; Ctrl-C again does not wait for it")
     try:
-        render.say(ending(client.wait(job)))
+        render.print_message(describe_end(client.wait(job)))
     except KeyboardInterrupt:
-        render.say(f"job {job} is still stopping: weft show {job}")
+        render.print_message(f"job {job} is still stopping: weft show {job}")
     return INTERRUPTED

@@ -28,7 +28,9 @@ MAX_LEASE_S: Final = 7 * 86400.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", metavar="N", type=flags.whole(), default=50051, help="port to listen on (50051); 0: a free one")
+    add(
+        "--port", metavar="N", type=flags.whole_number(), default=50051, help="port to listen on (50051); 0: a free one"
+    )
     add(
         "--host",
         metavar="HOST",
@@ -41,32 +43,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--metrics-port",
         metavar="N",
-        type=flags.whole(),
+        type=flags.whole_number(),
         help="serve /metrics, /healthz, /readyz on this port of 127.0.0.1; 0: a free one",
     )
     add(
         "--schedule-interval",
         metavar="S",
-        type=flags.seconds_or_none,
+        type=flags.seconds_or_zero,
         help="schedule in rounds of S seconds; 0: at every event",
     )
     add("--lease", metavar="S", type=float, help="how long a worker may be disconnected before its jobs are lost (600)")
     add(
         "--min-run",
         metavar="S",
-        type=flags.seconds_or_none,
+        type=flags.seconds_or_zero,
         help="do not preempt a run in its first S seconds (60)",
     )
     add(
         "--max-gpus-per-user",
         metavar="N",
-        type=flags.whole(),
+        type=flags.whole_number(),
         help="GPUs that the jobs of one user may hold; 0: no limit",
     )
     add(
         "--max-queued-per-user",
         metavar="N",
-        type=flags.whole(),
+        type=flags.whole_number(),
         help="waiting and running jobs of one user; 0: no limit",
     )
     add(
@@ -79,7 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    connection.load()
+    connection.load_grpc()
     from weft.endpoints.paths import server_folder
     from weft.server import cluster_main
     from weft.server.settings import changed
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     settings = changed(cluster_main.saved_settings(folder), **_given(args))
     plan = cluster_main.Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
-        args.log_format, args.log_stderr, lambda opened: _opened(plan, opened),
+        args.log_format, args.log_stderr, lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
     return 0
@@ -122,13 +124,13 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _opened(plan: Plan, opened: ServerStatus) -> None:
-    if sigterm.has_come():
+def _on_open(plan: Plan, opened: ServerStatus) -> None:
+    if sigterm.was_received():
         signal.raise_signal(signal.SIGTERM)  # the handler of the server is in place now
-    _greet(plan, opened)
+    _print_next_steps(plan, opened)
 
 
-def _greet(plan: Plan, opened: ServerStatus) -> None:
+def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
     """Print the next steps on a terminal, and nothing in a pipe."""
     if not sys.stdout.isatty():
         return

@@ -32,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
         if key in settings:
             raise InputError(f"{key} is set twice", hint="set each key once")
         settings[key] = value
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         return change_report.report(args, "changed", client.change("set", [args.job], settings=settings))

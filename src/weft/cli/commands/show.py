@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
-from weft.cli.text import moment, plural, visible
+from weft.cli.text import escape_controls, format_time, plural
 from weft.cli.views import figures, job_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         found = client.jobs(args.jobs)
     if args.json:
         render.print_json(found)
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for at, job in enumerate(found.jobs):
         if at:
             print()
-        tables.print_pairs([(label, tables.Cell(visible(value))) for label, value in _pairs(job)], args.color)
+        tables.print_pairs([(label, tables.Cell(escape_controls(value))) for label, value in _pairs(job)], args.color)
     return 0
 
 
@@ -69,9 +69,9 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("after", ", ".join(job.after)),
         ("array index", _text(job.array_index)),
         *((key, _field(value)) for key, value in job.spec.items() if key not in ELSEWHERE),
-        ("submitted", moment(job.submitted)),
-        ("first started", moment(job.started) if job.started else ""),
-        ("ended", moment(job.ended) if job.ended else ""),
+        ("submitted", format_time(job.submitted)),
+        ("first started", format_time(job.started) if job.started else ""),
+        ("ended", format_time(job.ended) if job.ended else ""),
         ("runs", _runs(job)),
         ("GPU time", _duration(job.gpu_seconds or None)),
         ("progress", progress),
@@ -130,4 +130,4 @@ def _metrics(job: JobDetailView) -> str:
 
 def _checkpoint(job: JobDetailView) -> str:
     found = job.checkpoint
-    return f"{found.path} at {moment(found.at)}" if found else ""
+    return f"{found.path} at {format_time(found.at)}" if found else ""

@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     from weft.compare.workload import check_names, load_workload
 
     check_names([args.policy], args.placement)
-    work = load_workload(workload_flags.workload(args), [args.policy], warn=render.say)
+    work = load_workload(workload_flags.workload(args), [args.policy], warn=render.print_message)
     if args.explain is not None:
         return _explain(args, work)
     setting = work.setting(args.policy)
-    with render.Meter(args.policy, len(setting.jobs)) as meter:
+    with render.ProgressMeter(args.policy, len(setting.jobs)) as meter:
         measured = measure(setting, meter.tick if meter.on else None)
     _warn_of_lost_jobs(args.policy, measured.record)
     summary = {**workload_flags.json_head(args, work), **measured.values, "skipped": list(work.skipped)}
@@ -87,10 +87,12 @@ def _warn_of_lost_jobs(policy: str, record: Record) -> None:
     unfinished = [job.id for job in record.jobs if job.end is None]
     if unfinished:
         count, ids = len(unfinished), shorten(unfinished)
-        render.say(f"{policy}: {count:,} jobs never ended and are not in the figures: {ids}")
+        render.print_message(f"{policy}: {count:,} jobs never ended and are not in the figures: {ids}")
     failed = [job.id for job in record.jobs if job.status == "failed"]
     if failed:
-        render.say(f"{policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {shorten(failed)}")
+        render.print_message(
+            f"{policy}: {len(failed):,} jobs failed for good and are not in the JCTs: {shorten(failed)}"
+        )
 
 
 def _print(args: argparse.Namespace, work: LoadedWorkload, measured: Measurement) -> None:
@@ -98,14 +100,14 @@ def _print(args: argparse.Namespace, work: LoadedWorkload, measured: Measurement
     title = f"{values['policy']} on {work.trace}: {values['jobs']:,} jobs, {work.gpus:,} GPUs"
     pairs = [*figures.pairs(values), ("CPU seconds", figures.cell("cpu_s", values["cpu_s"]))]
     keys = [*figures.LABELS, "cpu_s"]
-    if not render.is_rich(args.color):  # a pipe gets no title
+    if not render.is_for_person(args.color):  # a pipe gets no title
         about = {"trace": work.trace, "policy": values["policy"], "jobs": values["jobs"],
                  "finished": values["finished"], "gpus": work.gpus}  # fmt: skip
         pairs = [*((key, Cell(str(value), raw=value)) for key, value in about.items()), *pairs]
         keys = [*about, *keys]
     tables.print_pairs(pairs, args.color, title=title, keys=keys)
-    if args.out is not None and render.is_rich(args.color):
-        render.say(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
+    if args.out is not None and render.is_for_person(args.color):
+        render.print_message(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
 
 
 def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.submit import task_flags
-from weft.cli.text import plural, visible
+from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.cli.submit.submission import SubmittedView
@@ -37,17 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.cli.submit import submission
 
-    args.command = task_flags.without_dashes(args.command)
+    args.command = task_flags.strip_dashes(args.command)
     prepared = submission.prepare(args, args.config)
     specs = prepared.request.jobs
-    with connection.begin(args.scheduler) as client:
+    with connection.connect_or_start(args.scheduler) as client:
         ids = prepared.send(client)
-    jobs = submission.submitted(specs, ids)
+    jobs = submission.submitted_views(specs, ids)
     if args.json:
         render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run})
     elif args.dry_run:
         for spec in specs:
-            print(visible(submission.describe(spec)))
+            print(escape_controls(submission.describe(spec)))
     else:
         for job in jobs:
             print(job.id if args.quiet else _describe(job))

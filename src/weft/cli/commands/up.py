@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         old = load(here.state)
     except InputError as error:
-        render.say(f"{error.where}: {error.what}; writing a new file")
+        render.print_message(f"{error.where}: {error.what}; writing a new file")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
     if args.restore:
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     if again:
         from weft.client.local_scheduler import end_scheduler
 
-        with connection.begin(connection.LOCAL) as client:
+        with connection.connect_or_start(connection.LOCAL) as client:
             end_scheduler(client)
-        render.say("restarted with new settings; running jobs continue")
-    with connection.begin(connection.LOCAL) as client:
+        render.print_message("restarted with new settings; running jobs continue")
+    with connection.connect_or_start(connection.LOCAL) as client:
         found = client.doctor()
     if args.json:
         render.print_json(found)
@@ -88,8 +88,12 @@ def _restore(here: Paths) -> None:
     if here.answers():
         raise Refused("a scheduler is running\n  end it with weft down; jobs continue")
     facts = restore(here)
-    render.say(f"restored the last backup, and recovered {plural(facts, 'fact')} since then from the records of runs")
-    render.say(f"jobs submitted since then that never ran are lost; the damaged journal is kept as *{DAMAGED_SUFFIX}")
+    render.print_message(
+        f"restored the last backup, and recovered {plural(facts, 'fact')} since then from the records of runs"
+    )
+    render.print_message(
+        f"jobs submitted since then that never ran are lost; the damaged journal is kept as *{DAMAGED_SUFFIX}"
+    )
 
 
 def _given(args: argparse.Namespace) -> dict[str, object]:
@@ -108,11 +112,11 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     if args.min_run is not None:
         given["min_run_s"] = _duration("--min-run", args.min_run)
     if args.max_preemptions is not None:
-        given["max_preemptions"] = _flagged(
+        given["max_preemptions"] = _with_flag(
             "--max-preemptions", partial(parse_whole, args.max_preemptions, 0, 1_000_000)
         )
     if args.keep is not None:
-        given["keep_s"] = _flagged("--keep", partial(parse_duration, args.keep))
+        given["keep_s"] = _with_flag("--keep", partial(parse_duration, args.keep))
     return given
 
 
@@ -135,7 +139,7 @@ def _check(settings: Settings) -> None:
 def _gpus(text: str) -> str:
     from weft.inputs.quantities import parse_whole
 
-    indices = [_flagged("--gpus", partial(parse_whole, part, 0, MAX_GPUS - 1)) for part in text.split(",")]
+    indices = [_with_flag("--gpus", partial(parse_whole, part, 0, MAX_GPUS - 1)) for part in text.split(",")]
     if len(set(indices)) < len(indices):
         raise InputError(f"--gpus: a GPU is named twice in {text[:80]!r}", hint="name each GPU once, for example 0,1")
     return ",".join(map(str, indices))
@@ -151,7 +155,7 @@ def _models(text: str) -> str:
 def _memories(text: str) -> str:
     from weft.inputs.quantities import parse_megabytes
 
-    found = [_flagged("--memories", partial(parse_megabytes, part)) for part in text.split(",")]
+    found = [_with_flag("--memories", partial(parse_megabytes, part)) for part in text.split(",")]
     if 0 in found:
         raise InputError("--memories: a GPU has 0 MB", hint="for example 24576,24576 or 24G,24G")
     return ",".join(map(str, found))
@@ -160,10 +164,10 @@ def _memories(text: str) -> str:
 def _duration(flag: str, text: str) -> float:
     from weft.inputs.quantities import parse_duration
 
-    return 0.0 if text.strip("0s") == "" and text else _flagged(flag, partial(parse_duration, text))
+    return 0.0 if text.strip("0s") == "" and text else _with_flag(flag, partial(parse_duration, text))
 
 
-def _flagged(flag: str, read: Callable[[], T]) -> T:
+def _with_flag(flag: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except InputError as error:

@@ -8,7 +8,7 @@ import argparse
 from typing import Final
 
 from weft.cli import connection, flags, render
-from weft.cli.views.change_report import ending
+from weft.cli.views.change_report import describe_end
 
 EXAMPLE: Final = """examples:
   weft wait 7 && echo done
@@ -26,11 +26,11 @@ def run(args: argparse.Namespace) -> int:
     from weft.client import exit_code
     from weft.wire.views.jobs import JobsView
 
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         jobs = [client.wait_for_any(args.jobs)] if args.any else client.wait_for(args.jobs)
     if args.json:
         render.print_json(JobsView(jobs=jobs))
     elif not args.quiet:
         for job in jobs:
-            render.say(ending(job))
+            render.print_message(describe_end(job))
     return next((code for job in jobs if (code := exit_code(job))), 0)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
-from weft.cli.text import moment, plural, visible
+from weft.cli.text import escape_controls, format_time, plural
 from weft.cli.views import figures
 from weft.model.status import Reason
 
@@ -24,13 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         found = client.explain(args.job)
     if args.json:
         render.print_json(found)
         return 0
     for line in _lines(found):
-        print(visible(line))
+        print(escape_controls(line))
     return 0
 
 
@@ -59,5 +59,5 @@ def _expected(found: ExplainView) -> list[str]:
     ended = f"when {', '.join(unblock.jobs)} {done}"
     if unblock.in_s is None:
         return [f"  expected start: {ended}; the time is unknown without --time or --duration"]
-    at = moment(found.expected_start)
+    at = format_time(found.expected_start)
     return [f"  expected start: {at}, in about {figures.duration(unblock.in_s)}, {ended}"]

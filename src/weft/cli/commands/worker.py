@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, sigterm
 from weft.cli.text import plural
-from weft.cli.views.worker import Lines
+from weft.cli.views.worker import StatusLines
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="labels that jobs can request: K=V,K=V, or repeat the flag",
     )
     add("--foreign", choices=("avoid", "share", "ignore"), default="avoid", help="GPUs with processes of others")
-    add("--cpus", metavar="N", type=flags.whole(), help="CPUs for jobs; 0: not counted (all)")
+    add("--cpus", metavar="N", type=flags.whole_number(), help="CPUs for jobs; 0: not counted (all)")
     add("--mem", metavar="MB", help="main memory for jobs: 65536, 64G; 0: not counted (all)")
     add(
         "--switch",
@@ -101,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace, told: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
-    connection.load()
+def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
+    connection.load_grpc()
     from weft.agent.node import machine_in_use
     from weft.agent.state_dir import agent_dir
     from weft.agent.worker import create_worker
@@ -111,7 +111,7 @@ def _work(args: argparse.Namespace, told: Callable[[AgentDir, WorkerEvent], None
     from weft.wire.convert import node_spec
 
     scheduler = config.scheduler_address(args.scheduler) or Address("localhost")
-    host, port = _reached_at(args.addr, scheduler)
+    host, port = _advertised_address(args.addr, scheduler)
     labels = _labels(args.labels)
     machine, nvml = _machine(args)
     os.umask(0o077)
@@ -120,13 +120,13 @@ def _work(args: argparse.Namespace, told: Callable[[AgentDir, WorkerEvent], None
     folder.lock()
     _log_to(folder)
     machine = machine_in_use(machine, folder)
-    show = Lines(args.color, machine, scheduler, folder, hidden=told is not None)
+    show = StatusLines(args.color, machine, scheduler, folder, hidden=notify is not None)
     show.begin()
 
     def note(heard: WorkerEvent) -> None:
         show.note(heard)
-        if told is not None:
-            told(folder, heard)
+        if notify is not None:
+            notify(folder, heard)
 
     async def work() -> int:
         worker = create_worker(
@@ -154,7 +154,7 @@ def _stop(args: argparse.Namespace) -> int:
         render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
     else:
         jobs = f"{plural(killed, 'run')} killed" if args.kill else "its jobs continue until their lease ends"
-        render.say(f"worker {name} {'has ended' if ended else 'was not running'}; {jobs}")
+        render.print_message(f"worker {name} {'has ended' if ended else 'was not running'}; {jobs}")
     return 0
 
 
@@ -173,11 +173,11 @@ def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
     return replace(machine, node=replace(node, cpus=cpus, ram_mb=ram_mb, switch=args.switch)), nvml
 
 
-async def _serve(worker: Worker, show: Lines) -> int:
+async def _serve(worker: Worker, show: StatusLines) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
-    if sigterm.has_come():
+    if sigterm.was_received():
         worker.stop()
     await worker.open()
     try:
@@ -202,7 +202,7 @@ def _dial(scheduler: Address) -> Dial:
     return dial
 
 
-def _reached_at(text: str | None, scheduler: Address) -> tuple[str, int]:
+def _advertised_address(text: str | None, scheduler: Address) -> tuple[str, int]:
     import platform
 
     text = text or ("localhost:0" if scheduler.is_loopback else f"{platform.node()}:0")

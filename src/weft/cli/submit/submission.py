@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from weft.cli import render
-from weft.cli.submit.task_flags import flag, given_by
+from weft.cli.submit.task_flags import flag_name, given_flags
 from weft.cli.text import plural
 from weft.cli.views import figures
 from weft.endpoints.config import scheduler_address
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.jobspec.source import Snapshot
     from weft.jobspec.taskfile import Written
 
-SHOWN: Final = 5
+MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
         raise InputError(
             "a command and --config are both given", hint="put the command into the file, or leave out --config"
         )
-    tasks = _read(config, given_by(args)) if config else []
-    specs = [_of_file(task) for task in tasks] if config else [_of_flags(args)]
+    tasks = _read_tasks(config, given_flags(args)) if config else []
+    specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args)]
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
-        _say_limits(specs)
-    where, here = scheduler_address(args.scheduler), _here()
+        _report_limits(specs)
+    where, here = scheduler_address(args.scheduler), _current_dir()
     env = capture(os.environ, everything=args.env_all, elsewhere=where is not None)
     dry_run = getattr(args, "dry_run", False)
     request = SubmitRequest(jobs=specs, key=_key(args.key), env=env, chdir=here, dry_run=dry_run)
@@ -101,15 +101,15 @@ def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address 
         )
     found = take_snapshots(request.jobs, request.chdir)
     for snapshot in found if not args.quiet else ():
-        render.say(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
+        render.print_message(f"snapshot: {plural(snapshot.files, 'file')}, {len(snapshot.packed) / 1e6:.1f} MB packed")
         if snapshot.left_out:
-            some = ", ".join(snapshot.left_out[:SHOWN]) + (" ..." if len(snapshot.left_out) > SHOWN else "")
-            render.say(f"left out (not tracked by git, or a link to elsewhere): {some}")
+            some = ", ".join(snapshot.left_out[:MAX_NAMES]) + (" ..." if len(snapshot.left_out) > MAX_NAMES else "")
+            render.print_message(f"left out (not tracked by git, or a link to elsewhere): {some}")
     return found
 
 
-def _of_flags(args: argparse.Namespace) -> JobSpec:
-    flags = given_by(args)
+def _spec_of_flags(args: argparse.Namespace) -> JobSpec:
+    flags = given_flags(args)
     if not args.command and not flags:
         raise InputError(
             "no command to run",
@@ -117,7 +117,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
         )
     script = read_script(args.command)
     if script is not None and not args.quiet:
-        _say_of(script, flags)
+        _report_script(script, flags)
     given = {**script.given, **flags} if script is not None else flags
     command = script.command if script is not None else args.command
     try:
@@ -128,7 +128,7 @@ def _of_flags(args: argparse.Namespace) -> JobSpec:
         return spec
     except InputError as error:
         where = script.where.get(error.key, "") if script is not None and error.key not in flags else ""
-        named = flag(error.key) if error.key in given else error.key
+        named = flag_name(error.key) if error.key in given else error.key
         raise InputError(error.what, where=error.where or where, hint=error.hint, key=named) from None
 
 
@@ -138,28 +138,28 @@ def _run_demo(spec: JobSpec, *, quiet: bool) -> None:
     spec.command.extend(demo(duration_s))
     spec.name = spec.name or "demo"
     if not quiet:
-        render.say(f"no command given: the job runs the built-in demo for {duration_s:g} s")
+        render.print_message(f"no command given: the job runs the built-in demo for {duration_s:g} s")
 
 
-def _say_of(script: Script, flags: Mapping[str, Given]) -> None:
+def _report_script(script: Script, flags: Mapping[str, Given]) -> None:
     if script.left_out:
-        render.say(f"ignored (no meaning in Weft): {', '.join(script.left_out)}")
+        render.print_message(f"ignored (no meaning in Weft): {', '.join(script.left_out)}")
     for key, value in script.given.items():
         if flags.get(key, value) != value:
-            render.say(f"{flag(key)} on the command line overrides {script.where[key]}")
+            render.print_message(f"{flag_name(key)} on the command line overrides {script.where[key]}")
 
 
-def _read(path: str, flags: Mapping[str, Given]) -> list[Written]:
+def _read_tasks(path: str, flags: Mapping[str, Given]) -> list[Written]:
     from weft.jobspec.taskfile import link_dependencies, read_tasks
 
     tasks = read_tasks(path)
     link_dependencies(tasks)
     for task in tasks:
-        _put_over(task, flags)
+        _override(task, flags)
     return tasks
 
 
-def _of_file(task: Written) -> JobSpec:
+def _spec_of_task(task: Written) -> JobSpec:
     spec = task.spec()
     try:
         add_command(spec)
@@ -168,7 +168,7 @@ def _of_file(task: Written) -> JobSpec:
     return spec
 
 
-def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
+def _override(task: Written, flags: Mapping[str, Given]) -> None:
     """Apply the flags to a task of a file, and report where the two differ."""
     for key, value in flags.items():
         old = task.given.get(key)
@@ -176,10 +176,10 @@ def _put_over(task: Written, flags: Mapping[str, Given]) -> None:
             mine, theirs = _pairs(value), _pairs(old)
             task.given[key] = {**theirs, **mine}
             for name in sorted(name for name in mine if theirs.get(name, mine[name]) != mine[name]):
-                render.say(f"{flag(key)} {name} on the command line overrides {task.where(key)}")
+                render.print_message(f"{flag_name(key)} {name} on the command line overrides {task.where(key)}")
             continue
         if old is not None and old != value:
-            render.say(f"{flag(key)} on the command line overrides {key} in {task.where(key)}")
+            render.print_message(f"{flag_name(key)} on the command line overrides {key} in {task.where(key)}")
         task.given[key] = value
 
 
@@ -196,7 +196,7 @@ def _key(text: str | None) -> str:
     return text or ""
 
 
-def _here() -> str:
+def _current_dir() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -205,15 +205,15 @@ def _here() -> str:
         ) from None
 
 
-def _say_limits(specs: Sequence[JobSpec]) -> None:
+def _report_limits(specs: Sequence[JobSpec]) -> None:
     """Report time limits as they were understood: durations are easy to misread."""
     for spec in specs:
         if spec.HasField("time_limit_s"):
             of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
-            render.say(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
+            render.print_message(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
 
 
-def submitted(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:
+def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:
     """Return each job with its id, and for an array the ids of its tasks."""
     found: list[SubmittedView] = []
     at = 0

@@ -38,7 +38,7 @@ def _add(parser: argparse.ArgumentParser, key: str, flag: Flag) -> None:
         parser.add_argument(*flag.names, dest=key, metavar=flag.metavar, action=action, help=text)
 
 
-def given_by(args: argparse.Namespace) -> dict[str, Given]:
+def given_flags(args: argparse.Namespace) -> dict[str, Given]:
     """Return the values of the flags by key of a task."""
     from weft.jobspec.environment import resolve_variables
     from weft.jobspec.sbatch import gres
@@ -63,7 +63,7 @@ def _given(field: Field, args: argparse.Namespace) -> Given | None:
     return value
 
 
-def flag(key: str) -> str:
+def flag_name(key: str) -> str:
     """Return the long flag of a key: --requeue-exit for requeue_exit."""
     field = BY_KEY.get(key)
     if field is None or field.flag is None:
@@ -71,6 +71,6 @@ def flag(key: str) -> str:
     return next(name for name in field.flag.names if name.startswith("--"))
 
 
-def without_dashes(words: list[str]) -> list[str]:
+def strip_dashes(words: list[str]) -> list[str]:
     """Return the command without a leading --."""
     return words[1:] if words[:1] == ["--"] else words

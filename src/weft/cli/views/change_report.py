@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.cli import connection, render
-from weft.cli.text import plural, visible
+from weft.cli.text import escape_controls, plural
 from weft.wire.convert import pairs
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound="Answer")
 REFUSED: Final = 6
-SHOWN: Final = 10
+MAX_NAMES: Final = 10
 
 
-def ending(job: JobView) -> str:
+def describe_end(job: JobView) -> str:
     """Describe how a job ended, in a few words."""
     code = job.exit_code
     reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job.reason, job.reason)
@@ -39,7 +39,7 @@ def report(args: argparse.Namespace, done: str, reply: ChangeReply) -> int:
         for job in reply.ids:
             print(f"{done} {job}")
         for job, why in refused.items():
-            render.say(f"job {job} is unchanged: {why}")
+            render.print_message(f"job {job} is unchanged: {why}")
     return REFUSED if refused else 0
 
 
@@ -49,10 +49,10 @@ def report_nothing(args: argparse.Namespace) -> int:
     return 0
 
 
-def is_sure(question: str, jobs: Sequence[JobView]) -> bool:
+def confirm(question: str, jobs: Sequence[JobView]) -> bool:
     """Ask for confirmation, listing the jobs."""
-    named = ", ".join(f"{job.id} ({visible(job.name)})" for job in jobs[:SHOWN])
-    more = f" and {len(jobs) - SHOWN:,} more" if len(jobs) > SHOWN else ""
+    named = ", ".join(f"{job.id} ({escape_controls(job.name)})" for job in jobs[:MAX_NAMES])
+    more = f" and {len(jobs) - MAX_NAMES:,} more" if len(jobs) > MAX_NAMES else ""
     sys.stderr.write(f"{question} {plural(len(jobs), 'running job')}: {named}{more}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -60,16 +60,16 @@ def is_sure(question: str, jobs: Sequence[JobView]) -> bool:
 
 def change(args: argparse.Namespace, verb: str, done: str, statuses: Collection[str] = ()) -> int:
     """Change the named jobs, or all jobs with one of these statuses, and report the result."""
-    with connection.reach(args.scheduler) as client:
+    with connection.connect(args.scheduler) as client:
         return report(args, done, client.change(verb, args.jobs, statuses=sorted(statuses)))
 
 
-def operate(args: argparse.Namespace, operation: Operation[V], said: Callable[[V], str], **options: str) -> int:
+def operate(args: argparse.Namespace, operation: Operation[V], describe: Callable[[V], str], **options: str) -> int:
     """Run an operation on the scheduler, starting one if none runs, and report the result."""
-    with connection.begin(args.scheduler) as client:
+    with connection.connect_or_start(args.scheduler) as client:
         found = client.operate(operation, **options)
     if args.json:
         render.print_json(found)
     else:
-        render.say(said(found))
+        render.print_message(describe(found))
     return 0

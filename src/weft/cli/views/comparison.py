@@ -35,7 +35,7 @@ Rows = list[list[Cell]]
 
 def print_tables(comparison: Comparison, base: Outcome | None, color: str) -> None:
     """Print several small tables for a person, or one wide table for a program."""
-    if not render.is_rich(color):
+    if not render.is_for_person(color):
         print_table(*_wide(comparison, base), color)
         return
     for at, (caption, columns, rows) in enumerate(_tables(comparison, base)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
-from weft.cli.text import clock, moment
+from weft.cli.text import format_clock, format_time
 from weft.cli.views import figures
 from weft.errors import UnknownName
 
@@ -60,11 +60,11 @@ def _exit(row: JobView) -> str:
 
 FIELDS: Final = {
     "id": Field(Column("JOBID", right=True), _plain("id")),
-    "name": Field(Column("NAME", most=30), _plain("name")),
-    "user": Field(Column("USER", most=12), _plain("user")),
+    "name": Field(Column("NAME", max_width=30), _plain("name")),
+    "user": Field(Column("USER", max_width=12), _plain("user")),
     "state": Field(Column("ST"), _plain("state")),
     "status": Field(Column("STATUS"), _plain("status")),
-    "time": Field(Column("TIME", right=True), lambda row: clock(row.time_s)),
+    "time": Field(Column("TIME", right=True), lambda row: format_clock(row.time_s)),
     "gpus": Field(Column("GPUS", right=True), _plain("gpus")),
     "progress": Field(Column("PROGRESS", right=True), lambda row: progress(row.progress)),
     "eta": Field(Column("ETA", right=True), lambda row: eta(row.progress)),
@@ -73,9 +73,9 @@ FIELDS: Final = {
     "reason": Field(Column("REASON"), _plain("reason")),
     "priority": Field(Column("PRIORITY", right=True), _plain("priority")),
     "run": Field(Column("RUN", right=True), _plain("run")),
-    "submitted": Field(Column("SUBMITTED"), lambda row: moment(row.submitted)),
-    "started": Field(Column("STARTED"), lambda row: moment(row.started)),
-    "ended": Field(Column("ENDED"), lambda row: moment(row.ended)),
+    "submitted": Field(Column("SUBMITTED"), lambda row: format_time(row.submitted)),
+    "started": Field(Column("STARTED"), lambda row: format_time(row.started)),
+    "ended": Field(Column("ENDED"), lambda row: format_time(row.ended)),
     "exit": Field(Column("EXIT", right=True), _exit),
 }
 QUEUE: Final = ("id", "name", "user", "state", "time", "gpus", "where")

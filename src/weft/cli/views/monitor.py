@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from weft.wire.views.jobs import JobView, QueueView
     from weft.wire.views.nodes import GpusView, GpuView, NodesView, NodeView
 
-BAR: Final = 12
+BAR_WIDTH: Final = 12
 WORKERS: Final = (
-    Column("WORKER", most=24), Column("ST"), Column("BEAT", right=True), Column("LOAD", right=True),
+    Column("WORKER", max_width=24), Column("ST"), Column("BEAT", right=True), Column("LOAD", right=True),
     Column("GPUS", right=True), Column("JOBS", right=True), Column("CPUS", right=True), Column("RAM MB", right=True),
 )  # fmt: skip
 GPUS: Final = (
-    Column("WORKER", most=24), Column("GPU", right=True), Column("MODEL", most=20), Column("MEMORY MB", right=True),
-    Column("MEMORY"), Column("UTIL", right=True), Column("JOBS(REASON)", most=40),
+    Column("WORKER", max_width=24), Column("GPU", right=True), Column("MODEL", max_width=20),
+    Column("MEMORY MB", right=True), Column("MEMORY"), Column("UTIL", right=True), Column("JOBS(REASON)", max_width=40),
 )  # fmt: skip
-MANY: Final = 16
+MAX_GPU_LINES: Final = 16
 """With more GPUs than this, each worker gets one line and each GPU one letter."""
 BY_WORKER: Final = (
-    Column("WORKER", most=24), Column("GPUS", right=True), Column("MODEL", most=20), Column("MEMORY"),
+    Column("WORKER", max_width=24), Column("GPUS", right=True), Column("MODEL", max_width=20), Column("MEMORY"),
     Column("UTIL", right=True), Column("EACH"),
 )  # fmt: skip
 LEGEND: Final = "each GPU: # busy, . idle, x blocked"
 
 
-def of_worker(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | None) -> MonitorView:
+def combine(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | None) -> MonitorView:
     """Combine the answers, for all workers or for one."""
-    jobs, held = list(queue.jobs), node_table.in_order(gpus.gpus)
+    jobs, held = list(queue.jobs), node_table.sort_by_name(gpus.gpus)
     if worker is not None:
         held = [gpu for gpu in held if gpu.node == worker]
         there = {job for gpu in held for job in gpu.jobs}
         jobs = [job for job in jobs if job.id in there or is_on(job.place, worker)]
-    shown = [node for node in node_table.in_order(nodes.nodes) if worker in (None, node.node)]
+    shown = [node for node in node_table.sort_by_name(nodes.nodes) if worker in (None, node.node)]
     return extended(MonitorView, queue, {"jobs": jobs, "gpus": held, "nodes": shown})
 
 
@@ -53,7 +53,7 @@ def is_on(place: str, worker: str) -> bool:
 
 def draw(seen: MonitorView, *, colour: bool, narrow: bool) -> list[str]:
     def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
-        return tables.lines(columns, rows, colour=colour, narrow=narrow)
+        return tables.format_lines(columns, rows, colour=colour, narrow=narrow)
 
     columns, cells = job_table.table(seen.jobs, _job_fields(seen.jobs))
     found = [headline(seen), ""]
@@ -64,7 +64,7 @@ def draw(seen: MonitorView, *, colour: bool, narrow: bool) -> list[str]:
     ):
         drawn = list(table)
         found += [*(drawn if len(drawn) > 1 else [f"no {title}"]), ""]
-    if len(seen.gpus) > MANY:
+    if len(seen.gpus) > MAX_GPU_LINES:
         found.append(LEGEND)
     if seen.more:
         found.append(plural(seen.more, "more job"))
@@ -84,7 +84,7 @@ def headline(seen: MonitorView) -> str:
 
 
 def _count(nodes: Sequence[NodeView], standing: str) -> int:
-    return sum(node_table.standing(node) == standing for node in nodes)
+    return sum(node_table.state_name(node) == standing for node in nodes)
 
 
 def _job_fields(jobs: Sequence[JobView]) -> list[str]:
@@ -93,14 +93,14 @@ def _job_fields(jobs: Sequence[JobView]) -> list[str]:
 
 def _worker(node: NodeView) -> list[Cell]:
     return [
-        Cell(node.node), node_table.state(node), node_table.beat(node), node_table.load(node),
-        Cell(f"{node.busy}/{node.gpus}"), Cell(str(node.jobs)), node_table.taken(node.cpus_used, node.cpus),
-        node_table.taken(node.ram_used_mb, node.ram_mb),
+        Cell(node.node), node_table.state_cell(node), node_table.heartbeat_cell(node), node_table.load_cell(node),
+        Cell(f"{node.busy}/{node.gpus}"), Cell(str(node.jobs)), node_table.usage_cell(node.cpus_used, node.cpus),
+        node_table.usage_cell(node.ram_used_mb, node.ram_mb),
     ]  # fmt: skip
 
 
 def _gpu_table(gpus: Sequence[GpuView]) -> tuple[Sequence[Column], list[list[Cell]]]:
-    if len(gpus) <= MANY:
+    if len(gpus) <= MAX_GPU_LINES:
         return GPUS, [_gpu(gpu) for gpu in gpus]
     by_worker: dict[str, list[GpuView]] = {}
     for gpu in gpus:
@@ -138,5 +138,5 @@ def _gpu(gpu: GpuView) -> list[Cell]:
 
 
 def bar(part: float) -> str:
-    full = round(min(max(part, 0.0), 1.0) * BAR)
-    return "#" * full + "." * (BAR - full)
+    full = round(min(max(part, 0.0), 1.0) * BAR_WIDTH)
+    return "#" * full + "." * (BAR_WIDTH - full)

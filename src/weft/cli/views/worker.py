@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from weft.cli import render
-from weft.cli.text import plural, visible
+from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.agent.state_dir import AgentDir
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from weft.engines.process.gpu.discovery import Machine
 
 
-class Lines:
+class StatusLines:
     """Status lines on a terminal. A pipe gets none; the log gets all."""
 
     def __init__(
         self, color: str, machine: Machine, scheduler: Address, folder: AgentDir, *, hidden: bool = False
     ) -> None:
         self._machine, self._scheduler, self._folder = machine, scheduler, folder
-        self._shown, self._colour = render.is_rich(color) and not hidden, render.use_colour(color)
+        self._shown, self._colour = render.is_for_person(color) and not hidden, render.use_colour(color)
         self._last = ""
         self._was_connected = False
 
@@ -33,20 +33,20 @@ class Lines:
         for gpu in node.gpus:
             kinds[gpu.model, gpu.memory_mb] = kinds.get((gpu.model, gpu.memory_mb), 0) + 1
         gpus = ", ".join(f"{count} x {model or 'GPU'} {mb / 1024:.0f} GB" for (model, mb), count in kinds.items())
-        self._say("1", node.id, f"{gpus or 'no GPUs'}, {plural(node.cpus, 'CPU')}, {node.ram_mb / 1024:.0f} GB RAM")
+        self._print("1", node.id, f"{gpus or 'no GPUs'}, {plural(node.cpus, 'CPU')}, {node.ram_mb / 1024:.0f} GB RAM")
         if self._machine.note and self._machine.source != "declared":
-            self._say("33", "note", self._machine.note)
-        self._say("2", "files", str(self._folder.state))
+            self._print("33", "note", self._machine.note)
+        self._print("2", "files", str(self._folder.state))
 
     def note(self, event: WorkerEvent) -> None:
         if event.kind == "connected":
             runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
-            self._say("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
+            self._print("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
             self._was_connected, self._last = True, ""
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]
-            self._say("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else "cut off",
+            self._print("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else "cut off",
                       f"{words}; trying again")  # fmt: skip
 
     def end(self, runs: int) -> None:
@@ -55,11 +55,11 @@ class Lines:
             if runs
             else ""
         )
-        self._say("2", "ended", left or "nothing was running")
+        self._print("2", "ended", left or "nothing was running")
 
-    def _say(self, code: str, label: str, text: str) -> None:
+    def _print(self, code: str, label: str, text: str) -> None:
         logging.getLogger("weft.worker").info("%s: %s", label, text)
         if self._shown:
             start, stop = (f"\x1b[{code}m", "\x1b[0m") if self._colour else ("", "")
-            sys.stdout.write(f"{start}{visible(label):>9}{stop}  {visible(text)}\n")
+            sys.stdout.write(f"{start}{escape_controls(label):>9}{stop}  {escape_controls(text)}\n")
             sys.stdout.flush()

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from weft.cli.tables import Cell, Column
-from weft.cli.text import clock
+from weft.cli.text import format_clock
 from weft.cli.views import figures, job_table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COLOURS: Final = {
 ORDER: Final = ("running", "waiting", "held", "failed", "cancelled", "done", "new")
 GPUS: Final = (Column("GPU", right=True), Column("JOBS", right=True), Column("MEMORY", right=True), Column("NOTE"))
 TASKS: Final = (
-    Column("TASK", most=40), Column("STATE"), Column("GPU", right=True), Column("TIME", right=True),
+    Column("TASK", max_width=40), Column("STATE"), Column("GPU", right=True), Column("TIME", right=True),
     Column("RETRIES", right=True), Column("ETA", right=True), Column("JOB", right=True), Column("LOG"), Column("NOTE"),
 )  # fmt: skip
 
@@ -62,16 +62,16 @@ def _row(task: TaskView, *, log: bool) -> list[Cell]:
         Cell(task.name),
         Cell(task.state, COLOURS.get(task.state, "")),
         Cell("-" if task.gpu is None else str(task.gpu)),
-        Cell("-" if task.time_s is None else clock(task.time_s)),
+        Cell("-" if task.time_s is None else format_clock(task.time_s)),
         Cell(f"{task.retries}/{task.max_retries}" if task.max_retries else "-"),
         Cell(eta),
         Cell(task.job or "-"),
-        *([Cell(_near(task.log))] if log else []),
+        *([Cell(_relative_path(task.log))] if log else []),
         Cell(_note(task), "red" if task.warning else ""),
     ]
 
 
-def _near(path: str | None) -> str:
+def _relative_path(path: str | None) -> str:
     """Return a path relative to the current directory if it is below that."""
     if path is None:
         return "-"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from weft.cli import render, tables
-from weft.cli.text import visible
+from weft.cli.text import escape_controls
 from weft.cli.views import workspace_table
 from weft.client import Client
 from weft.endpoints.paths import user_paths
@@ -26,19 +26,19 @@ from weft.workspace.sessions import sessions_of
 from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0
-SOON_S: Final = 0.5
+COALESCE_S: Final = 0.5
 """Facts within this time are drawn together."""
 CATCH_UP_S: Final = 60.0
 LOG_LINES: Final = 10
-TAIL: Final = 8192
+TAIL_BYTES: Final = 8192
 
 
 class Watch:
     def __init__(self, config: Config, args: argparse.Namespace) -> None:
         self._config, self._args, self._paths = config, args, user_paths()
-        self._seen = 0
+        self._position = 0
         """The position of the last processed fact."""
-        self._looked = time.monotonic()
+        self._reloaded_at = time.monotonic()
         self._feed: FactFeed | None = None
         self._display: SessionDisplay | None = None
         self._client: Client | None = None
@@ -50,10 +50,10 @@ class Watch:
             return 0
         lock = try_lock(self._paths.runtime, self._config, "watch") if self._args.sessions else None
         try:
-            self._seen = self._begin(keep=lock is not None)
-            self._feed = FactFeed(self._paths, self._seen)
+            self._position = self._begin(keep=lock is not None)
+            self._feed = FactFeed(self._paths, self._position)
             self._feed.open()
-            while not self._is_over(lock):
+            while not self._is_finished(lock):
                 self._wait()
         except KeyboardInterrupt:
             return 0
@@ -83,26 +83,26 @@ class Watch:
         """Process facts until it is time to draw again."""
         until = time.monotonic() + min(REDRAW_S, self._config.number("check_interval"))
         while (left := until - time.monotonic()) > 0:
-            if self._take(left):
-                until = min(until, time.monotonic() + SOON_S)
-        if time.monotonic() >= self._looked + self._config.number("check_interval"):
-            self._look_anew()
+            if self._process_next(left):
+                until = min(until, time.monotonic() + COALESCE_S)
+        if time.monotonic() >= self._reloaded_at + self._config.number("check_interval"):
+            self._reload()
 
-    def _look_anew(self) -> None:
+    def _reload(self) -> None:
         """Reload all jobs, in case a fact was missed."""
-        self._looked = time.monotonic()
+        self._reloaded_at = time.monotonic()
         if self._display is not None and self._client is not None:
             with suppress(WeftError):
                 self._display.update(self._client.jobs(group=self._config.group).jobs)
 
-    def _take(self, timeout_s: float) -> bool:
+    def _process_next(self, timeout_s: float) -> bool:
         """Process the next fact, and return whether it changes the screen."""
         update = self._feed.next(timeout_s) if self._feed is not None else None
         if update is None:
             return False
-        self._seen = update.position
+        self._position = update.position
         if update.fact is None:
-            self._look_anew()
+            self._reload()
             return True
         if self._display is None:
             return update.fact["fact"] in ("Started", "Exited")
@@ -112,12 +112,12 @@ class Watch:
         """Process all facts so far: even the shortest task gets a session."""
         until = time.monotonic() + CATCH_UP_S
         position = self._client.gpus().position if self._client is not None else 0
-        while self._seen < position and time.monotonic() < until:
-            self._take(0.1)
+        while self._position < position and time.monotonic() < until:
+            self._process_next(0.1)
 
     # ---- drawing
 
-    def _is_over(self, lock: int | None) -> bool:
+    def _is_finished(self, lock: int | None) -> bool:
         """Draw, and return whether nothing is left to run. Release the lock only while `start` cannot add tasks."""
         found = self._draw()
         if found is None or is_busy(found):
@@ -147,8 +147,8 @@ class Watch:
             return None
         colour, narrow = render.use_colour(self._args.color), render.is_terminal()
         lines = [*head, workspace_table.headline(found), ""]
-        lines += tables.lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
-        lines += ["", *tables.lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
+        lines += tables.format_lines(*workspace_table.gpus(found), colour=colour, narrow=narrow)
+        lines += ["", *tables.format_lines(*workspace_table.tasks(found, log=False), colour=colour, narrow=narrow)]
         log = _tail(found.log)
         room = _height() - len(log) - 3
         tables.redraw([*lines[:room], "", *log])
@@ -159,11 +159,11 @@ class Watch:
 def _tail(path: str | None) -> list[str]:
     try:
         with open(path or os.devnull, "rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return []
-    return [visible(line) for line in lines[-LOG_LINES:]]
+    return [escape_controls(line) for line in lines[-LOG_LINES:]]
 
 
 def _height() -> int:

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=lambda _: _help(parser))
     below = parser.add_subparsers(metavar="COMMAND", dest="action")
     for name, summary in ACTIONS.items():
-        actions.add(below, "auth", name, summary)
+        actions.add_action(below, "auth", name, summary)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,5 +36,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"certificate for {', '.join(names)}")
     print(f"authority {material.fingerprint}")
-    render.say(f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each user and worker")
+    render.print_message(
+        f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each user and worker"
+    )
     return 0

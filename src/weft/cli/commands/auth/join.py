@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    connection.load()
+    connection.load_grpc()
     from weft.client.join import join
     from weft.endpoints.addresses import parse_address
     from weft.endpoints.credentials import save_credentials
@@ -39,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"joined {where} as {reply.role}" + ("" if reply.role == "worker" else f" {reply.user}"))
     if reply.role == "worker":
-        render.say(f"next: weft worker --scheduler {where} --id {args.node or socket.gethostname()}")
+        render.print_message(f"next: weft worker --scheduler {where} --id {args.node or socket.gethostname()}")
     else:
-        render.say(f"next: weft queue --scheduler {where}; scheduler: {where} in the config file makes it the default")
+        render.print_message(
+            f"next: weft queue --scheduler {where}; scheduler: {where} in the config file makes it the default"
+        )
     return 0

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.wire.views.auth import LIST
 
-    found = auth_target.managed(args, LIST)
+    found = auth_target.manage_tokens(args, LIST)
     if args.json:
         render.print_json(found)
     else:

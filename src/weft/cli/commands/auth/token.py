@@ -27,13 +27,15 @@ def run(args: argparse.Namespace) -> int:
     from weft.wire.views.auth import INVITE
 
     options = {"role": args.role, "expires": args.expires}
-    found = auth_target.managed(args, INVITE, **options, **({"user": args.user} if args.user else {}))
+    found = auth_target.manage_tokens(args, INVITE, **options, **({"user": args.user} if args.user else {}))
     if args.json:
         render.print_json(found)
         return 0
     print(found.token)
     of = "" if args.role == "worker" else f" for {found.user}"
-    render.say(f"valid once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
+    render.print_message(f"valid once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
     if not found.token.rpartition(".")[2]:
-        render.say("valid only on this machine: the scheduler has no certificate (weft auth init creates one)")
+        render.print_message(
+            "valid only on this machine: the scheduler has no certificate (weft auth init creates one)"
+        )
     return 0

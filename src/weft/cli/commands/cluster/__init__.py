@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add
+from weft.cli.actions import add_action
 
 EXAMPLE: Final = """examples:
   weft cluster up --nodes 4 --gpus-per-node 8
@@ -23,7 +23,7 @@ ACTIONS: Final = {
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     for name, summary in ACTIONS.items():
-        add(actions, "cluster", name, summary)
+        add_action(actions, "cluster", name, summary)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
             return _nothing(args, where)
         client = teardown.connect(found)
         jobs = teardown.running_jobs(client, found) if client is not None else []
-        if jobs and not args.yes and render.can_ask() and not change_report.is_sure("stop", jobs):
-            render.say("aborted; nothing was stopped")
+        if jobs and not args.yes and render.can_prompt() and not change_report.confirm("stop", jobs):
+            render.print_message("aborted; nothing was stopped")
             return 1
         there = teardown.running_processes(found)
         if client is not None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         })  # fmt: skip
     else:
         stopped = f", {plural(len(jobs), 'running job')} stopped" if jobs else ""
-        render.say(f"stopped the cluster at {where}: {_names(ended)}{stopped}")
+        render.print_message(f"stopped the cluster at {where}: {_names(ended)}{stopped}")
     return 1 if left else 0
 
 
@@ -80,7 +80,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
     results = ssh.end_workers(found.remotes)
     failed = [each for each in results if each.error]
     for each in failed:
-        render.say(f"{each.remote.name} was not stopped: {each.error}; run weft cluster down again")
+        render.print_message(f"{each.remote.name} was not stopped: {each.error}; run weft cluster down again")
     return [each.remote.name for each in results if each.ended], [each.remote for each in failed]
 
 
@@ -92,5 +92,5 @@ def _nothing(args: argparse.Namespace, where: Address) -> int:
         render.print_json({"schema": 1, "scheduler": str(where), "ended": [], "jobs": 0, "left": []})
     else:
         more = f"; started clusters: {others}" if others else ""
-        render.say(f"weft cluster started nothing for {where}{more}")
+        render.print_message(f"weft cluster started nothing for {where}{more}")
     return 0

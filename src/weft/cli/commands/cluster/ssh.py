@@ -67,7 +67,7 @@ def _create_token(where: Address) -> str:
     from weft.wire.views.auth import INVITE
 
     which = argparse.Namespace(port=None, scheduler=str(where))
-    return auth_target.managed(which, INVITE, role="worker", expires=TOKEN_LIFETIME).token
+    return auth_target.manage_tokens(which, INVITE, role="worker", expires=TOKEN_LIFETIME).token
 
 
 def _show(args: argparse.Namespace, where: Address, done: list[StartResult]) -> None:

@@ -26,28 +26,28 @@ DEFAULT_NODES, DEFAULT_GPUS = 4, 8
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--nodes", metavar="N", type=flags.count, help=f"number of workers ({DEFAULT_NODES})")
-    add("--gpus-per-node", metavar="N", type=flags.whole(), help=f"GPUs of each worker ({DEFAULT_GPUS})")
+    add("--gpus-per-node", metavar="N", type=flags.whole_number(), help=f"GPUs of each worker ({DEFAULT_GPUS})")
     add("--spec", metavar="FILE|NAME", help="instead of both: a cluster file, 4x8, or n1g8, n2g8, n4g8, n8g8")
     add(
         "--port",
         metavar="N",
-        type=flags.whole(),
+        type=flags.whole_number(),
         default=DEFAULT_PORT,
         help=f"port of the scheduler ({DEFAULT_PORT}); 0: a free one",
     )
     add("--policy", metavar="P", help="policy: NAME[:option=value...], see weft policies (balanced)")
-    add("--schedule-interval", metavar="S", type=flags.seconds_or_none, help="schedule in rounds of S seconds")
+    add("--schedule-interval", metavar="S", type=flags.seconds_or_zero, help="schedule in rounds of S seconds")
     add(
         "--lease",
         metavar="S",
         type=flags.seconds,
         help="how long a worker may be disconnected before its jobs are lost (600)",
     )
-    add("--min-run", metavar="S", type=flags.seconds_or_none, help="do not preempt a run in its first S seconds (60)")
+    add("--min-run", metavar="S", type=flags.seconds_or_zero, help="do not preempt a run in its first S seconds (60)")
     add(
         "--metrics-port",
         metavar="N",
-        type=flags.whole(),
+        type=flags.whole_number(),
         help="serve /metrics, /healthz, /readyz on this port of 127.0.0.1",
     )
 
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
     nodes = _nodes(args)
     where = Address("localhost", args.port or _free_port())
-    if render.is_heard():
-        render.say(f"starting a scheduler and {plural(len(nodes), 'worker')} ...")
+    if render.is_stderr_terminal():
+        render.print_message(f"starting a scheduler and {plural(len(nodes), 'worker')} ...")
     bring_up(where, nodes, _options(args))
     gpus = sum(len(node.gpus) for node in nodes)
     if args.json:

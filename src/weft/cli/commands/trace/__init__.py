@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add
+from weft.cli.actions import add_action
 
 EXAMPLE: Final = """examples:
   weft trace show trace.csv.gz --cluster 8x8 -o trace.png
@@ -22,7 +22,7 @@ ACTIONS: Final = {
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     for name, summary in ACTIONS.items():
-        add(actions, "trace", name, summary)
+        add_action(actions, "trace", name, summary)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -48,6 +48,6 @@ def run(args: argparse.Namespace) -> int:
         render.print_json({**head, "lost": lost})
         return 0
     for what, count in lost.items():
-        render.say(f"{args.to} cannot carry {what}: {count:,} of {len(trace.jobs):,} jobs")
-    render.say(f"wrote {len(trace.jobs):,} jobs to {args.target}")
+        render.print_message(f"{args.to} cannot carry {what}: {count:,} of {len(trace.jobs):,} jobs")
+    render.print_message(f"wrote {len(trace.jobs):,} jobs to {args.target}")
     return 0

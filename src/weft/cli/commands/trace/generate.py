@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         render.print_json({"schema": 1, "file": args.output, "jobs": len(trace.jobs), "seed": args.seed})
     else:
-        render.say(f"wrote {len(trace.jobs):,} jobs to {args.output}")
+        render.print_message(f"wrote {len(trace.jobs):,} jobs to {args.output}")
     return 0
 
 

@@ -89,7 +89,7 @@ def _draw(trace: Trace, gpus: int | None, path: str) -> None:
     jobs = [(each.submit_s, each.job.gpus, each.work_s) for each in trace.jobs]
     format: Literal["png", "svg"] = "svg" if path.endswith(".svg") else "png"
     write_file(path, draw_trace(trace.name, jobs, cluster_gpus=gpus, format=format))
-    render.say(f"drew {path}")
+    render.print_message(f"drew {path}")
 
 
 def _print_counts(found: Mapping[str, Any], args: argparse.Namespace) -> None:
@@ -150,7 +150,7 @@ def _print_bars(title: str, kind: str, counts: Mapping[Any, int], args: argparse
     """Print a bar per name on a terminal, and `kind<TAB>name<TAB>count` in a pipe."""
     if not counts:
         return
-    if not render.is_rich(args.color):
+    if not render.is_for_person(args.color):
         for name, count in counts.items():
             print(f"by_{kind}", name, count, sep="\t")
         return
@@ -171,5 +171,5 @@ def bar(part: float, width: int = BAR_WIDTH) -> str:
 
 
 def _gap(args: argparse.Namespace) -> None:
-    if render.is_rich(args.color):
+    if render.is_for_person(args.color):
         print()

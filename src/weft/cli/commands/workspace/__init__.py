@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add
+from weft.cli.actions import add_action
 
 EXAMPLE: Final = """A workspace is a folder with a scheduler_config.yml. In it, ./scheduler.sh COMMAND does the same.
 
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name == "help":
             actions.add_parser(name, help=summary).set_defaults(act=lambda _: _help(parser))
         else:
-            add(actions, "workspace", name, summary, json=name not in ("template", "watch"))
+            add_action(actions, "workspace", name, summary, json=name not in ("template", "watch"))
 
 
 def run(args: argparse.Namespace) -> int:

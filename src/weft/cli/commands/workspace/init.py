@@ -36,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
     if done.taken:
         print(f"adopted: {', '.join(done.taken)}")
     for reason in done.dropped:
-        render.say(f"not adopted: {reason}")
+        render.print_message(f"not adopted: {reason}")
     return 0

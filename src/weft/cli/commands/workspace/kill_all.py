@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if client is not None:
         with client:
             there = task_jobs.unfinished(config, client)
-            if there and not args.yes and render.can_ask() and not _is_sure(len(there), config.task_name):
-                render.say("nothing was ended")
+            if there and not args.yes and render.can_prompt() and not _is_sure(len(there), config.task_name):
+                render.print_message("nothing was ended")
                 return 1
             with locks.tasks_locked(client.paths.runtime, config):
                 ended = task_jobs.cancel_all(config, client)
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"ended {plural(len(ended) - len(left), 'task')}, closed {plural(closed, 'session')}")
         if left:
-            render.say(f"still ending: {', '.join(left)}; see weft show {left[0]}")
+            render.print_message(f"still ending: {', '.join(left)}; see weft show {left[0]}")
     return TASKS_LEFT if left else 0
 
 

@@ -65,7 +65,7 @@ def _tasks(config: Config, args: argparse.Namespace) -> list[Task]:
 
 def _report(args: argparse.Namespace, config: Config, summary: StartSummary, session: str) -> None:
     for warning in summary.warnings:
-        render.say(warning)
+        render.print_message(warning)
     if args.json:
         render.print_json(
             {"schema": 1, "started": summary.started, "there": summary.there, "skipped": summary.skipped,

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     _show(found, args.color)
     if warning:
-        render.say(warning)
+        render.print_message(warning)
     return 0
 
 
