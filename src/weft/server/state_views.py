@@ -15,7 +15,7 @@ from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
-from weft.wire.views.base import made
+from weft.wire.views.base import build_view
 from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.wire.views.nodes import BlockView, GpuView, NodeView
 from weft.wire.views.timestamps import iso
@@ -40,7 +40,7 @@ def code(job: JobState) -> str:
 
 def job_view(job: JobState, now: Seconds, reason: str, progress: ProgressView | None, renumber: Renumber) -> JobView:
     """Return one line of the queue."""
-    return made(JobView, dict(_fields(job, now, reason, progress, renumber)))
+    return build_view(JobView, dict(_fields(job, now, reason, progress, renumber)))
 
 
 def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | None, renumber: Renumber) -> JobFields:

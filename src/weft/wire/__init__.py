@@ -1,1 +1,1 @@
-"""How everything outside the scheduler talks to it. The only room that knows the generated code."""
+"""The wire protocol: messages, services, conversion and typed answers. Only this room uses the generated code."""

@@ -1,4 +1,4 @@
-"""All conversion between the wire's messages and the model."""
+"""All conversion between the messages of the wire and the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def variables(named: Iterable[tuple[str, str]]) -> list[Variable]:
 
 
 def get(message: Message, name: str) -> Any:
-    """Return a field as the model holds it: tuples, pairs, and None for what was not given."""
+    """Return a field as the model holds it: tuples, pairs, and None if the field is not set."""
     field = message.DESCRIPTOR.fields_by_name[name]
     if field.has_presence and not message.HasField(name):
         return None
@@ -42,7 +42,7 @@ def converter(field: Any) -> Callable[[Any], Any] | None:
 
 
 def put(message: Message, name: str, value: Any) -> None:
-    """Set a field from a value of the model; None leaves it out."""
+    """Set a field from a value of the model; None leaves it unset."""
     if value is None:
         return
     if not isinstance(value, list | tuple):
@@ -73,15 +73,15 @@ def run_end(report: RunExited) -> RunEnd:
     )
 
 
-def run_exited(said: RunNews, at: float) -> RunExited:
+def run_exited(news: RunNews, at: float) -> RunExited:
     """Return the exit of a run as an agent reported it at this time."""
     from weft.engines.process.events import RunExited  # clients convert no exits
 
-    end = said.end
+    end = news.end
     return RunExited(
         at,
-        said.job,
-        said.run,
+        news.job,
+        news.run,
         code=get(end, "code"),
         signal=get(end, "signal"),
         why=end.why,

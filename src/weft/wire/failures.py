@@ -1,4 +1,4 @@
-"""Errors on the wire, as JSON: their kind, message, hint and place, so that a client raises what the server raised."""
+"""Errors on the wire, as JSON with kind, message, hint and place: the client raises what the server raised."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _parts_of(error: WeftError) -> dict[str, Any]:
 
 
 def decode_error(text: str) -> WeftError | None:
-    """Return the error; None where the text describes none."""
+    """Return the error; None if the text describes none."""
     try:
         body = json.loads(text)
         kind, what, hint = body["kind"], body["what"], body["hint"]

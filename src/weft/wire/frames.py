@@ -3,7 +3,7 @@
     request   "WEFT", protocol (2 bytes), length of the method's name (2), length of the message (4), name, message
     answer    frames of kind (1 byte), length (4), body: messages, then for a stream its end; or an error as JSON
 
-gRPC is not used there: its import alone costs a command more CPU time than all the rest.
+The socket does not use gRPC: importing it costs a command more CPU time than everything else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Foreign(Exception):
 
 
 class Head(NamedTuple):
-    """What a request announces of itself, and where in it the message is."""
+    """The head of a request, and the position of the message in it."""
 
     protocol: int
     method: str

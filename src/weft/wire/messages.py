@@ -1,8 +1,7 @@
-"""The messages of `weft.proto`, as the rest of Weft names them.
+"""The message classes of `weft.proto`.
 
-Each class is made when it is first asked for, from the compiled schema and by protobuf's C implementation directly. The
-modules that protoc generates for Python load all of protobuf's Python implementation as well, which is not used: every
-command would pay for it.
+Each class is created on first use, from the compiled schema and with protobuf's C implementation. The module that
+protoc generates also loads protobuf's Python implementation, which is not used: every command would pay for it.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ __all__ = [
 ]  # fmt: skip
 
 SCHEMA: Final = os.path.join(os.path.dirname(__file__), "weft.binpb")
-"""What protoc makes of weft.proto: `make proto`."""
+"""The output of protoc for weft.proto, which `make proto` writes."""
 
 if not TYPE_CHECKING:
 
@@ -120,7 +119,7 @@ def _schema() -> Any:
     """Return the file descriptor of weft.proto."""
     with open(SCHEMA, "rb") as file:
         files = file.read()
-    at = 1  # a set of files, of which there is one: a tag, its length as a varint, the file
+    at = 1  # a set of one file: a tag, its length as a varint, the file
     while files[at] & 0x80:
         at += 1
     return _implementation()[0]().AddSerializedFile(files[at + 1 :])
@@ -140,7 +139,7 @@ def _implementation() -> tuple[Any, Any]:
 
 
 def _class_of(descriptor: Any) -> Any:
-    """Return the class of a message. The classes of its fields are made first, as protobuf expects."""
+    """Return the class of a message. Create the classes of its fields first, as protobuf expects."""
     made = globals().get(descriptor.name)
     if made is None:
         from google.protobuf.message import Message

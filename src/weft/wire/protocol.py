@@ -1,8 +1,8 @@
-"""Which protocol is spoken."""
+"""The version of the wire protocol."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PROTOCOL: Final = 2
-"""Of all that is said on a port. It rises when a client or an agent of before could no longer be understood."""
+"""The version of all messages. Raise it when an older client or agent would no longer be understood."""

@@ -1,4 +1,4 @@
-"""How a run stands, as the process engine reports it and as the wire says it."""
+"""Runs on the wire: their keys, and the reasons why they stop."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from weft.model import JobId
 from weft.wire.messages import RunEnd, RunNews
 
 RunKey = tuple[JobId, int]
-"""A run: job and number."""
+"""A run: its job and its number."""
 TORN = "gang"
-"""Why a part of a gang is stopped when another has failed."""
+"""The reason to stop a part of a gang after another part has failed."""
 ASKED = "asked"
-"""Why in a `StopRun` that is not to stop a run, but to hear what became of it."""
+"""The reason in a `StopRun` that does not stop a run, but asks for its state."""
 LEASE_ENDED = "lease-ended"
-"""Why a run ends whose node has not reached the scheduler for too long."""
+"""The reason of a run whose node has not reached the scheduler for too long."""
 FENCED = "fenced"
-"""Why a run is killed that the scheduler has given up, or never knew."""
+"""The reason to kill a run that the scheduler has given up or never knew."""
 
 KEPT_AT_A_TIME = 1000
-"""Names of jobs in one message that says what is kept, or what need not be kept."""
+"""Jobs in one `Kept` or `Forget` message."""
 
 
 def news(key: RunKey, phase: RunNews.Phase, end: RunEnd | None = None) -> RunNews:

@@ -1,4 +1,4 @@
-"""The services of `weft.proto`, as tables: their methods, and how both ends take them up."""
+"""The services of `weft.proto` as tables of methods, and the options of both ends."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ SERVER: Final = (
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 40_000),
     ("grpc.server_max_unrequested_time_in_server", 600),
-    # or calls that are sent before the client knows how many may be under way are refused, not kept waiting
+    # otherwise gRPC refuses calls that are sent before the client knows the limit, instead of queueing them
     ("grpc.http.overload_protection", 0),
 )
-"""For servers: a burst of calls waits for its turn. As gRPC comes, some of more than 1,000 are turned away."""
+"""Options of servers: a burst of calls waits. By default gRPC rejects some calls of a burst of more than 1,000."""
 CHANNEL: Final = (
     *OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.use_local_subchannel_pool", 1),  # or a new channel would share the old one's patience after a failure
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel shares the reconnect delay of a failed one
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-"""For clients."""
+"""Options of clients."""
 Kind = Literal["unary", "stream", "upload", "both"]
-"""Which side sends one message, and which a stream of them."""
+"""Which sides send a stream of messages: none, the server, the client, or both."""
 
 
 class Method(NamedTuple):
-    """The names of its messages, whose classes are made only where the method is used, and its kind."""
+    """A method: the names of its messages, whose classes are created on first use, and its kind."""
 
     request_name: str
     reply_name: str
@@ -59,7 +59,7 @@ class Method(NamedTuple):
 
     @property
     def max_request_bytes(self) -> int:
-        """Streams are limited by the transport and by what reads them."""
+        """The transport and the reader limit streams."""
         return MAX_REQUEST_BYTES if self.kind in ("unary", "stream") else MAX_RECEIVED_BYTES
 
 
@@ -81,7 +81,7 @@ _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "st
 
 
 def service_of(name: str) -> str:
-    """Return the service that has this method; no two have methods of one name."""
+    """Return the service that has this method. Method names are unique."""
     return next(service for service, methods in SERVICES.items() if name in methods)
 
 
@@ -90,7 +90,7 @@ def method_of(name: str) -> Method:
 
 
 def call(channel: Any, name: str, service: str = "Scheduler") -> Callable[..., Any]:
-    """A method as a client calls it, on a channel of grpc or of grpc.aio."""
+    """Return a callable for the method, on a channel of grpc or of grpc.aio."""
     method = SERVICES[service][name]
     called: Callable[..., Any] = getattr(channel, _CALLS[method.kind])(
         f"/{PREFIX}{service}/{name}", request_serializer=method.request.SerializeToString,

@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import weft.wire.views
-from weft.wire.views.base import View, decode, encode, extended, plain
+from weft.wire.views.base import View, decode, encode, extend_view, plain
 from weft.wire.views.jobs import CheckpointView, JobDetailView, JobFields, JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodeView
 
@@ -97,10 +97,10 @@ def test_an_older_server_leaves_keys_out_and_a_newer_one_has_more() -> None:
 
 def test_a_view_is_extended_by_what_another_kind_has() -> None:
     queue = decode(QueueView, '{"now": "now", "jobs": [{"id": "1"}], "running": 1, "later": true}')
-    seen = extended(MonitorView, queue, {"gpus": [GpuView(node="n1")], "nodes": []})
+    seen = extend_view(MonitorView, queue, {"gpus": [GpuView(node="n1")], "nodes": []})
     assert (seen.running, seen.jobs[0].id, seen.gpus[0].node) == (1, "1", "n1")
 
 
 def test_only_views_are_written() -> None:
-    with pytest.raises(TypeError, match="object is no view"):
+    with pytest.raises(TypeError, match="object is not a view"):
         encode(QueueView(jobs=[object()]))  # type: ignore[list-item]

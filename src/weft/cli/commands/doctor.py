@@ -33,7 +33,7 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
-    from weft.wire.views.base import extended, plain
+    from weft.wire.views.base import extend_view, plain
     from weft.wire.views.doctor import DoctorView
 
     here = user_paths()
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if where.value != connection.LOCAL or here.answers():
         try:
             with connection.connect(args.scheduler) as client:
-                found = extended(DoctorView, found, vars(client.doctor()))
+                found = extend_view(DoctorView, found, vars(client.doctor()))
         except WeftError as error:
             problems.append(_one_line(error))
     else:

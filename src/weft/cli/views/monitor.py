@@ -10,7 +10,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.text import plural
 from weft.cli.views import job_table, node_table
 from weft.model.slots import parse_slots
-from weft.wire.views.base import extended
+from weft.wire.views.base import extend_view
 from weft.wire.views.nodes import MonitorView
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def combine(queue: QueueView, gpus: GpusView, nodes: NodesView, worker: str | No
         there = {job for gpu in held for job in gpu.jobs}
         jobs = [job for job in jobs if job.id in there or is_on(job.place, worker)]
     shown = [node for node in node_table.sort_by_name(nodes.nodes) if worker in (None, node.node)]
-    return extended(MonitorView, queue, {"jobs": jobs, "gpus": held, "nodes": shown})
+    return extend_view(MonitorView, queue, {"jobs": jobs, "gpus": held, "nodes": shown})
 
 
 def is_on(place: str, worker: str) -> bool:

@@ -1,4 +1,4 @@
-"""Tokens: of `weft auth`."""
+"""Answers about tokens, for `weft auth`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InvitationView(Answer):
 
 @dataclass(frozen=True)
 class TokenView(View):
-    """What a person may see of a token: not the secret."""
+    """A token without its secret."""
 
     id: str = ""
     kind: str = ""

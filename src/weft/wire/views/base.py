@@ -1,4 +1,4 @@
-"""How a view becomes JSON and how JSON becomes a view."""
+"""Conversion between views and JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class View:
     OPTIONAL: ClassVar[Mapping[str, str]] = {}
     """Fields whose key is left out of the JSON while the named field is None."""
     KEYS: ClassVar[Mapping[str, str]] = {}
-    """Keys that are no Python names, by field."""
+    """Keys that are not Python names, by field."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the default of a field that an older server does not send."""
@@ -40,7 +40,7 @@ class Answer(View):
 def members(view: object) -> dict[str, object]:
     """Return the keys and values of a view, for `json.dumps(default=members)`."""
     if not isinstance(view, View):
-        raise TypeError(f"{type(view).__name__} is no view")
+        raise TypeError(f"{type(view).__name__} is not a view")
     values = vars(view)
     optional, keys = view.OPTIONAL, view.KEYS
     if not optional and not keys:
@@ -57,7 +57,7 @@ def encode(view: View) -> str:
 
 
 def decode(kind: type[_V], text: str) -> _V:
-    """Parse an answer. Unknown keys of a newer server are ignored, missing ones have their defaults."""
+    """Parse an answer. Ignore unknown keys of a newer server, and use defaults for missing ones."""
     return view_of(kind, json.loads(text))
 
 
@@ -72,15 +72,15 @@ def view_of(kind: type[_V], values: dict[str, Any]) -> _V:
     if kind.KEYS:
         names = {key: name for name, key in kind.KEYS.items()}
         values = {names.get(key, key): value for key, value in values.items()}
-    return made(kind, values)
+    return build_view(kind, values)
 
 
-def extended(kind: type[_V], view: View, more: Mapping[str, object]) -> _V:
+def extend_view(kind: type[_V], view: View, more: Mapping[str, object]) -> _V:
     """Return a view of another kind with the attributes of `view` and more."""
-    return made(kind, {**vars(view), **more})
+    return build_view(kind, {**vars(view), **more})
 
 
-def made(kind: type[_V], values: dict[str, Any]) -> _V:
+def build_view(kind: type[_V], values: dict[str, Any]) -> _V:
     """Return a view with these attributes; three times as fast as its constructor, which sets them one by one."""
     view = object.__new__(kind)
     object.__setattr__(view, "__dict__", values)

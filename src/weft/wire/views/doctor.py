@@ -1,4 +1,4 @@
-"""What there is and what is wrong: of `doctor` and `up`."""
+"""Answers about the scheduler and its problems, for `weft doctor` and `weft up`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.wire.views.operations import Operation
 
 @dataclass(frozen=True)
 class DeviceView(View):
-    """A GPU as it was declared or found."""
+    """A declared or detected GPU."""
 
     model: str = ""
     memory_mb: int = 0
@@ -20,7 +20,7 @@ class DeviceView(View):
 
 @dataclass(frozen=True)
 class MembersView(View):
-    """How many nodes a cluster has."""
+    """The number of nodes of a cluster."""
 
     KEYS: ClassVar[Mapping[str, str]] = {"known": "all"}
 
@@ -38,7 +38,7 @@ class JournalView(View):
     bytes: int | None = None
     wal_bytes: int | None = None
     check: str | None = None
-    """ok, unfinished, or what is wrong."""
+    """ok, unfinished, or the problem."""
     backup: str | None = None
 
 
@@ -51,7 +51,7 @@ class JobCountsView(View):
 
 @dataclass(frozen=True)
 class SchedulerView(Answer):
-    """What a scheduler says of itself: safe to paste, without names, commands or environments of jobs."""
+    """The report of a scheduler about itself, without names, commands or environments of jobs: it is safe to share."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {
         "nodes": MembersView, "gpus": DeviceView, "journal": JournalView, "jobs": JobCountsView
@@ -67,7 +67,7 @@ class SchedulerView(Answer):
     paused_for: Mapping[str, str] | None = None
     node: str = ""
     nodes: MembersView | None = None
-    """Of a cluster."""
+    """Only for a cluster."""
     gpus: Sequence[DeviceView] = ()
     gpus_from: str = ""
     driver: str = ""
@@ -86,7 +86,7 @@ class SchedulerView(Answer):
 
 @dataclass(frozen=True)
 class DoctorView(Answer):
-    """What `weft doctor` finds, with or without a scheduler: keys that nobody could tell are left out."""
+    """The findings of `weft doctor`, with or without a scheduler. Unknown values are omitted."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = SchedulerView.PARTS
     OPTIONAL: ClassVar[Mapping[str, str]] = {

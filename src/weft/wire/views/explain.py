@@ -1,4 +1,4 @@
-"""Why a job waits: of `why`."""
+"""Answers about why a job waits, for `weft why`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AheadView(View):
 
 @dataclass(frozen=True)
 class UnblockView(View):
-    """The jobs whose end would let it start."""
+    """The jobs whose end would let the job start."""
 
     jobs: Sequence[str] = ()
     nodes: Sequence[str] = ()

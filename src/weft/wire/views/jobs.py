@@ -1,4 +1,4 @@
-"""Jobs: of `queue`, `history`, `show`, `wait`."""
+"""Answers about jobs, for `weft queue`, `history`, `show` and `wait`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProgressView(View):
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     checkpoint: CheckpointView | None = None
     source: str = ""
-    """`job`: the job reports it. `log`: its log shows it."""
+    """`job`: reported by the job. `log`: found in its log."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class JobView(View):
     name: str = ""
     user: str = ""
     state: str = ""
-    """Slurm's letters."""
+    """The status in Slurm's letters."""
     status: str = ""
     time_s: float = 0.0
     gpus: int = 0
@@ -56,7 +56,7 @@ class JobView(View):
 
 
 class JobFields(TypedDict):
-    """The fields of `JobView`, for `made`: a queue has thousands of them."""
+    """The fields of `JobView`, for `build_view`: a queue has thousands of them."""
 
     id: str
     name: str
@@ -108,19 +108,19 @@ class JobDetailView(JobView):
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The fields of the job by their keys, as a task file has them."""
     misplaced: Sequence[int] | None = None
-    """None: not looked for."""
+    """None: not checked."""
     checkpoint: CheckpointView | None = None
 
 
 @dataclass(frozen=True)
 class QueryAnswer(Answer):
-    """The head of what a query answers; without `now` and `position` where no scheduler was asked."""
+    """The head of the answer to a query. Without a scheduler, it has no `now` and `position`."""
 
     OPTIONAL: ClassVar[Mapping[str, str]] = {"now": "now", "position": "now"}
 
     now: str | None = None
     position: int = 0
-    """How many facts there were."""
+    """The number of facts at that time."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class HistoryView(QueryAnswer):
 
 @dataclass(frozen=True)
 class JobsView(QueryAnswer):
-    """Of `show`; of `wait`, without `now` and `position`."""
+    """The answer for `weft show`; for `weft wait`, without `now` and `position`."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobDetailView}
 

@@ -1,4 +1,4 @@
-"""GPUs and nodes: of `gpus`, `nodes`, and of `monitor`, which shows them with the queue."""
+"""Answers about GPUs and nodes, for `weft gpus`, `nodes` and `monitor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.wire.views.jobs import JobView, QueryAnswer, QueueView
 
 @dataclass(frozen=True)
 class BlockView(View):
-    """What keeps a GPU from being used."""
+    """The reason why a GPU cannot be used."""
 
     reason: str = ""
     memory_mb: int | None = None
@@ -34,7 +34,7 @@ class GpuView(View):
     jobs: Sequence[str] = ()
     blocked: Sequence[BlockView] = ()
     used_mb: int | None = None
-    """None: there is no driver to ask."""
+    """None: there is no driver."""
     utilisation: float | None = None
     processes: int | None = None
     misplaced: Sequence[str] | None = None
@@ -83,7 +83,7 @@ class NodesView(QueryAnswer):
 
 @dataclass(frozen=True)
 class MonitorView(QueueView):
-    """The queue, the GPUs and the nodes at one moment: of one worker, or of all."""
+    """The queue, the GPUs and the nodes at one moment, for one worker or all."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView, "gpus": GpuView, "nodes": NodeView}
 

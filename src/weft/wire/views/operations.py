@@ -1,4 +1,4 @@
-"""Answers of operations on the scheduler itself: of `pause`, `drain`, `doctor`, `operate` and others."""
+"""Answers of operations on the scheduler, for `weft pause`, `drain`, `operate` and others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V", bound=Answer)
 
 
 class Operation(NamedTuple, Generic[V]):
-    """A verb of the scheduler, and what it answers."""
+    """A verb of the scheduler, and the type of its answer."""
 
     verb: str
     answer: type[V]
@@ -28,9 +28,9 @@ class PausedView(Answer):
 @dataclass(frozen=True)
 class DrainedView(Answer):
     node: str = ""
-    """The first of them."""
+    """The first node."""
     gpus: Sequence[int] = ()
-    """Of the first node."""
+    """The GPUs of the first node."""
     places: Sequence[str] = ()
     drained: bool = False
 
@@ -73,7 +73,7 @@ class ShutdownView(Answer):
 
 @dataclass(frozen=True)
 class ClosedView(View):
-    """A node on which nothing new is started."""
+    """A node that starts no new runs."""
 
     node: str = ""
     reason: str = ""

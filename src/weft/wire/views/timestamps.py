@@ -1,4 +1,4 @@
-"""Times as answers write them. A module apart: commands that only read answers do not import `datetime`."""
+"""Timestamps of answers. A separate module, so that commands that only read answers do not import `datetime`."""
 
 from __future__ import annotations
 
