@@ -20,12 +20,14 @@ from benchmarks import (
     submit,
     train,
     workspace,
+    yardstick,
 )
 from benchmarks.figure import Figure
 
 ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "muri": muri_traces.figures,
     "philly": philly.figures,
+    "yardstick": yardstick.figures,
     "replay": replay.figures,
     "queue": queue.figures,
     "decisions": decisions.figures,

@@ -52,6 +52,8 @@ class Scheduler:
             )
         )
         self._observes = type(policy).observe is not Policy.observe
+        self._fold = self.fold if self._observes else self.state.apply
+        self._keeps_order = not kind.replaces_order
         self._steps = self.order.steps and not self.order.remembers
         self._epoch = policy.epoch(self.memo)
         self._interval_s = interval_s
@@ -63,12 +65,13 @@ class Scheduler:
     def step(self, *events: Event) -> list[Decision]:
         """Take all events of one instant; return the decisions, already applied to the state."""
         self._decisions = []
+        state, fold = self.state, self._fold
         for event in events:
             if type(event) is Submitted:
                 check_job(event.job)
         for event in events:
-            self.fold(event)
-        if self.state.orphans:
+            fold(event)
+        if state.orphans:
             self._stop_orphans()
         if self._steps:
             self._step_keys()
@@ -76,9 +79,9 @@ class Scheduler:
             self._look_again()
         if self.protection is not UNPROTECTED:
             self._unprotect()
-        if (self.state.news or self.state.vacated) and not self.state.paused:
+        if (state.news or state.vacated) and not state.paused:
             self.planner.step()
-        if self._wakes or self.state.eligibility.opens_at != NEVER or self.alarm is not None:
+        if self._wakes or state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
 
@@ -103,10 +106,10 @@ class Scheduler:
         return applied
 
     def _decide(self, decision: Decision) -> None:
-        if not self.fold(decision):
+        if not self._fold(decision):
             raise PlanError(f"{type(self.policy).__name__} led to a decision that cannot be: {decision}")
         self._decisions.append(decision)
-        if not self.planner.replaces_order:
+        if self._keeps_order:
             self.order.drain(self.state)
 
     def _stop_orphans(self) -> None:

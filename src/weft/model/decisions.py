@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.model.ids import JobId, Seconds, Slots
+from weft.model.plain_init import plain_init
 from weft.model.share import WHOLE, Share
 
 StopReason = Literal["preempted", "moved", "cancelled", "node-lost"]
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Start:
     at: Seconds
@@ -22,6 +24,7 @@ class Start:
     """All members of its weave, including this job; empty if it runs alone."""
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Stop:
     at: Seconds
@@ -39,6 +42,7 @@ class Reserve:
     slots: Slots
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class KeyChanged:
     """A running job's key changed (Tiresias: demotion to a lower queue). The job goes behind jobs of the same key."""
@@ -48,6 +52,7 @@ class KeyChanged:
     key: float
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A periodic replanner has planned. `pending` holds the groups that wait until their GPUs are vacated."""
@@ -56,6 +61,7 @@ class Planned:
     pending: tuple[tuple[JobId, ...], ...] = ()
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """The scheduler sets its only alarm; None cancels it."""

@@ -8,6 +8,7 @@ from typing import Literal
 from weft.model.ids import JobId, NodeId, Seconds
 from weft.model.job import Job
 from weft.model.node import Node
+from weft.model.plain_init import plain_init
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
 """`requeued`: the run exited by itself and asked to run again."""
@@ -25,6 +26,7 @@ class NodeLost:
     node: NodeId
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Submitted:
     at: Seconds
@@ -146,6 +148,7 @@ class Measured:
     memory_mb: int
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Started:
     """A run works now, and completes `rate` seconds of its solo work per second."""
@@ -156,6 +159,7 @@ class Started:
     rate: float = 1.0
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Progressed:
     at: Seconds
@@ -166,6 +170,7 @@ class Progressed:
     rate: float = 1.0
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Exited:
     at: Seconds
@@ -191,6 +196,7 @@ class AdminAction:
     options: tuple[tuple[str, str], ...] = ()
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Wake:
     """The scheduler's alarm went off."""

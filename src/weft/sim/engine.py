@@ -30,6 +30,7 @@ from weft.sim.faults.estimates import Estimates
 from weft.sim.faults.failures import Faults
 from weft.sim.traces.trace import TraceJob
 
+NEVER = float("inf")
 STEPS_PER_INSTANT = 1000
 """More than this without the clock moving is a policy that cannot make up its mind."""
 FUTILE_FAULTS = 50_000
@@ -67,28 +68,31 @@ class Engine:
         self._nodes, self._jobs, self._costs = nodes, jobs, costs
         self._estimates, self._faults = estimates, faults
         self._arrived = 0
-        self._arrival: Seconds = jobs[0].submit_s if jobs else float("inf")
+        self._arrival: Seconds = jobs[0].submit_s if jobs else NEVER
         self._fault: Seconds = faults.next_time()
-        self._alarm: Seconds = float("inf")
+        self._alarm: Seconds = NEVER
         self._at_once: list[Event] = []
         self._failures: dict[JobId, int] = {}
         self._retries = {each.job.id: each.job.retries for each in jobs}
         self._ended = self._futile = 0
+        self._observes = type(estimates).observe is not Estimates.observe
 
     def instants(self) -> Iterator[list[Event]]:
         """The events of each instant; those that follow from decisions at the same instant come as further lists."""
         now = 0.0
         yield [NodeJoined(now, node) for node in self._nodes]
+        settle, observes = self._costs.settle, self._observes
         while True:
             if self._at_once:
                 yield from self._follow_up(now)
-            self._costs.settle(now)
+            settle(now)
             now = self._next()
-            if now == float("inf"):
+            if now == NEVER:
                 return
             events = self._happen(now)
             now = events[0].at
-            self._estimates.observe(events)
+            if observes:
+                self._estimates.observe(events)
             yield events
 
     def execute(self, decision: Decision) -> None:
@@ -99,22 +103,27 @@ class Engine:
             self._at_once += self._costs.stop(decision)  # type: ignore[arg-type]
         elif kind is Alarm:
             due = decision.due  # type: ignore[union-attr]
-            self._alarm = float("inf") if due is None else due
+            self._alarm = NEVER if due is None else due
 
     def _follow_up(self, now: Seconds) -> Iterator[list[Event]]:
         steps = 0
         while self._at_once:
             events, self._at_once = self._at_once, []
-            self._estimates.observe(events)
+            if self._observes:
+                self._estimates.observe(events)
             yield events
             steps += 1
             if steps > STEPS_PER_INSTANT:
                 raise PlanError(f"{steps} steps at {now} s without end: the policy stops and starts the same jobs")
 
     def _next(self) -> Seconds:
-        due = min(self._arrival, self._costs.next_time(), self._alarm)
+        due = self._costs.next_time()
+        if self._arrival < due:
+            due = self._arrival
+        if self._alarm < due:
+            due = self._alarm
         fault = self._fault
-        if fault < due and (due < float("inf") or self._ended < len(self._jobs)):
+        if fault < due and (due < NEVER or self._ended < len(self._jobs)):
             return fault
         return due
 
@@ -122,16 +131,16 @@ class Engine:
         if self._arrival != now and self._costs.coincides(now, self._arrival):
             now = self._arrival
         events = self._costs.happen(now)
-        if self._fault < float("inf"):
+        if self._fault < NEVER:
             self._count_ends(events)
             events += self._fail(now)
         while self._arrival == now:
             events.append(Submitted(now, self._estimates.declare(self._jobs[self._arrived].job)))
             self._arrived += 1
             more = self._arrived < len(self._jobs)
-            self._arrival = self._jobs[self._arrived].submit_s if more else float("inf")
+            self._arrival = self._jobs[self._arrived].submit_s if more else NEVER
         if self._alarm <= now:
-            self._alarm = float("inf")
+            self._alarm = NEVER
             events.append(Wake(now))
         return events
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from weft.core.metrics.gpu_time import GpuTime, Holder
 from weft.core.metrics.records import ClusterRow, JobRecord, Status
+from weft.core.resources.cluster import UncountedResources
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Alarm, Fact, JobId, KeyChanged, NodeJoined, NodeLost, Planned, Reserve, Seconds, Wake
@@ -37,6 +38,7 @@ class _Track(Holder):
 class Collector:
     def __init__(self, solo_s: Mapping[JobId, float]) -> None:
         self._state = State()
+        self._state.resources = UncountedResources()
         self._solo_s = solo_s
         self._tracks: dict[JobId, _Track] = {}
         self._busy = GpuTime()

@@ -219,11 +219,14 @@ class Allocator:
         return free
 
     def _idle_slots(self, shape: Shape) -> Slots | None:
-        if shape.family.where.pinned:
+        if shape.plain and not self.promised:
+            parts = self.placement.place(shape, self.resources.idle)
+        elif shape.family.where.pinned:
             return pinned_slots(self.resources, shape)
-        if not shape.gpus:
+        elif not shape.gpus:
             return node_for_cpus(self.resources, shape)
-        parts = self.placement.place(shape, self._idle(shape))
+        else:
+            parts = self.placement.place(shape, self._idle(shape))
         return None if parts is None else slots_of(self.resources, shape, parts, self.placement)
 
 

@@ -20,6 +20,8 @@ class StrictPlanner(RoundPlanner):
         only_whole = order.all_want_whole_gpus()
         if (only_whole and resources.after_release.exhausted()) or cache.still_blocked():
             return
+        if cache.blocks_again(allocator):
+            return
         cursor = order.cursor(resources.after_release.top)
         allocator.begin()
         for _, _, job in cursor:
@@ -50,17 +52,18 @@ class PreemptivePlanner(RoundPlanner):
         settled = cache.settled_at == resources.change_log.version and not order.rising and not resources.releasing
         cursor = order.cursor(resources.after_release.top, fresh=self.lets_pass and settled and only_whole)
         allocator.begin()
+        full = only_whole and allocator.full()
         for key, tie, job in cursor:
-            if only_whole and allocator.full() and not order.anybody_worse(now, key, tie):
+            if full and not order.anybody_worse(now, key, tie):
                 break  # no later job fits either
             shape = job.shape
-            if not (remembers and cache.hopeless(shape, key, tie)):
-                if allocator.start((job,), shape, job.wanted_share):
-                    continue
-                if resources.releasing and allocator.promise(shape):
-                    continue
-                if shape.gpus and self._preempt(shape, key, tie):
-                    continue
+            if not (remembers and cache.hopeless(shape, key, tie)) and (
+                allocator.start((job,), shape, job.wanted_share)
+                or (resources.releasing and allocator.promise(shape))
+                or (shape.gpus and self._preempt(shape, key, tie))
+            ):
+                full = only_whole and allocator.full()
+                continue
             if self._blocks(job):
                 return
             cursor.fail(shape)

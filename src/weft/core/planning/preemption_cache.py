@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
+from weft.core.planning.allocator import Allocator
 from weft.core.planning.tentative import fits_empty
 from weft.core.ports import Placement
 from weft.core.queue.order import KEY_ROUNDING, Order
@@ -43,8 +44,8 @@ class PreemptionCache:
         self._findings: dict[Shape, Finding] = {}
         self.settled_at = -1
         """The version of the change log after the last pass: while it stays, jobs that did not fit still do not."""
-        self._blocked: tuple[JobState, int] | None = None
-        """The job that blocked all others at the last pass, and the version of the change log then."""
+        self._blocked: tuple[JobState, int, int] | None = None
+        """The job that blocked all others at the last pass; the version of the change log and the topology then."""
 
         self._empty = ClusterResources()
         """The living nodes without any run on them."""
@@ -53,14 +54,29 @@ class PreemptionCache:
 
     def block(self, job: JobState) -> None:
         """No job may start before this one, and it does not fit."""
-        self._blocked = job, self._state.resources.change_log.version
+        resources = self._state.resources
+        self._blocked = job, resources.change_log.version, resources.topology
 
     def still_blocked(self) -> bool:
         """Whether the same job still blocks all others: nothing changed, and no better job came."""
         if self._blocked is None or self._order.fresh:
             return False
-        job, version = self._blocked
+        job, version, _ = self._blocked
         return job.status == "waiting" and version == self._state.resources.change_log.version
+
+    def blocks_again(self, allocator: Allocator) -> bool:
+        """Whether the same job blocks all others after a change: no better job came, and it fits nowhere still."""
+        if self._blocked is None or self._order.fresh:
+            return False
+        job, _, topology = self._blocked
+        resources, shape = self._state.resources, job.shape
+        if job.status != "waiting" or resources.releasing or topology != resources.topology or not shape.plain:
+            return False
+        allocator.begin()
+        if allocator.fits(shape) or self.impossible(shape, allocator.placement):
+            return False
+        self.block(job)
+        return True
 
     def impossible(self, shape: Shape, placement: Placement) -> bool:
         """Whether the living nodes could not hold it even if they were empty. It waits for others to join."""
@@ -75,12 +91,15 @@ class PreemptionCache:
 
     def hopeless(self, shape: Shape, key: float, tie: int) -> bool:
         """Whether preemption is known to be of no use to a waiting job of this shape and key."""
-        resources = self._state.resources
         known = self._findings.get(shape)
-        if known is None or (key, tie) < (known.key, known.tie) or self._order.rising or not self._knows(shape):
+        if known is None or key < known.key or (key == known.key and tie < known.tie):
             return False
-        if known.seen != resources.change_log.version or known.stale:
-            changed = resources.change_log.since(known.seen)
+        resources = self._state.resources
+        if self._order.rising or not self._knows(shape):
+            return False
+        log = resources.change_log
+        if known.seen != log.version or known.stale:
+            changed = log.since(known.seen)
             if changed is None:
                 return False
             able, looked_at = known.able, known.stale | changed
@@ -88,7 +107,7 @@ class PreemptionCache:
                 bit = looked_at & -looked_at
                 looked_at ^= bit
                 able = able | bit if self._can(resources.nodes[bit.bit_length() - 1], shape, key, tie) else able & ~bit
-            known.able, known.stale, known.seen = able, 0, resources.change_log.version
+            known.able, known.stale, known.seen = able, 0, log.version
         known.key, known.tie = key, tie
         return not self._suffices(shape, known.able)
 

@@ -95,16 +95,17 @@ class TentativeCluster:
 
 def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
     """The GPUs for these counts on each node; None where they are not available after all."""
-    if sum([count for _, count in parts]) != shape.gpus:
-        raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
     picks = type(placement).pick is not Placement.pick
-    slots = []
+    slots, total = [], 0
     for node, count in parts:
         host = resources.nodes[node]
         gpus = _picked(placement, host, count, shape) if picks else host.pick(count, shape)
         if gpus is None:
             return None
         slots.append((host.node.id, gpus))
+        total += count
+    if total != shape.gpus:
+        raise PlanError(f"placement {type(placement).__name__} gave {parts} for {shape.gpus} GPUs")
     return tuple(slots)
 
 

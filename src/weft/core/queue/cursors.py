@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
+from itertools import islice
 
 from weft.core.resources.shapes import Family, Shape
 from weft.core.state.job import JobState
 
 Entry = tuple[float, int, JobState]
-"""(-key, -tie-breaker, job): ascending, so that the best is last and cheap to remove."""
+"""(key, tie-breaker, job): the best first."""
 NEVER = 1 << 60
+MAX_GONE = 500
+"""How many entries of started jobs a list keeps before it drops them."""
 
 
 class Cursor:
@@ -38,31 +42,72 @@ class Cursor:
         return shape.gpus >= self._failed_split.get(shape.family, NEVER)
 
 
+class WaitingList:
+    """Waiting jobs of one shape, best first. Adding at the end and removing at the head are cheap."""
+
+    __slots__ = ("entries", "head")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        """Ascending; those before `head` are gone."""
+        self.head = 0
+
+    def __len__(self) -> int:
+        return len(self.entries) - self.head
+
+    def __iter__(self) -> Iterator[Entry]:
+        return islice(self.entries, self.head, None)
+
+    def add(self, entry: Entry) -> bool:
+        """Return whether it is the best now."""
+        entries = self.entries
+        if not entries or entries[-1] < entry:
+            entries.append(entry)
+        else:
+            insort(entries, entry, self.head)
+        return entries[self.head] is entry
+
+    def add_all(self, fresh: list[Entry]) -> None:
+        self.entries = sorted([*self, *fresh])
+        self.head = 0
+
+    def remove(self, entry: Entry) -> None:
+        entries, head = self.entries, self.head
+        if entries[head] is not entry:
+            del entries[bisect_left(entries, entry, head)]
+            return
+        head += 1
+        if head == len(entries) or head > MAX_GONE:
+            del entries[:head]
+            head = 0
+        self.head = head
+
+
 class QueueCursor(Cursor):
     """Iterates over the lists of waiting jobs, whether or not each job leaves its list once seen."""
 
-    def __init__(self, lists: Iterable[list[Entry]], largest_node: int) -> None:
+    def __init__(self, lists: Iterable[WaitingList], largest_node: int) -> None:
         super().__init__(largest_node)
-        best = [(entries[-1], entries) for entries in lists if entries]
-        self._heap = [(-key, -tie, job, entries, 1) for (key, tie, job), entries in best]
+        self._heap = [(*queue.entries[queue.head], queue, 0) for queue in lists if queue.entries]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
         heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
         while heap:
-            key, tie, job, entries, skip = heap[0]
+            key, tie, job, queue, skip = heap[0]
             shape = job.shape
             gpus = shape.gpus
             if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
                 heappop(heap)
                 continue
-            size = len(entries)
+            size = len(queue.entries) - queue.head
             yield key, tie, job
-            if len(entries) == size:
+            entries, at = queue.entries, queue.head + skip
+            if len(entries) - queue.head == size:
                 skip += 1
-            if len(entries) >= skip:
-                entry = entries[-skip]
-                heapreplace(heap, (-entry[0], -entry[1], entry[2], entries, skip))
+                at += 1
+            if at < len(entries):
+                heapreplace(heap, (*entries[at], queue, skip))
             else:
                 heappop(heap)
 

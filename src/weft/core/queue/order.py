@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
-from weft.core.queue.cursors import Entry, QueueCursor
+from weft.core.queue.cursors import Entry, QueueCursor, WaitingList
 from weft.core.queue.expected_ends import ExpectedEnds, end_of
 from weft.core.resources.node import Holder
 from weft.core.resources.shapes import Shape
@@ -66,14 +66,16 @@ class Order:
         self._protected: list[tuple[Seconds, int, JobState]] = []
         """Runs that may not be stopped yet, those first that may be first."""
         self._protected_run: dict[str, int] = {}
-        self.waiting: dict[Shape, list[Entry]] = {}
-        self._partial: list[list[Entry]] = []
+        self.waiting: dict[Shape, WaitingList] = {}
+        self._partial: list[WaitingList] = []
         """Of these lists, those of shapes that do with a part of a GPU, or with none."""
         self.fresh: dict[Shape, None] = {}
         """Shapes with somebody new at their head; whoever walks the heads clears it."""
         self._lines: dict[float, list[Line]] = {}
-        self._at: dict[str, tuple[list[Entry], Entry]] = {}
-        """Where each job stands."""
+        self._queued: dict[str, tuple[WaitingList, Entry]] = {}
+        """Where each waiting job stands."""
+        self._at: dict[str, tuple[list[Line], Line]] = {}
+        """Where each run stands."""
         self._due: list[tuple[Seconds, int, JobState]] = []
         self._due_of: dict[str, Seconds] = {}
         """When each running job's key steps next; what the heap says otherwise is out of date."""
@@ -87,6 +89,7 @@ class Order:
         self.remembers = kind.key_from is not Policy.key_from
         """Whether keys come of memory. They are not journalled when they step: a replay gives the same memory."""
         self.steps = kind.until is not Policy.until
+        self._tracks_runs = victims or self.steps
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
         self._ends = ExpectedEnds() if ends else None
@@ -113,7 +116,7 @@ class Order:
                 self._ends.take_up(job)
         if self._has_queues:
             self._queue_up(touched.values(), state.now)
-        if len(touched) > 64 and len(touched) * 8 > len(self._at):
+        if len(touched) > 64 and len(touched) * 8 > len(self._queued) + len(self._at):
             self._take_up_many(touched.values(), state.now)
         else:
             for job in touched.values():
@@ -125,21 +128,23 @@ class Order:
             self.queues.take_up(job, lambda job: self.key(job, now))
 
     def _take_up(self, job: JobState, now: Seconds) -> None:
-        at = self._at.pop(job.id, None)
-        if at is not None:
+        queued = self._queued.pop(job.id, None)
+        if queued is not None:
+            queued[0].remove(queued[1])
+        elif self._victims and (at := self._at.pop(job.id, None)) is not None:
             _remove(*at)
-            self.line_of.pop(job, None)
+            del self.line_of[job]
         status = job.status
         if status == "waiting":
-            entries = self.waiting.get(job.shape)
-            if entries is None:
-                entries = self._new_list(job.shape)
-            entry = (-self.key(job, now), -job.tie_breaker, job)
-            insort(entries, entry)
-            if entries[-1] is entry:
-                self.fresh[job.shape] = None
-            self._at[job.id] = (entries, entry)
-        elif status == "starting" or status == "running":
+            shape = job.shape
+            queue = self.waiting.get(shape)
+            if queue is None:
+                queue = self._new_list(shape)
+            entry = (self.key(job, now), job.tie_breaker, job)
+            if queue.add(entry):
+                self.fresh[shape] = None
+            self._queued[job.id] = (queue, entry)
+        elif self._tracks_runs and (status == "running" or status == "starting"):
             if self._protects and self._protection.until(job) > now:
                 self._protect(job)
             elif self._victims:
@@ -167,25 +172,24 @@ class Order:
         """A burst: extend and sort once, instead of one insertion each."""
         changed: dict[Shape, list[Entry]] = {}
         for job in jobs:
-            if job.status == "waiting" and job.id not in self._at:
-                changed.setdefault(job.shape, []).append((-self.key(job, now), -job.tie_breaker, job))
+            if job.status == "waiting" and job.id not in self._queued and job.id not in self._at:
+                changed.setdefault(job.shape, []).append((self.key(job, now), job.tie_breaker, job))
             else:
                 self._take_up(job, now)
         for shape, fresh in changed.items():
-            entries = self.waiting.get(shape)
-            if entries is None:
-                entries = self._new_list(shape)
-            entries.extend(fresh)
-            entries.sort()
+            queue = self.waiting.get(shape)
+            if queue is None:
+                queue = self._new_list(shape)
+            queue.add_all(fresh)
             self.fresh[shape] = None
             for entry in fresh:
-                self._at[entry[2].id] = (entries, entry)
+                self._queued[entry[2].id] = (queue, entry)
 
-    def _new_list(self, shape: Shape) -> list[Entry]:
-        entries = self.waiting[shape] = []
+    def _new_list(self, shape: Shape) -> WaitingList:
+        queue = self.waiting[shape] = WaitingList()
         if not shape.whole:
-            self._partial.append(entries)
-        return entries
+            self._partial.append(queue)
+        return queue
 
     def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
         """Jobs that are not in the lists, best first."""
@@ -201,7 +205,7 @@ class Order:
 
     def best_first(self) -> Iterator[JobState]:
         """All that wait, lazily."""
-        return (job for _, _, job in merge(*map(_from_best, self.waiting.values())))
+        return (job for _, _, job in merge(*self.waiting.values()))
 
     def all_want_whole_gpus(self) -> bool:
         """Whether nobody waits who would do with a part of a GPU, or with none."""
@@ -209,8 +213,8 @@ class Order:
 
     def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
         """Waiting jobs of a shape merged with the given active ones, best first."""
-        waiting = _from_best(self.waiting.get(shape, []))
-        return merge(waiting, active) if active else waiting
+        waiting = self.waiting.get(shape, ())
+        return merge(waiting, active) if active else iter(waiting)
 
     def soonest(self, state: State) -> Iterator[JobState]:
         """Runs that stay until they end by themselves, those first that end first."""
@@ -315,7 +319,7 @@ class Resorted(Order):
         state.touched.clear()
         self._ends, self.queues = None, Queues(self.policy)
         self._queue_up(state.jobs.values(), state.now)
-        self.waiting, self._lines, self._at, self.line_of, self._partial = {}, {}, {}, {}, []
+        self.waiting, self._lines, self._at, self.line_of, self._partial, self._queued = {}, {}, {}, {}, [], {}
         for job in state.jobs.values():
             self._take_up(job, state.now)
 
@@ -363,13 +367,8 @@ def _intercept(line: Line) -> float:
     return line[0]
 
 
-def _from_best(entries: list[Entry]) -> Iterator[tuple[float, int, JobState]]:
-    for key, tie, job in reversed(entries):
-        yield -key, -tie, job
-
-
-def _remove(entries: list[Entry], entry: Entry) -> None:
-    if entries[-1] is entry:
-        entries.pop()
+def _remove(lines: list[Line], line: Line) -> None:
+    if lines[-1] is line:
+        lines.pop()
     else:
-        del entries[bisect_left(entries, entry)]
+        del lines[bisect_left(lines, line)]

@@ -6,7 +6,8 @@ GPUs that are being released count as free for planning (`after_release`), but n
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 
 from weft.core.resources.change_log import ChangeLog
 from weft.core.resources.free import Free, members
@@ -19,12 +20,54 @@ MANY_SHAPES = 1_000
 """How many shapes are remembered before they are forgotten."""
 
 
+RECENT = 1000
+"""How many submissions make up the recent mix of demands."""
+
+
+class RecentDemand(Mapping[Shape, int]):
+    """How often each shape came among the last submissions; counted when a placement asks."""
+
+    def __init__(self) -> None:
+        self._counted: deque[Shape] = deque()
+        self._counts: Counter[Shape] = Counter()
+        self._new: deque[Shape] = deque(maxlen=RECENT)
+        self.add = self._new.append
+
+    def __getitem__(self, shape: Shape) -> int:
+        return self._up_to_date()[shape]
+
+    def __iter__(self) -> Iterator[Shape]:
+        return iter(self._up_to_date())
+
+    def __len__(self) -> int:
+        return len(self._up_to_date())
+
+    def items(self) -> ItemsView[Shape, int]:
+        return self._up_to_date().items()
+
+    def values(self) -> ValuesView[int]:
+        return self._up_to_date().values()
+
+    def _up_to_date(self) -> Counter[Shape]:
+        counts, counted = self._counts, self._counted
+        for shape in self._new:
+            counted.append(shape)
+            counts[shape] += 1
+            if len(counted) > RECENT:
+                oldest = counted.popleft()
+                counts[oldest] -= 1
+                if not counts[oldest]:
+                    del counts[oldest]
+        self._new.clear()
+        return counts
+
+
 class ClusterResources:
     def __init__(self, oversubscription: float = 1.0) -> None:
         self.nodes: list[NodeResources] = []
         self.by_id: dict[NodeId, NodeResources] = {}
-        self.recent: Counter[Shape] = Counter()
-        """What has been asked for lately; the state keeps it."""
+        self.recent = RecentDemand()
+        """What has been asked for lately."""
         self.change_log = ChangeLog()
         self.idle, self.after_release = Free(self.nodes, self.recent), Free(self.nodes, self.recent, after_release=True)
         self._index_runs()
@@ -102,23 +145,24 @@ class ClusterResources:
         family = holder.allocation.family
         for node_id, gpus in slots:
             host = self.by_id[node_id]
-            self.change_log.note(host.index)
+            index, of_gpu = host.index, host.holders
+            self.change_log.note(index)
             idle = after_release = 0
             for gpu in gpus:
-                holders = host.holders[gpu]
-                if not holders:
-                    idle += 1
-                    after_release += 1
-                else:
-                    after_release += all(h.releasing for h in holders)
+                holders = of_gpu[gpu]
+                if holders:
+                    if holders[0].releasing:
+                        after_release += all(h.releasing for h in holders)
                     host.check(gpu, holder)
+                else:
+                    idle += 1
                 holders.append(holder)
             if not gpus:
                 host.guests.append(holder)
             if idle:
-                self.idle.change(host.index, -idle)
-            if after_release:
-                self.after_release.change(host.index, -after_release)
+                self.idle.change(index, -idle)
+            if idle + after_release:
+                self.after_release.change(index, -idle - after_release)
             if family.cpus or family.ram_mb:
                 host.cpus_used += family.cpus * (len(gpus) or 1)
                 host.ram_used += family.ram_mb * (len(gpus) or 1)
@@ -132,8 +176,11 @@ class ClusterResources:
             self.change_log.note(host.index)
             after_release = 0
             for gpu in gpus:
-                holders = host.holders[gpu]
-                after_release += len(holders) == 1 or all(h.releasing for h in holders)
+                for other in host.holders[gpu]:
+                    if not other.releasing:
+                        break
+                else:
+                    after_release += 1
             if after_release:
                 self.after_release.change(host.index, after_release)
             if family.cpus or family.ram_mb:
@@ -147,22 +194,24 @@ class ClusterResources:
             self.releasing -= 1
         for node_id, gpus in slots:
             host = self.by_id[node_id]
-            self.change_log.note(host.index)
+            index, of_gpu = host.index, host.holders
+            self.change_log.note(index)
             idle = after_release = 0
             for gpu in gpus:
-                holders = host.holders[gpu]
+                holders = of_gpu[gpu]
                 holders.remove(holder)
                 if not holders:
                     idle += 1
-                    after_release += not holder.releasing
                 elif not holder.releasing and all(h.releasing for h in holders):
                     after_release += 1
             if not gpus:
                 host.guests.remove(holder)
             if idle:
-                self.idle.change(host.index, idle)
+                self.idle.change(index, idle)
+                if not holder.releasing:
+                    after_release += idle
             if after_release:
-                self.after_release.change(host.index, after_release)
+                self.after_release.change(index, after_release)
             if family.cpus or family.ram_mb:
                 cpus, ram_mb = family.cpus * (len(gpus) or 1), family.ram_mb * (len(gpus) or 1)
                 host.cpus_used -= cpus
@@ -304,3 +353,12 @@ class ClusterResources:
             elif suited:
                 return None
         return mask
+
+
+class UncountedResources(ClusterResources):
+    """Nodes without their holders, for readers of facts that ask only which nodes there are."""
+
+    def hold(self, holder: Holder, slots: Slots) -> None: ...
+    def begin_release(self, holder: Holder, slots: Slots) -> None: ...
+    def release(self, holder: Holder, slots: Slots, *, last: bool = True) -> None: ...
+    def touch(self, slots: Slots) -> None: ...

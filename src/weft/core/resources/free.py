@@ -164,11 +164,11 @@ class Free:
         _put(self.memories, sum(gpu.memory_mb for gpu in node.gpus), index)
 
     def change(self, node: int, by: int) -> None:
-        before = self.count[node]
-        bit = 1 << node
-        self.count[node] = before + by
-        self.levels[before] ^= bit
-        self.levels[before + by] |= bit
+        count, levels, bit = self.count, self.levels, 1 << node
+        before = count[node]
+        count[node] = after = before + by
+        levels[before] ^= bit
+        levels[after] |= bit
 
     def masked(self, mask: int) -> Free:
         """The same index, seen through a set of nodes."""

@@ -82,9 +82,12 @@ class NodeResources:
 
     def check(self, gpu: int, holder: Holder) -> None:
         """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
+        weave = holder.weave
+        if weave:
+            for other in self.holders[gpu]:
+                if other.weave == weave:
+                    return
         woven = {h.weave for h in self.holders[gpu] if h.weave}
-        if holder.weave in woven:
-            return
         request = sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
         if request + holder.allocation.family.share.request > 1 + SLACK:
             raise PlanError(f"GPU {gpu} of {self.node.id} would be given out twice")
@@ -128,8 +131,8 @@ class NodeResources:
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
         """Which of a node's GPUs: the lowest of the idle for whole GPUs, else the fullest that fit."""
         if shape.plain:
-            chosen = [gpu for gpu, holders in enumerate(self.holders) if not holders][:count]
-            return tuple(chosen) if len(chosen) == count else None
+            idle = [gpu for gpu, holders in enumerate(self.holders) if not holders]
+            return tuple(idle[:count]) if len(idle) >= count else None
         fitting = self.fitting(shape, after_release=False)
         if shape.memory_mb.differs:
             return self._assign_ranks(fitting, count, shape)

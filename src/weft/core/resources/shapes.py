@@ -60,7 +60,16 @@ def _shape(gpus: int, family: Family) -> Shape:
     return Shape(gpus, family, family.plain and gpus > 0, whole)
 
 
+_plain: dict[int, Shape] = {}
+"""Shapes of so many whole GPUs: most jobs have one of these, and it is found without hashing anything."""
+
+
 def shape_of(job: Job) -> Shape:
+    if job.share is WHOLE and job.where is ANYWHERE and not (job.cpus or job.ram_mb) and job.memory_mb is UNCOUNTED:
+        shape = _plain.get(job.gpus)
+        if shape is None:
+            shape = _plain[job.gpus] = plain_shape(job.gpus)
+        return shape
     return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where))
 
 

@@ -80,9 +80,9 @@ class Eligibility:
         elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
 
-    def matters(self, job: JobId) -> bool:
-        """Return whether any job depends on it."""
-        return job in self._followers
+    def concerns(self, job: JobState) -> bool:
+        """Whether the end of this job may let another wait: one that depends on it, or of the same user."""
+        return bool(self.limits) or job.id in self._followers
 
     def doomed(self, job: JobState) -> JobId | None:
         """Return the dependencies that ended otherwise than done."""

@@ -10,13 +10,11 @@ joins the end of the running.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
-from weft.core.resources.shapes import Shape
 from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
@@ -59,8 +57,6 @@ from weft.model import (
 from weft.model.status import ACTIVE, ENDED
 
 RUNNING_TIES: Final = -(2**50)
-RECENT: Final = 1000
-"""How many submissions make up the recent mix of demands."""
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
     Cordoned: nodes.cordoned, Uncordoned: nodes.uncordoned, Limited: jobs.limited,
@@ -106,7 +102,6 @@ class State:
         self.stepped: list[JobState] = []
         """Jobs whose key stepped at this instant."""
         self._seq = self._front = self._runs = 0
-        self._recent: deque[Shape] = deque()
 
     def apply(self, fact: Fact) -> bool:
         """Folds a fact in; False where it was stale or impossible, and dropped."""
@@ -166,17 +161,6 @@ class State:
         if number.isdecimal():
             self.highest_id = max(self.highest_id, int(number))
 
-    def remember(self, shape: Shape) -> None:
-        """Keeps count of what was asked for lately."""
-        recent = self.resources.recent
-        self._recent.append(shape)
-        recent[shape] += 1
-        if len(self._recent) > RECENT:
-            oldest = self._recent.popleft()
-            recent[oldest] -= 1
-            if not recent[oldest]:
-                del recent[oldest]
-
     def open(self, job: JobState) -> None:
         """Nothing keeps this job from waiting any more, unless it is held."""
         self.touched[job.id] = job
@@ -223,9 +207,7 @@ class State:
             change_status(job, cause)
             job.ended_at, job.why = at, why
             self.ended[job.id] = self.touched[job.id] = job
-            if not (
-                job.job.batch or job.unmet_dependencies or self.eligibility.limits or self.eligibility.matters(job.id)
-            ):
+            if not (job.job.batch or job.unmet_dependencies or self.eligibility.concerns(job)):
                 continue
             for follower in self.eligibility.leave(job):
                 if self.eligibility.doomed(follower) is None:

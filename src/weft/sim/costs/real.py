@@ -38,13 +38,14 @@ class RealCosts:
 
     def start(self, start: Start) -> list[Event]:
         """The run gets its GPUs now and works once it is loaded."""
-        run = Run.of(self._jobs[start.job].job, start)
+        traced = self._jobs[start.job]
+        run = Run.of(traced.job, start)
         left = self._left.get(start.job)
-        run.left = self._jobs[start.job].work_s if left is None else left
+        run.left = traced.work_s if left is None else left
         run.crash_left = self._crashes.remaining_at_crash(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
-        profile = run.job.profile
+        profile = traced.job.profile
         self._push(run, start.at + (profile.start_s if profile is not None else 0.0))
         return []
 
@@ -89,11 +90,12 @@ class RealCosts:
             if run.version != version:
                 continue
             if not run.started:
-                events += self._begin(run, now)
+                self._begin(run, now, events)
             elif run.crash_left:
                 events += self._crash(run, now)
             else:
-                events += self._finish(run, now)
+                events.append(Exited(now, run.job.id, run.run, "done", 0.0))
+                events += self._remove(run, now)
         return events
 
     def settle(self, now: Seconds) -> None:
@@ -101,14 +103,13 @@ class RealCosts:
 
     # ---- inside
 
-    def _begin(self, run: Run, now: Seconds) -> list[Event]:
+    def _begin(self, run: Run, now: Seconds, events: list[Event]) -> None:
         run.started, run.since = True, now
-        run.pace = self._pace(run)
+        run.pace = pace = self._pace(run)
         self._push(run, self._end(run, now))
-        return [Started(now, run.job.id, run.run, 1 / run.pace), *self._repace_all(self._affected(run), now)]
-
-    def _finish(self, run: Run, now: Seconds) -> list[Event]:
-        return [Exited(now, run.job.id, run.run, "done", 0.0), *self._remove(run, now)]
+        events.append(Started(now, run.job.id, run.run, 1 / pace))
+        if self._affects(run):
+            events += self._repace_all(self._affected(run), now)
 
     def _crash(self, run: Run, now: Seconds) -> list[Event]:
         run.left = run.crash_left
@@ -131,13 +132,17 @@ class RealCosts:
     def _remove(self, run: Run, now: Seconds) -> list[Event]:
         run.version = -1
         del self._runs[run.job.id]
+        if not self._affects(run):
+            return []
         affected = self._affected(run)
         self._speed.leave(run)
         return self._repace_all(affected, now)
 
+    def _affects(self, run: Run) -> bool:
+        """Whether other runs go slower or faster with this one."""
+        return bool(run.members) or self._speed.sharing
+
     def _affected(self, run: Run) -> list[Run]:
-        if not run.members and not self._speed.sharing:
-            return []
         woven = [self._runs[m] for m in run.members if m != run.job.id and m in self._runs]
         return [r for r in (*woven, *self._speed.neighbours(run)) if r.started]
 

@@ -18,7 +18,7 @@ def submitted(state: State, fact: Submitted) -> bool:
         return False
     job = JobState(fact.job, state.next_tail_tie(), fact.at)
     state.count_id(job.id)
-    state.remember(job.shape)
+    state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
     state.eligibility.meet(job)

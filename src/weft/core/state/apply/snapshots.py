@@ -58,7 +58,7 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
     job.unmet_dependencies.update(dict.fromkeys(fact.unmet_dependencies))
     if job.exclusive:
         job.shape = exclusive_shape(fact.job, job.measured_mb)
-    state.remember(job.shape)
+    state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     if job.status in ACTIVE:
         _allocate(state, job, fact)
