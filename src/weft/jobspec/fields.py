@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
@@ -24,8 +23,7 @@ MAX_GPUS: Final = 1_000_000
 MAX_GPU_NUMBER: Final = 4095
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """The flag of a field on the command line."""
 
     names: tuple[str, ...]
@@ -35,8 +33,7 @@ class Flag:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     key: str
     """The key in task files and Python, and with dashes in `weft set`."""
     examples: tuple[str, str]
