@@ -171,7 +171,7 @@ def test_many_with_one_join_token_and_one_comes_in(door: Gate) -> None:
 
 @pytest.mark.parametrize(
     ("forged", "said"),
-    [("999", "update the scheduler"), *((text, "update what calls") for text in ("0", "", "-1", "1e9", "9" * 400))],
+    [("999", "update the scheduler"), *((text, "update the caller") for text in ("0", "", "-1", "1e9", "9" * 400))],
 )
 def test_another_protocol_is_refused_with_who_is_older(door: Gate, forged: str, said: str) -> None:
     metadata = (*door.owner().metadata()[:1], ("weft-protocol", forged), ("weft-version", "9.9"))
@@ -195,7 +195,7 @@ def test_a_peer_of_protocol_1_is_refused_by_its_own_names_for_methods(door: Gate
     error: Any = caught.value
     assert error.code() == Status.FAILED_PRECONDITION
     assert f"Weft 0.1.0 speaks protocol 1, the scheduler (Weft {version('weft')}) protocol 2" in error.details()
-    assert "update what calls" in error.details()
+    assert "update the caller" in error.details()
 
 
 # ---- bytes

@@ -71,7 +71,7 @@ def saved_settings(folder: Path) -> Settings:
 
 
 def run(plan: Plan) -> None:
-    """Serve until the server is told to end. Jobs keep running."""
+    """Serve until SIGTERM or a shutdown request. Jobs keep running."""
     check_settings(plan.settings)
     os.umask(0o077)
     here = Paths(plan.folder, plan.folder / "run", plan.journal_url)
@@ -126,7 +126,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     waiting = len(state.jobs) - len(state.ended)
     status = ServerStatus(
         os.getpid(), port, gateway.material is not None, metrics_port, here.journal_url,
-        sum(room.alive for room in state.resources.nodes), waiting,
+        sum(host.alive for host in state.resources.nodes), waiting,
     )  # fmt: skip
     log.info("serving at %s:%d with %s, pid %d", plan.host, port, plan.settings.policy, os.getpid())
     plan.on_ready(status)
@@ -134,7 +134,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
         web.ready = True
     tasks = TaskSet()
     tasks.every(PRUNE_S, lambda: _prune_blobs(controller, blobs), "removing unused blobs")
-    await controller.until_done(lambda: service.asked_at)
+    await controller.until_done(lambda: service.last_call_at)
     if web:
         web.ready = False
     await tasks.close()

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def replay(scheduler: Scheduler, journal: Journal) -> None:
-    """Replay a journal. The garbage collector is off: the objects stay, and looking at them takes a quarter of the
+    """Replay a journal without the garbage collector: the objects stay, and scanning them would take a quarter of the
     time."""
     gc.disable()
     try:
@@ -186,7 +186,7 @@ class Controller:
         state = self.scheduler.state
         return len(state.ended) == len(state.jobs)
 
-    async def until_done(self, asked_at: Callable[[], float]) -> None:
+    async def until_done(self, last_call_at: Callable[[], float]) -> None:
         """Return when the server must end: `stop` was called, or it was idle for `settings.idle_s`."""
         idle_s = self.settings.idle_s
         while not self.stopping.is_set():
@@ -196,6 +196,6 @@ class Controller:
                 now = self.loop.clock.now()
                 if not self.is_idle():
                     self.busy_at = now
-                if now - max(self.busy_at, asked_at()) > idle_s:
+                if now - max(self.busy_at, last_call_at()) > idle_s:
                     log.info("nothing to do for %.0f s", idle_s)
                     return

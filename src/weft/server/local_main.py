@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import logging.handlers
 import os
 import signal
 import time
@@ -22,9 +21,9 @@ from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
+from weft.server.log_file import log_to
 from weft.server.settings import load
 
-MAX_LOG_BYTES: Final = 1 << 20
 LOCK_TIMEOUT_S: Final = 10.0
 GRACE_S: Final = 1.0
 log = logging.getLogger("weft.server")
@@ -39,7 +38,7 @@ def main(args: Sequence[str]) -> int:
     if not _acquire(lock, here):
         return 0  # another process was faster, and serves
     write_holder(lock)
-    _open_log(here)
+    log_to(here.server_log, "text", stderr=False)
     try:
         lock_content = asyncio.run(_serve(here))
     except JournalError as error:
@@ -84,17 +83,10 @@ async def _serve(here: Paths) -> bytes:
     await controller.open()
     await server.open(here.socket)
     log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
-    await controller.until_done(lambda: service.asked_at)
+    await controller.until_done(lambda: service.last_call_at)
     with suppress(FileNotFoundError):
         here.socket.unlink()
     await server.close(GRACE_S)
     await controller.close()
     log.info("done")
     return b"" if controller.is_idle() else b"stopped"
-
-
-def _open_log(here: Paths) -> None:
-    handler = logging.handlers.RotatingFileHandler(here.server_log, maxBytes=MAX_LOG_BYTES, backupCount=1)
-    logging.basicConfig(
-        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )

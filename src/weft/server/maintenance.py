@@ -119,12 +119,12 @@ class Maintenance:
 
     async def _remove_folders(self) -> None:
         jobs, known = self._controller.paths.jobs, self._controller.scheduler.state.jobs
-        gone = [job for job in self._doomed if job not in known]
-        if gone:
+        purged = [job for job in self._doomed if job not in known]
+        if purged:
             self._controller.commands.prune()
-            self._controller.run_logs.forget(gone)
-        self._doomed.difference_update(gone)
-        for job in gone:
+            self._controller.run_logs.forget(purged)
+        self._doomed.difference_update(purged)
+        for job in purged:
             await asyncio.to_thread(_remove, jobs / job)
 
     async def _remove_old_runs(self) -> None:

@@ -46,7 +46,7 @@ def restore(paths: Paths) -> int:
     store = store_at(paths.journal_url)
     if store.backup_at() is None:
         raise NotFound(f"there is no backup at {store.backup_location}")
-    with locked(paths.lock, "a scheduler is running", "weft down ends it; jobs go on", write_pid=False):
+    with locked(paths.lock, "a scheduler is running", "weft down ends it; jobs keep running", write_pid=False):
         store.restore()
         return _append_missing_facts(paths, store)
 
@@ -108,7 +108,7 @@ def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:
 
 def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | None:
     """Return the GPUs of the run; None if they are not known."""
-    node = next((room.node for room in state.resources.nodes if room.alive), None)
+    node = next((host.node for host in state.resources.nodes if host.alive), None)
     given = [int(word) for word in run.env.get("WEFT_GPU_IDS", "").split(",") if word.isdecimal()]
     if node is None or any(numbers.get(index, len(node.gpus)) >= len(node.gpus) for index in given):
         return None

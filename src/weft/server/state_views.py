@@ -124,16 +124,16 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
     for (node, index, _), occupant in state.occupants.items():
         block = BlockView(occupant.why, occupant.memory_mb, occupant.detail)
         blocked.setdefault((node, index), []).append(block)
-    for room in state.resources.nodes:
-        for gpu, device in enumerate(room.node.gpus) if room.alive else ():
-            where = room.node.id, gpu
-            jobs = [holder for holder in room.holders[gpu] if isinstance(holder, JobState)]
+    for host in state.resources.nodes:
+        for gpu, device in enumerate(host.node.gpus) if host.alive else ():
+            where = host.node.id, gpu
+            jobs = [holder for holder in host.holders[gpu] if isinstance(holder, JobState)]
             usage = measured.get(where, NO_USAGE)
             found.append(
                 GpuView(
-                    node=room.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
+                    node=host.node.id, gpu=numbers.number(*where), model=device.model, memory_mb=device.memory_mb,
                     reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
-                    blocked=[*blocked.get(where, ()), *closed.get(room.node.id, ())],
+                    blocked=[*blocked.get(where, ()), *closed.get(host.node.id, ())],
                     used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
                     misplaced=usage.misplaced,
                 )
@@ -143,20 +143,20 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
 
 def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeView]:
     """Return the nodes with what the backend knows of them. A node that was lost and joined again is listed once."""
-    rooms = [room for room in state.resources.nodes if state.resources.by_id[room.node.id] is room]
-    connections = [known.get(room.node.id, NO_CONNECTION) if room.alive else LOST for room in rooms]
+    hosts = [host for host in state.resources.nodes if state.resources.by_id[host.node.id] is host]
+    connections = [known.get(host.node.id, NO_CONNECTION) if host.alive else LOST for host in hosts]
     return [
         NodeView(
-            node=room.node.id, alive=room.alive, gpus=len(room.node.gpus),
-            busy=sum(any(isinstance(h, JobState) for h in holders) for holders in room.holders),
-            jobs=len(room.runs()), cpus=room.node.cpus, cpus_used=room.cpus_used, ram_mb=room.node.ram_mb,
-            ram_used_mb=room.ram_used, labels=dict(room.node.labels),
-            closed=[why for node, why in state.closed if node == room.node.id],
+            node=host.node.id, alive=host.alive, gpus=len(host.node.gpus),
+            busy=sum(any(isinstance(h, JobState) for h in holders) for holders in host.holders),
+            jobs=len(host.runs()), cpus=host.node.cpus, cpus_used=host.cpus_used, ram_mb=host.node.ram_mb,
+            ram_used_mb=host.ram_used, labels=dict(host.node.labels),
+            closed=[why for node, why in state.closed if node == host.node.id],
             state=connection.state, beat_s=connection.beat_s,
             load=round(connection.status.load, 2) if connection.status else None, address=connection.address,
             version=connection.version, lost_in_s=connection.lost_in_s,
         )
-        for room, connection in zip(rooms, connections, strict=True)
+        for host, connection in zip(hosts, connections, strict=True)
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from weft.errors import JournalError
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
-from weft.server.api.service import Service, seen_by
+from weft.server.api.service import Service, redacted_for
 from weft.server.auth.identity import Caller, owner
 
 PATIENCE_S = 10.0
@@ -91,10 +91,10 @@ def test_a_journal_that_cannot_be_read_is_an_error(journal: SqliteJournal) -> No
 
 def test_nobody_sees_the_environment_of_others() -> None:
     fact = Submitted(0.0, Job("1", user="ann", command=("true",), task=Task(env=(("KEY", "secret"),), key="k")))
-    assert seen_by(Caller("ann", "user"), fact) == fact
-    assert seen_by(Caller("root", "admin"), fact) == fact
-    theirs = seen_by(Caller("bob", "user"), fact)
+    assert redacted_for(Caller("ann", "user"), fact) == fact
+    assert redacted_for(Caller("root", "admin"), fact) == fact
+    theirs = redacted_for(Caller("bob", "user"), fact)
     assert isinstance(theirs, Submitted)
     assert theirs.job.task == Task()
     assert theirs.job.command == ("true",)
-    assert seen_by(Caller("bob", "user"), Exited(1.0, "1", 1, "done")) == Exited(1.0, "1", 1, "done")
+    assert redacted_for(Caller("bob", "user"), Exited(1.0, "1", 1, "done")) == Exited(1.0, "1", 1, "done")

@@ -20,15 +20,15 @@ HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
 def targets(controller: Controller, text: str) -> Slots:
     """Parse `n1 n2[0,1] n3:0`, `0,1` on a single node, or `all`. A node without GPUs means the whole node."""
     words = _words(text)
-    rooms = controller.scheduler.state.resources.by_id
-    living = [room.node for room in controller.scheduler.state.resources.nodes if room.alive]
+    nodes = controller.scheduler.state.resources.by_id
+    living = [host.node for host in controller.scheduler.state.resources.nodes if host.alive]
     if words in ([], ["all"]):
         if len(living) == 1:
             return ((living[0].id, tuple(range(len(living[0].gpus)))),)
         if not words:
             raise InputError("no node or GPU is named", hint=HINT)
         return tuple((node.id, ()) for node in living)
-    return tuple(_target(controller, word, rooms, [node.id for node in living]) for word in words)
+    return tuple(_target(controller, word, nodes, [node.id for node in living]) for word in words)
 
 
 def _words(text: str) -> list[str]:
@@ -37,9 +37,9 @@ def _words(text: str) -> list[str]:
 
 
 def _target(
-    controller: Controller, word: str, rooms: Collection[NodeId], living: Sequence[NodeId]
+    controller: Controller, word: str, nodes: Collection[NodeId], living: Sequence[NodeId]
 ) -> tuple[NodeId, tuple[int, ...]]:
-    if word in rooms:
+    if word in nodes:
         return word, ()
     named = _PLACE.fullmatch(word)
     if named is None and word.isascii() and word.isdecimal():
@@ -54,7 +54,7 @@ def _target(
             if len(living) != 1
             else InputError(f"{word[:40]!r} is not the number of a GPU", hint="see weft gpus; all: every one")
         )
-    if node not in rooms:
+    if node not in nodes:
         raise NotFound(f"there is no node {node[:80]!r}\n  weft nodes lists them")
     chosen = [int(number) for number in numbers.split(",") if number and len(number) < 9]
     return node, tuple(controller.inventory.numbers.place(node, number) for number in chosen)

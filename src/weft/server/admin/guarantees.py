@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 ENFORCED: Final = (
-    "which GPUs a job is told of", "time limits", "the number of jobs on a GPU", "reservations of GPU memory",
+    "which GPUs a job sees", "time limits", "the number of jobs on a GPU", "reservations of GPU memory",
 )  # fmt: skip
 ADVISORY: Final = (
     "GPU memory: a job that uses more than it reserved is not stopped",

@@ -13,7 +13,7 @@ from weft.errors import NotFound
 from weft.model import JobId
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.controller import Controller
-from weft.server.jobs.job_refs import one
+from weft.server.jobs.job_refs import resolve_one
 from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
 
@@ -26,7 +26,7 @@ async def read_log(controller: Controller, request: LogsRequest, who: Caller) ->
     If no run was named, `follow` continues with the job's next runs. A named run may be the next one.
     """
     state = controller.scheduler.state
-    job = state.jobs[one(state, request.job, who.user)]
+    job = state.jobs[resolve_one(state, request.job, who.user)]
     check_owner(who, job.job)
     run = request.run or max(job.run, 1)
     if run > job.run + request.follow:

@@ -15,7 +15,7 @@ from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
-from weft.server.jobs.job_refs import one, resolve
+from weft.server.jobs.job_refs import resolve, resolve_one
 from weft.server.state_views import (
     brief_reason,
     first_in_line,
@@ -60,7 +60,7 @@ class Queries:
 
     def explain_job(self, ref: str) -> ExplainView:
         """Explain why a job waits; of a job that does not wait, say where it runs or how it ended."""
-        job = self._state.jobs[one(self._state, ref, self._user)]
+        job = self._state.jobs[resolve_one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
         if job.status == "blocked" and job.begin_at is not None:

@@ -29,7 +29,7 @@ class Service:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        self.asked_at = 0.0
+        self.last_call_at = 0.0
         """The time of the last call."""
         self.methods: dict[str, Callable[[Any], Any]] = {
             "Submit": self._timed(self._submit), "Change": self._timed(self._change),
@@ -41,11 +41,11 @@ class Service:
     def _timed(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
         """Record the time of each call: a server in use does not end by itself."""
 
-        def ask(request: Any) -> Awaitable[Any]:
-            self.asked_at = self._controller.loop.clock.now()
+        def call(request: Any) -> Awaitable[Any]:
+            self.last_call_at = self._controller.loop.clock.now()
             return method(request)
 
-        return ask
+        return call
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         controller = self._controller
@@ -93,7 +93,7 @@ class Service:
             try:
                 for fact in controller.journal.read(position, page=FACTS_PER_PAGE):
                     position += 1
-                    yield m.FactLine(position=position, json=encode_line(seen_by(who, fact)))
+                    yield m.FactLine(position=position, json=encode_line(redacted_for(who, fact)))
             except JournalError:
                 if position >= controller.journal.base:
                     raise
@@ -103,7 +103,7 @@ class Service:
                     await controller.loop.changed.wait()
 
 
-def seen_by(who: Caller, fact: Fact) -> Fact:
+def redacted_for(who: Caller, fact: Fact) -> Fact:
     """Return the fact without the environment of a job that the caller does not own: it may hold secrets."""
     if not isinstance(fact, Submitted | Edited | JobSnapshot) or fact.job.task is None or who.owns(fact.job.user):
         return fact

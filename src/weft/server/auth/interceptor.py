@@ -123,12 +123,12 @@ class AuthGateway:
     def end_revoked_calls(self) -> None:
         """End the calls whose token is not valid any more."""
         try:
-            gone = {key for key in set(self._calls.values()) if not self.tokens.is_valid(key)}
+            invalid = {key for key in set(self._calls.values()) if not self.tokens.is_valid(key)}
         except WeftError as error:
             log.warning("%s", error)
             return
         for task, key in list(self._calls.items()):
-            if key in gone:
+            if key in invalid:
                 log.info("token %s is not valid any more: its calls are ended", key)
                 task.cancel()
 
@@ -148,7 +148,7 @@ class AuthGateway:
             raise TokenRejected(error) from None
         if who.role not in ROLES_BY_METHOD.get(method, MAY_CHANGE):
             raise NotPermitted(
-                f"a token of role {who.role} does not open {method.rpartition('.')[2]}\n  {HINTS[who.role]}"
+                f"a token of role {who.role} may not call {method.rpartition('.')[2]}\n  {HINTS[who.role]}"
             )
         return who
 

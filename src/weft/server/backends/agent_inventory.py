@@ -63,10 +63,10 @@ class AgentInventory:
 
     def summary(self) -> BackendSummary:
         members = list(self._registry().members())
-        rooms = [room for room in self._host.state().resources.nodes if room.alive]
+        hosts = [host for host in self._host.state().resources.nodes if host.alive]
         return BackendSummary(
             nodes=MembersView(connected=sum(each.connected for each in members), known=len(members)),
-            gpus=[DeviceView(gpu.model, gpu.memory_mb) for room in rooms for gpu in room.node.gpus],
+            gpus=[DeviceView(gpu.model, gpu.memory_mb) for host in hosts for gpu in host.node.gpus],
             gpus_from="agents",
             driver="ok",
             lease_s=self._lease_s,

@@ -149,16 +149,16 @@ class AgentBackend:
         self.streams.deliver(replies)
         return events
 
-    def _progress(self, conn: int, said: m.Progress) -> None:
-        if not self.registry.speaks_for(conn, said.job, said.run):
+    def _progress(self, conn: int, report: m.Progress) -> None:
+        if not self.registry.speaks_for(conn, report.job, report.run):
             return
         try:
-            body = {**json.loads(said.json), "job": said.job, "run": said.run}
+            body = {**json.loads(report.json), "job": report.job, "run": report.run}
             self._host.progress(body)
             if body.get("checkpoint"):
-                self._checkpoints.keep(said.job, body["checkpoint"])
+                self._checkpoints.keep(report.job, body["checkpoint"])
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError):
-            log.debug("job %s reports invalid progress", said.job)
+            log.debug("job %s reports invalid progress", report.job)
 
 
 class AgentAdmission:

@@ -74,7 +74,7 @@ class LocalBackend:
     def _joining(self, now: Seconds) -> list[Event]:
         """Return the events that make this machine the one node of the state; none if it is already."""
         state = self._host.state()
-        living = [room.node for room in state.resources.nodes if room.alive]
+        living = [host.node for host in state.resources.nodes if host.alive]
         events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in state.paused else []
         if living == [self.node]:
             return events
@@ -150,7 +150,7 @@ def held_by(job: JobState) -> HeldGpus:
 
 def as_known(machine: Machine, folder: Path, state: State) -> Machine:
     """Return the machine as the journal knows it, if its GPUs are the same or runs use the old ones."""
-    known = next((room.node for room in state.resources.nodes if room.alive), None)
+    known = next((host.node for host in state.resources.nodes if host.alive), None)
     found = with_gpus_in_use(machine, folder, in_use=known is not None and bool(state.active))
     if known is None or known.gpus != found.node.gpus:
         return replace(found, source=machine.source)

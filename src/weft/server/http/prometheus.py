@@ -108,9 +108,9 @@ def _jobs(controller: Controller) -> Iterator[Metric]:
 
 
 def _gpus(controller: Controller) -> Iterator[Metric]:
-    rooms = [room for room in controller.scheduler.state.resources.nodes if room.alive]
-    yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in rooms))
-    busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in rooms}
+    hosts = [host for host in controller.scheduler.state.resources.nodes if host.alive]
+    yield _gauge("weft_gpus", "GPUs of each node.", (({"node": r.node.id}, len(r.node.gpus)) for r in hosts))
+    busy = {r.node.id: sum(any(isinstance(h, JobState) for h in holders) for holders in r.holders) for r in hosts}
     yield _gauge("weft_gpus_busy", "GPUs of each node that jobs hold.", (({"node": n}, busy[n]) for n in busy))
     numbers = controller.inventory.numbers
     readings = [

@@ -106,7 +106,7 @@ class ClusterRules:
         """Do nothing: no result is kept between two jobs."""
 
     def node(self, name: str) -> NodeId:
-        living = [room.node.id for room in self._state.resources.nodes if room.alive]
+        living = [host.node.id for host in self._state.resources.nodes if host.alive]
         if name in living:
             return name
         if name:

@@ -28,7 +28,7 @@ from weft.model.status import ACTIVE, ENDED
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.builder import JobBuilder
-from weft.server.jobs.job_refs import one, resolve
+from weft.server.jobs.job_refs import resolve, resolve_one
 from weft.server.jobs.quotas import Quotas
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
@@ -160,7 +160,7 @@ class JobCommands:
     def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
         spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
-        edited = self._builder.edit(job, spec, fields, lambda ref: [one(state, ref, job.user)])
+        edited = self._builder.edit(job, spec, fields, lambda ref: [resolve_one(state, ref, job.user)])
         if job.id in self._with_dependencies(edited.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited

@@ -28,7 +28,7 @@ def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
     return list(found)
 
 
-def one(state: State, ref: str, user: str = "") -> JobId:
+def resolve_one(state: State, ref: str, user: str = "") -> JobId:
     """Return the referenced job. Raise if the reference matches several."""
     found = _resolve(state, ref, user)
     if len(found) > 1:

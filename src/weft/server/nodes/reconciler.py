@@ -167,8 +167,8 @@ class RunReconciler:
 
     def jobs_on(self, node: NodeId) -> list[JobState]:
         """Return the jobs with a part on a node that is not known to have ended or to be lost."""
-        room = self.state.resources.by_id.get(node)
-        runs = room.runs() if room is not None and room.alive else ()
+        host = self.state.resources.by_id.get(node)
+        runs = host.runs() if host is not None and host.alive else ()
         return [job for job in runs if isinstance(job, JobState) and self._has_part(job, node)]
 
     def _has_part(self, job: JobState, node: NodeId) -> bool:

@@ -82,9 +82,9 @@ class NodeRegistry:
         self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
         self._reconciler = RunReconciler(state, self._members, self._out, checkpoint)
-        for room in state.resources.nodes:
-            if room.alive:
-                self._add(room.node, started_at).silent = True
+        for host in state.resources.nodes:
+            if host.alive:
+                self._add(host.node, started_at).silent = True
 
     def _add(self, node: Node, now: Seconds) -> RegisteredNode:
         full = {why: now + CORDON_S for why in (DISK_FLOOR, FILE_LIMIT) if (node.id, why) in self.state.closed}
@@ -137,7 +137,7 @@ class NodeRegistry:
         elif member is None:
             self._close(conn, "ABORTED", "this connection is not registered: connect and send Hello", now)
         elif kind == "heartbeat":
-            self._heartbeat(member, message.heartbeat, now)
+            self._handle_heartbeat(member, message.heartbeat, now)
         elif kind == "news":
             self._reconciler.apply_report(member, message.news, now)
         elif kind == "gpus":
@@ -208,7 +208,7 @@ class NodeRegistry:
             return
         member = self._members.get(hello.node.id)
         if member is not None and member.conn is not None:
-            self._close(member.conn, "ABORTED", "a later connection of this node has taken its place", now)
+            self._close(member.conn, "ABORTED", "a later connection of this node replaces this one", now)
         member = self._join(member, hello, now)
         self._register(member, conn, hello, now)
         self._welcome(member)
@@ -258,7 +258,7 @@ class NodeRegistry:
 
     # ---- heartbeats
 
-    def _heartbeat(self, member: RegisteredNode, heartbeat: Heartbeat, now: Seconds) -> None:
+    def _handle_heartbeat(self, member: RegisteredNode, heartbeat: Heartbeat, now: Seconds) -> None:
         if heartbeat.epoch != member.epoch or heartbeat.at < member.heartbeat_at:
             return
         self._mark_heard(member, now)

@@ -140,11 +140,11 @@ def _check_end(end: RunEnd) -> str:
     return ""
 
 
-def _check_gpus(said: GpuNews) -> str:
-    for need in said.measured:
+def _check_gpus(news: GpuNews) -> str:
+    for need in news.measured:
         if not is_valid_job_id(need.job) or not 0 < need.run < MAX_RUN_NUMBER or need.memory_mb > MAX_MB:
             return f"run {need.run} of job {need.job[:80]!r}: {need.memory_mb} MB of GPU memory is out of range"
-    return _check_blocks(said.blocks, MAX_GPUS)
+    return _check_blocks(news.blocks, MAX_GPUS)
 
 
 def _check_blocks(blocks: Iterable[GpuBlock], gpus: int) -> str:

@@ -20,10 +20,10 @@ def check_protocol(metadata: Mapping[str, str]) -> None:
     known = parse_whole_or_none(text, 0, 99_999_999) or 0
     if MIN_PROTOCOL <= known <= PROTOCOL:
         return
-    who, said = f"Weft {theirs}" if theirs else "what calls", f"protocol {known}" if known else "no protocol"
+    peer, spoken = f"Weft {theirs}" if theirs else "the caller", f"protocol {known}" if known else "no protocol"
     hint = (
         "update the scheduler, or call with a Weft as old as it is"
         if known > PROTOCOL
-        else f"update what calls: it must send weft-protocol {PROTOCOL} in its metadata"
+        else f"update the caller: it must send weft-protocol {PROTOCOL} in its metadata"
     )
-    raise Refused(f"{who} speaks {said}, the scheduler (Weft {VERSION}) protocol {PROTOCOL}\n  {hint}")
+    raise Refused(f"{peer} speaks {spoken}, the scheduler (Weft {VERSION}) protocol {PROTOCOL}\n  {hint}")
