@@ -124,7 +124,7 @@ def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: Cluste
     until(lambda: cluster.node("n1")["state"] == "silent")
     left = cluster.call("logs", job)
     assert left.stdout.endswith("after\n")
-    assert "not there" in left.stderr
+    assert "not connected" in left.stderr
     waiting = cluster.submit("true", flags=("--node", "n1"))
     assert "ReqNodeNotAvail" in {each["code"] for each in cluster.json("why", waiting)["reasons"]}
     cluster.join("n1", "0,1", "A")
