@@ -102,7 +102,7 @@ def test_jobs_that_are_not_there(weft: Weft) -> None:
             assert said.startswith("weft: error: ")
             assert "\x1b" not in said
     assert "no jobs named" in weft("cancel", code=2).err
-    assert "no jobs named" in weft("clean", "--all", "1", code=2).err
+    assert "jobs and --all are both given" in weft("clean", "--all", "1", code=2).err
     assert "unknown field 'nme'\n  known: name, " in weft("queue", "-o", "id,nme", code=2).err
     assert "--since: 'x' is not a duration" in weft("history", "--since", "x", code=2).err
 

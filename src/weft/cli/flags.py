@@ -63,8 +63,10 @@ def add_jobs_or_all(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def check_jobs_or_all(args: argparse.Namespace) -> None:
-    if bool(args.jobs) == args.all:
-        raise InputError("no jobs named", hint="name jobs or give --all, not both")
+    if args.jobs and args.all:
+        raise InputError("jobs and --all are both given", hint="give one or the other")
+    if not args.jobs and not args.all:
+        raise InputError("no jobs named", hint="name jobs, or give --all")
 
 
 def add_common(parser: argparse.ArgumentParser, *, json: bool = True) -> None:

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         if given.count(name) > 1:
             render.print_message(f"{name} is given {given.count(name)} times; it is compared once")
     if not policies:
-        raise InputError("no policies to compare", hint=f"such as --policies {POLICIES}")
+        raise InputError("no policies to compare", hint=f"for example --policies {POLICIES}")
     if args.baseline is not None and args.baseline not in policies:
         raise UnknownName("baseline", args.baseline, policies)
     if args.out is not None:

@@ -1,7 +1,7 @@
 """Print the output of a job, standard output and standard error together.
 
-Of a line that was redrawn, such as a progress bar, only the last state is printed. On a terminal, escape codes are
-removed. --raw prints every byte unchanged."""
+For a redrawn line, such as a progress bar, only the last state is printed. On a terminal, escape codes are removed.
+--raw prints every byte unchanged."""
 
 from __future__ import annotations
 

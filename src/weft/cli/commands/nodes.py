@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """example:
   weft nodes --json"""
 
-STANDING: Final = (Column("NODE"), Column("ST"))
-HEARD: Final = (Column("BEAT", right=True), Column("LOAD", right=True))
-TAKEN: Final = (
+STATE_COLUMNS: Final = (Column("NODE"), Column("ST"))
+HEARTBEAT_COLUMNS: Final = (Column("BEAT", right=True), Column("LOAD", right=True))
+USAGE_COLUMNS: Final = (
     Column("JOBS", right=True), Column("GPUS", right=True), Column("CPUS", right=True), Column("RAM MB", right=True),
 )  # fmt: skip
 
@@ -32,16 +32,16 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(found)
         return 0
     nodes = node_table.sort_by_name(found.nodes)
-    heard = node_table.is_cluster(nodes)
-    columns = (*STANDING, *(HEARD if heard else ()), *TAKEN)
-    tables.print_table(columns, [_row(node, heard=heard) for node in nodes], args.color)
+    with_heartbeats = node_table.is_cluster(nodes)
+    columns = (*STATE_COLUMNS, *(HEARTBEAT_COLUMNS if with_heartbeats else ()), *USAGE_COLUMNS)
+    tables.print_table(columns, [_row(node, with_heartbeats=with_heartbeats) for node in nodes], args.color)
     return 0
 
 
-def _row(node: NodeView, *, heard: bool) -> list[Cell]:
+def _row(node: NodeView, *, with_heartbeats: bool) -> list[Cell]:
     return [
         Cell(node.node), node_table.state_cell(node),
-        *([node_table.heartbeat_cell(node), node_table.load_cell(node)] if heard else []),
+        *([node_table.heartbeat_cell(node), node_table.load_cell(node)] if with_heartbeats else []),
         Cell(str(node.jobs)), Cell(f"{node.busy}/{node.gpus}"),
         node_table.usage_cell(node.cpus_used, node.cpus), node_table.usage_cell(node.ram_used_mb, node.ram_mb),
     ]  # fmt: skip

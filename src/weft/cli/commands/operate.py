@@ -71,9 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Command(Generic[V]):
-    def __init__(self, operation: Operation[V], read: Callable[[list[str]], Options], said: Callable[[V], str]) -> None:
-        """`said` returns the message for an answer."""
-        self.operation, self.read, self._said = operation, read, said
+    def __init__(
+        self, operation: Operation[V], read: Callable[[list[str]], Options], describe: Callable[[V], str]
+    ) -> None:
+        """`describe` returns the message for an answer."""
+        self.operation, self.read, self._describe = operation, read, describe
 
     def run(self, args: argparse.Namespace, options: Options) -> int:
         with connection.connect(args.scheduler) as client:
@@ -83,7 +85,7 @@ class Command(Generic[V]):
         elif isinstance(found, PolicyView) and not options.get("policy"):
             print(found.policy)  # data, not a message: it goes to stdout
         else:
-            render.print_message(self._said(found))
+            render.print_message(self._describe(found))
         return 1 if isinstance(found, SetView) and found.refused else 0
 
 

@@ -123,15 +123,15 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     show = StatusLines(args.color, machine, scheduler, folder, hidden=notify is not None)
     show.begin()
 
-    def note(heard: WorkerEvent) -> None:
-        show.note(heard)
+    def report(event: WorkerEvent) -> None:
+        show.report(event)
         if notify is not None:
-            notify(folder, heard)
+            notify(folder, event)
 
     async def work() -> int:
         worker = create_worker(
             machine, nvml, node_spec(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
-            on_event=note,
+            on_event=report,
         )  # fmt: skip
         return await _serve(worker, show)
 

@@ -1,1 +1,1 @@
-"""From flags and files to a submit request."""
+"""Submit requests, built from flags and files."""

@@ -38,7 +38,7 @@ class StatusLines:
             self._print("33", "note", self._machine.note)
         self._print("2", "files", str(self._folder.state))
 
-    def note(self, event: WorkerEvent) -> None:
+    def report(self, event: WorkerEvent) -> None:
         if event.kind == "connected":
             runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
             self._print("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
