@@ -207,7 +207,7 @@ BAD_TRACES = {
     "nothing feasible": (f"{WEFT}a,9,64,5\n", "t.csv:2: no job of the trace fits 4x8"),
     "empty file": ("", "t.csv:1: an empty file"),
     "no jobs": (WEFT, "t.csv:1: no jobs"),
-    "no format": ("a,b\n1,2\n", "t.csv:1: not a trace format"),
+    "no format": ("a,b\n1,2\n", "t.csv:1: unknown trace format"),
     "too few cells": (f"{WEFT}a,0\n", "t.csv:2: too few cells"),
 }
 BAD_CLUSTERS = {

@@ -1,7 +1,7 @@
-"""The simulator: the engine that makes events of a trace and of decisions, an instant at a time.
+"""The engine of the simulator: turns a trace and decisions into events, one instant at a time.
 
-Of one instant come first the runs that finish, crash or begin to work, then nodes that are lost or come back, then the
-jobs that arrive, then the alarm. What follows from the decisions about these comes in further lists of that instant.
+The order within an instant: runs that finish, crash or begin to work; nodes that fail or return; jobs that arrive; the
+alarm. Events that result from decisions at the same instant follow in further lists.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ from weft.sim.traces.trace import TraceJob
 
 NEVER = float("inf")
 STEPS_PER_INSTANT = 1000
-"""More than this without the clock moving is a policy that cannot make up its mind."""
+"""Limit of steps at one instant. A policy that exceeds it stops and starts the same jobs forever."""
 FUTILE_FAULTS = 50_000
-"""More failures and repairs than this without any job ending: none ever will."""
+"""Limit of failures and repairs without a job ending. Beyond it, no job will ever end."""
 
 
 class Costs(Protocol):
-    """What starting, stopping and running cost."""
+    """A cost model: the events that starting, stopping and running cause."""
 
     def start(self, start: Start) -> list[Event]: ...
     def stop(self, stop: Stop) -> list[Event]: ...
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
-        """A node fails: what there is to say before it is gone."""
+        """Remove a node that fails. Return the events that precede its loss."""
 
     def next_time(self) -> Seconds:
-        """When something happens next by itself."""
+        """Return when the next run begins to work, finishes or crashes."""
 
     def coincides(self, ending: Seconds, arrival: Seconds) -> bool: ...
     def happen(self, now: Seconds) -> list[Event]:
-        """What happens by itself at this instant."""
+        """Return the events of runs at this instant."""
 
     def settle(self, now: Seconds) -> None:
-        """All decisions of this instant are made."""
+        """Finish the instant; called after all its decisions."""
 
 
 class Engine:
+    """The simulated backend: yields events and executes decisions."""
+
     def __init__(
         self,
         nodes: Sequence[Node],
@@ -78,7 +80,7 @@ class Engine:
         self._observes = type(estimates).observe is not Estimates.observe
 
     def instants(self) -> Iterator[list[Event]]:
-        """The events of each instant; those that follow from decisions at the same instant come as further lists."""
+        """Yield the events of each instant; those that result from decisions at the same instant in further lists."""
         now = 0.0
         yield [NodeJoined(now, node) for node in self._nodes]
         settle, observes = self._costs.settle, self._observes
@@ -114,7 +116,7 @@ class Engine:
             yield events
             steps += 1
             if steps > STEPS_PER_INSTANT:
-                raise PlanError(f"{steps} steps at {now} s without end: the policy stops and starts the same jobs")
+                raise PlanError(f"{steps} steps at {now} s without an end: the policy stops and starts the same jobs")
 
     def _next(self) -> Seconds:
         due = self._costs.next_time()
@@ -145,7 +147,7 @@ class Engine:
         return events
 
     def _fail(self, now: Seconds) -> list[Event]:
-        """Nodes that are lost or come back now."""
+        """Return the events of nodes that fail or return now."""
         if self._fault > now:
             return []
         events: list[Event] = []
@@ -156,12 +158,12 @@ class Engine:
         self._fault = self._faults.next_time()
         self._futile += 1
         if self._futile > FUTILE_FAULTS:
-            hint = "nodes fail before any job gets on: choose a longer --mtbf or shorter --checkpoint-interval"
+            hint = "choose a longer time between failures (mtbf), or a shorter checkpoint interval"
             raise InputError(f"{FUTILE_FAULTS:,} failures and repairs by {now:.0f} s without a job ending", hint=hint)
         return events
 
     def _count_ends(self, events: list[Event]) -> None:
-        """Once all jobs have ended, nodes need not fail any more."""
+        """Count the jobs that have ended: after the last one, nodes need not fail any more."""
         for event in events:
             if type(event) is Exited:
                 failures = self._failures[event.job] = self._failures.get(event.job, 0) + (event.how == "failed")

@@ -1,4 +1,4 @@
-"""One simulation: a trace, a cluster and a policy in; the journal and the final state out."""
+"""Simulations: from a trace, a cluster and a policy to the journal and the final state."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ Model = Literal["real", "muri"]
 
 @dataclass(frozen=True)
 class Setting:
-    """What to simulate."""
+    """The parameters of a simulation."""
 
     nodes: Sequence[Node]
     jobs: Sequence[TraceJob]
     policy: str | Policy = "fifo"
-    """By name and options, or the object itself."""
+    """A name with options, or a policy object."""
     placement: str | None = None
-    """None: the one the policy brings along."""
+    """None: the default of the policy."""
     model: Model = "real"
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     resort: bool = False
     seed: int = 0
-    """Draws whatever is uncertain; each kind from a stream of its own."""
+    """The seed of all random draws; each kind of uncertainty has a separate stream."""
     uncertainty: Uncertainty = CERTAIN
 
 
 @dataclass(frozen=True)
 class Outcome:
+    """The result of a simulation."""
+
     scheduler: Scheduler
     journal: MemoryJournal
     cpu_s: float
@@ -59,10 +61,11 @@ class Outcome:
 
 
 Progress = Callable[[int], None]
+"""Called with the number of ended jobs."""
 
 
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
-    """Runs the trace to its end, or through an instant, with every fact applied and journalled in memory."""
+    """Run the trace to its end, or through the instant `until`. Apply every fact and journal it in memory."""
     scheduler, engine = prepare(setting)
     journal = MemoryJournal()
     with _little_garbage(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
@@ -83,7 +86,7 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
 def prepare(
     setting: Setting, *, faults: Faults | None = None, crashes: Crashes | None = None
 ) -> tuple[Scheduler, Engine]:
-    """The scheduler of a setting, and the engine that drives it; faults and crashes other than those it says."""
+    """Return the scheduler of a setting and the engine that drives it. `faults` and `crashes` replace the setting's."""
     policy, muri = _policy(setting), setting.model == "muri"
     placement = registry.load_placement(placement_of(setting))
     with attribute_errors(policy, placement):
@@ -111,7 +114,7 @@ def _faults(setting: Setting) -> Faults:
 
 
 def placement_of(setting: Setting) -> str:
-    """The placement given, or the one that comes with the policy."""
+    """Return the name of the setting's placement, or the default of its policy."""
     if setting.placement is not None:
         return setting.placement
     return _quirks(setting).placement if setting.model == "muri" else _policy(setting).placement
@@ -128,9 +131,9 @@ def _quirks(setting: Setting) -> Quirks:
 
 @contextmanager
 def _little_garbage() -> Iterator[None]:
-    """Facts live to the end: collecting them again and again costs 15 %."""
+    """Collect garbage rarely: facts live to the end, and walking them repeatedly costs 15 %."""
     threshold = gc.get_threshold()
-    gc.collect(1)  # not all: where much is loaded, that takes longer than a small simulation
+    gc.collect(1)  # a full collection can take longer than a small simulation
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)
     try:

@@ -32,7 +32,7 @@ BAD_TEXTS: dict[str, tuple[str, int, str]] = {
     "only blank lines": ("\n \n\n", 1, "an empty file"),
     "header only": ("\n" + HEAD, 2, "no jobs"),
     "unknown header": ("a,b\n1,2\n", 1, "found 'a', 'b'; expected one of\n    weft: submit_s,gpus,duration_s"),
-    "no header": ("7,0,1,60\n", 1, "not a trace format that is known"),
+    "no header": ("7,0,1,60\n", 1, "unknown trace format"),
     "no header, equal cells": ("1,0,1,60\n", 1, "is this line a header?"),
     "missing column": ("submit_s,gpus\n0,1\n", 1, "the weft format needs a column 'duration_s'"),
     "missing column lists what it found": ("submit_s,gpus\n0,1\n", 1, "found 'submit_s', 'gpus'"),

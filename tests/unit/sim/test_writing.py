@@ -134,7 +134,7 @@ def test_other_formats_carry_times_sizes_and_lengths(tmp_path: Path, format: str
         (e.submit_s, e.job.gpus, e.work_s, e.job.id) for e in trace.jobs
     ]
     assert {e.job.user for e in found.jobs} == ({e.job.user for e in trace.jobs} if format == "philly" else {""})
-    assert losses(trace, format)["model and opportunistic (drawn anew when it is read)"] == 200
+    assert losses(trace, format)["model and opportunistic (drawn at random when it is read)"] == 200
 
 
 def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
@@ -150,10 +150,11 @@ FULL = Job(
     share=Share(0.5, 0.5), priority=2, retries=1, declared_s=7.0, profile=OWN, params=(("batch_size", "4"),),
 )  # fmt: skip
 LOST = {
-    "weft": {"stage times of its own", "a declared length that differs from the work", "batch_size"},
-    "muri": {"work that is no whole number of iterations (rounded)", "user", "name", "memory_mb", "cpus", "ram_mb",
+    "weft": {"stage times that differ from the profile table", "a declared length that differs from the work",
+             "batch_size"},
+    "muri": {"work that is not a whole number of iterations (rounded)", "user", "name", "memory_mb", "cpus", "ram_mb",
              "priority", "retries", "gpu_model", "share", "labels", "pinned"},
-    "philly": {"model and opportunistic (drawn anew when it is read)", "batch_size", "name", "memory_mb", "cpus",
+    "philly": {"model and opportunistic (drawn at random when it is read)", "batch_size", "name", "memory_mb", "cpus",
                "ram_mb", "priority", "retries", "gpu_model", "share", "labels", "pinned",
                "that the first job is not submitted at 0"},
 }  # fmt: skip

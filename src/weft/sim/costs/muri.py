@@ -1,7 +1,7 @@
-"""Costs by Muri's own rules, for figures that can be laid beside the published ones.
+"""The cost model of Muri's simulator, for figures that compare with the published ones.
 
-The cluster is re-planned at every arrival and completion, and each time every running job is charged the start-up time
-of its model (a weave: of all its members) whether or not it moved; the stretch that ends in a completion pays nothing.
+The cluster is re-planned at every arrival and completion. Each time, every running job pays the start-up time of its
+model (a weave: of all its members), whether or not it moved. An interval that ends in a completion costs nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.sim.traces.trace import TraceJob
 
 @dataclass(frozen=True)
 class Quirks:
-    """Where the original's six loops differ from each other."""
+    """The differences between the six loops of the original."""
 
     placement: str = "yarn"
     group_ends: bool = True
-    """Completions within 1e-9 of each other are one event."""
+    """Whether completions within 1e-9 of each other are one event."""
     near_arrival: bool = False
-    """A completion next to an arrival is one event with it."""
+    """Whether a completion close to an arrival is one event with it."""
 
 
 QUIRKS = {
@@ -36,11 +36,13 @@ QUIRKS = {
 
 
 def makespan_since(model: object) -> Seconds | None:
-    """Muri's makespan is the last end time: it counts from 0, not from the first submission."""
+    """Return where the makespan begins: at 0 in Muri's model; None: at the first submission."""
     return 0.0 if model == "muri" else None
 
 
 class MuriCosts:
+    """Muri's costs. Work is counted in iterations."""
+
     def __init__(
         self, jobs: Mapping[JobId, TraceJob], speed: Speed, quirks: Quirks, estimates: Estimates, crashes: Crashes
     ) -> None:
@@ -65,7 +67,7 @@ class MuriCosts:
         return [Exited(stop.at, stop.job, stop.run, "stopped", self._believed_s(run))]
 
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:  # noqa: ARG002
-        """Runs that had GPUs only there are gone; `happen` has told how far they got. Others get a Stop."""
+        """Remove runs with GPUs only on this node; `happen` has reported their progress. Others get a Stop."""
         for run in [run for run in self._runs.values() if any(node == held for held, _ in run.slots)]:
             if not self._speed.shrink(run, node):
                 self._remove(run.job.id)
@@ -80,7 +82,7 @@ class MuriCosts:
         return ending == arrival
 
     def happen(self, now: Seconds) -> list[Event]:
-        """Completions and crashes, then every other run is advanced."""
+        """Return completions and crashes, then the progress of every other run."""
         events: list[Event] = []
         if self._end <= now or self.coincides(self._end, now):
             for run in self._ending:
@@ -96,7 +98,7 @@ class MuriCosts:
         return events
 
     def settle(self, now: Seconds) -> None:
-        """All is placed: predict every completion, without overhead, and find the first."""
+        """Predict every completion, without overhead, and find the first."""
         self._end, self._ending = float("inf"), []
         for run in self._runs.values():
             self._set_pace(run)
@@ -119,10 +121,10 @@ class MuriCosts:
             profile = profile_of(run)
             run.pace, run.overhead = profile.iteration_s, profile.start_s
             if self._speed.sharing:
-                run.pace *= self._speed.beside(run)
+                run.pace *= self._speed.shared(run)
 
     def _remove(self, job: JobId) -> Run:
-        """Ends the run; nothing of its work is lost."""
+        """End a run without loss of work."""
         run = self._runs.pop(job)
         self._left[job] = run.left
         self._speed.leave(run)

@@ -1,7 +1,7 @@
-"""Costs as they are: a start costs its start-up time; a stop, a crash or a lost node loses the work since the last
-checkpoint.
+"""The realistic cost model: a start takes the start-up time; a stop, a crash or a lost node loses the work since the
+last checkpoint.
 
-Between those a run goes at a steady pace: alone, spread, woven or beside others, as `speed` says.
+In between, a run has a constant pace, which `speed` computes: alone, spread, woven or sharing GPUs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ CHECKPOINT_INTERVAL_S = 600.0
 
 
 class RealCosts:
+    """Realistic costs. Work is counted in solo seconds."""
+
     def __init__(
         self,
         jobs: Mapping[JobId, TraceJob],
@@ -30,14 +32,14 @@ class RealCosts:
         self._jobs, self._speed, self._checkpoint_s = jobs, speed, checkpoint_interval_s
         self._estimates, self._crashes = estimates, crashes
         self._left: dict[JobId, float] = {}
-        """Work still to do from the last checkpoint."""
+        """Work of each job after its last checkpoint."""
         self._runs: dict[JobId, Run] = {}
         self._heap: list[tuple[Seconds, int, Run]] = []
-        """What happens when to a run, unless it has been pushed again since."""
+        """Time, version and run of the next events. An entry with an old version is void."""
         self._pushed = 0
 
     def start(self, start: Start) -> list[Event]:
-        """The run gets its GPUs now and works once it is loaded."""
+        """Give the run its GPUs now. It begins to work after the start-up time."""
         traced = self._jobs[start.job]
         run = Run.of(traced.job, start)
         left = self._left.get(start.job)
@@ -50,7 +52,7 @@ class RealCosts:
         return []
 
     def stop(self, stop: Stop) -> list[Event]:
-        """The run ends at once and keeps what it had saved."""
+        """End the run at once. It keeps the work up to its last checkpoint."""
         run = self._runs[stop.job]
         if run.started:
             self._advance(run, stop.at)
@@ -58,7 +60,7 @@ class RealCosts:
         return [*self._remove(run, stop.at), Exited(stop.at, stop.job, stop.run, "stopped", left)]
 
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
-        """Runs with GPUs only there are gone, their last checkpoint being known; others get a Stop."""
+        """Remove runs with GPUs only on this node, back to their last checkpoint. Others get a Stop."""
         events: list[Event] = []
         for run in [run for run in self._runs.values() if any(node == held for held, _ in run.slots)]:
             if self._speed.shrink(run, node):
@@ -82,7 +84,7 @@ class RealCosts:
         return ending == arrival
 
     def happen(self, now: Seconds) -> list[Event]:
-        """Runs that begin to work, finish or crash now."""
+        """Return the events of runs that begin to work, finish or crash now."""
         events: list[Event] = []
         heap = self._heap
         while heap and heap[0][0] <= now:
@@ -99,7 +101,7 @@ class RealCosts:
         return events
 
     def settle(self, now: Seconds) -> None:
-        """Nothing depends on the instant as a whole."""
+        """Do nothing: no cost depends on the instant as a whole."""
 
     # ---- inside
 
@@ -116,7 +118,7 @@ class RealCosts:
         return [Exited(now, run.job.id, run.run, "failed", self._save(run)), *self._remove(run, now)]
 
     def _save(self, run: Run, *, all_of_it: bool = False) -> float | None:
-        """Keeps the work up to the last checkpoint; returns what the scheduler believes is left from there."""
+        """Keep the work up to the last checkpoint. Return the remaining seconds as the scheduler estimates them."""
         before = self._left.get(run.job.id)
         if before is None:
             before = self._jobs[run.job.id].work_s
@@ -139,7 +141,7 @@ class RealCosts:
         return self._repace_all(affected, now)
 
     def _affects(self, run: Run) -> bool:
-        """Whether other runs go slower or faster with this one."""
+        """Return whether the run can change the pace of other runs."""
         return bool(run.members) or self._speed.sharing
 
     def _affected(self, run: Run) -> list[Run]:
@@ -147,7 +149,7 @@ class RealCosts:
         return [r for r in (*woven, *self._speed.neighbours(run)) if r.started]
 
     def _repace_all(self, runs: list[Run], now: Seconds) -> list[Event]:
-        """Those whose pace depends on who came or went get their new one."""
+        """Update the pace of runs whose neighbours changed. Return their progress."""
         events: list[Event] = []
         for run in runs:
             pace = self._pace(run)
@@ -163,14 +165,14 @@ class RealCosts:
         if run.members:
             working = [self._runs[m] for m in run.members if m in self._runs and self._runs[m].started]
             pace *= self._speed.woven(run, working)
-        return pace * self._speed.beside(run) if self._speed.sharing else pace
+        return pace * self._speed.shared(run) if self._speed.sharing else pace
 
     def _advance(self, run: Run, now: Seconds) -> None:
         run.left = max(run.left - (now - run.since) / run.pace, 0.0)
         run.since = now
 
     def _end(self, run: Run, now: Seconds) -> Seconds:
-        """When it will be done, or crash."""
+        """Return when the run finishes or crashes."""
         return now + (run.left - run.crash_left) * run.pace
 
     def _push(self, run: Run, at: Seconds) -> None:

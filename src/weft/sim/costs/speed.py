@@ -1,4 +1,4 @@
-"""How fast runs go: alone, spread over nodes and switches, woven, or beside others on the same GPUs."""
+"""The speed of runs: alone, spread over nodes and switches, woven, or sharing GPUs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weft.weaving.colocated import host_cycles_per_iteration
 from weft.weaving.pace import Pace
 
 ACROSS_NODES = 1.17
-"""How much slower a gang goes on more than one node: 114.8 against 98.0 images/s, same server and different servers, in
+"""Slowdown of a gang on more than one node: 114.8 images/s on the same server against 98.0 on different servers, in
 table 4 of Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", ATC'19."""
 ACROSS_SWITCHES = 1.35
-"""The same for more than one switch: an assumption, twice the excess of crossing nodes."""
+"""Slowdown of a gang on more than one switch: an assumption, twice the excess for nodes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,12 +25,12 @@ class Run:
     slots: Slots
     guaranteed: bool
     members: tuple[JobId, ...]
-    """All members where it is woven."""
+    """All members of its weave; empty: not woven."""
     started: bool = False
     left: float = 0.0
-    """Work still to do at `since`: solo seconds, or iterations under Muri's rules."""
+    """Remaining work at `since`: solo seconds, or iterations in Muri's model."""
     crash_left: float = 0.0
-    """How much is still to do when it crashes; 0: it does not."""
+    """Remaining work at which it crashes; 0: it does not crash."""
     pace: float = 1.0
     """Seconds per unit of work."""
     overhead: float = 0.0
@@ -45,12 +45,12 @@ class Run:
 
 @dataclass
 class Speed:
-    """Slow-down of a run against its solo time."""
+    """The slowdown of runs against their solo time."""
 
     switches: Mapping[NodeId, str]
     pace: Pace = field(default_factory=Pace)
     sharing: bool = False
-    """Whether runs may sit on the same GPUs without being woven."""
+    """Whether runs may share GPUs without being woven."""
     across_nodes: float = ACROSS_NODES
     across_switches: float = ACROSS_SWITCHES
     on: dict[tuple[NodeId, int], list[Run]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Speed:
                 self.on[gpu].remove(run)
 
     def shrink(self, run: Run, lost: NodeId) -> bool:
-        """Takes a lost node from a run that has GPUs elsewhere too; False, and nothing is taken, where it has not."""
+        """Remove a lost node from a run that also has GPUs elsewhere. Return False and do nothing if it has none."""
         rest = tuple(part for part in run.slots if part[0] != lost)
         if rest:
             self.leave(run)
@@ -75,26 +75,26 @@ class Speed:
         return bool(rest)
 
     def neighbours(self, run: Run) -> list[Run]:
-        """Other runs on the same GPUs, not woven with it."""
+        """Return other runs on the same GPUs that are not woven with this one."""
         if not self.sharing:
             return []
         others = (n for gpu in _gpus(run.slots) for n in self.on[gpu])
         return list(dict.fromkeys(n for n in others if n is not run and n.job.id not in run.members))
 
     def span(self, slots: Slots) -> float:
-        """How much slower for being spread out."""
+        """Return the slowdown of a run that is spread over nodes or switches."""
         if len(slots) < 2:
             return 1.0
         one_switch = len({self.switches[node] for node, _ in slots}) == 1
         return self.across_nodes if one_switch else self.across_switches
 
     def woven(self, run: Run, members: Iterable[Run]) -> float:
-        """How much slower for keeping the pace of its weave."""
+        """Return the slowdown of a run at the pace of its weave."""
         profiles = [profile_of(member) for member in members]
         return self.pace.iteration_s(profiles) / profile_of(run).iteration_s
 
-    def beside(self, run: Run) -> float:
-        """How much slower for those it shares its GPUs with: a guaranteed run never, others by what is left over."""
+    def shared(self, run: Run) -> float:
+        """Return the slowdown of a run that shares GPUs: none if guaranteed, else by what its hosts leave over."""
         solo = slowest = profile_of(run).iteration_s if run.job.profile else 1.0
         if run.guaranteed:
             return 1.0

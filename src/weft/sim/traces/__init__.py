@@ -1,1 +1,1 @@
-"""Traces: reading, generating, describing and writing them."""
+"""Traces: readers, generator, statistics, writers and the variants of a paper's traces."""

@@ -1,4 +1,4 @@
-"""What a trace is drawn from: when jobs arrive, how long they take, of which kinds they are."""
+"""The distributions of a generated trace: arrivals, durations, and mixes of kinds."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from weft.inputs.quantities import parse_whole_or_none
 
 DAY_S: Final = 86400.0
 DAILY_SWING: Final = 0.8
-"""At its busiest the day has 1.8 times, at its quietest 0.2 times the mean arrivals."""
+"""The rate of arrivals is 1.8 times the mean at the busiest time of the day, and 0.2 times at the quietest."""
 BURST_JOBS: Final = 20.0
-"""How many jobs a burst has in the mean."""
+"""Mean number of jobs in a burst."""
 BURST_GAP_S: Final = 1.0
 
 
 @dataclass(frozen=True)
 class Durations:
-    """`lognormal:MEDIAN:MEAN`, `exponential:MEAN` or `fixed:S`; whole tenths of a second, at least one second."""
+    """`lognormal:MEDIAN:MEAN`, `exponential:MEAN` or `fixed:S`, rounded to tenths of a second, at least one second."""
 
     kind: str
     values: tuple[float, ...]
@@ -60,13 +60,13 @@ def durations(text: str) -> Durations:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """`poisson`; `gamma:CV`, CV being the coefficient of variation of the gaps; `daily`; `burst`."""
+    """`poisson`, `daily`, `burst`, or `gamma:CV` with CV as the coefficient of variation of the gaps."""
 
     kind: str = "poisson"
     cv: float = 1.0
 
     def gaps(self, per_s: float, draws: random.Random) -> Iterator[float]:
-        """Seconds from each job to the next, `per_s` jobs per second in the mean."""
+        """Yield the seconds from each job to the next, for a mean of `per_s` jobs per second."""
         if self.kind == "gamma":
             return self._gamma(per_s, draws)
         if self.kind == "daily":
@@ -92,7 +92,7 @@ def arrivals(text: str) -> Arrivals:
 
 
 def mix(text: str, what: str) -> dict[str, float]:
-    """`a=.5,b=.5`: weights, which need not add up to 1."""
+    """Parse weights such as `a=.5,b=.5`. They need not add up to 1."""
     found: dict[str, float] = {}
     for part in text.split(","):
         name, equals, word = (piece.strip() for piece in part.partition("="))
@@ -107,7 +107,7 @@ def mix(text: str, what: str) -> dict[str, float]:
 
 
 def whole_mix(text: str, what: str, *, low: int, high: int) -> dict[int, float]:
-    """The same with whole numbers for names."""
+    """Parse weights whose names are whole numbers."""
     found: dict[int, float] = {}
     for name, weight in mix(text, what).items():
         if (number := parse_whole_or_none(name, low, high)) is None:
@@ -120,7 +120,7 @@ def whole_mix(text: str, what: str, *, low: int, high: int) -> dict[int, float]:
 
 
 def _daily(per_s: float, draws: random.Random) -> Iterator[float]:
-    """A Poisson process whose rate goes up and down with the day, busiest at its middle; by thinning."""
+    """Yield the gaps of a Poisson process whose rate follows the day, with the peak at noon; by thinning."""
     now_s = last_s = 0.0
     peak = per_s * (1 + DAILY_SWING)
     while True:
@@ -132,7 +132,7 @@ def _daily(per_s: float, draws: random.Random) -> Iterator[float]:
 
 
 def _bursts(per_s: float, draws: random.Random) -> Iterator[float]:
-    """Bursts begin like a Poisson process; the number of jobs in one is geometric."""
+    """Yield the gaps of bursts that begin as a Poisson process. The number of jobs in a burst is geometric."""
     while True:
         within_s = 0.0
         while draws.random() > 1 / BURST_JOBS:
@@ -143,7 +143,7 @@ def _bursts(per_s: float, draws: random.Random) -> Iterator[float]:
 
 
 def _positive(text: str) -> float | None:
-    """The number, if it is one that a trace can hold."""
+    """Return the number if a trace can hold it."""
     try:
         value = float(text)
     except ValueError:

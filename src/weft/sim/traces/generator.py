@@ -1,6 +1,6 @@
-"""Makes traces that look like Philly, or as asked: arrivals, durations, gangs, models, users, memory.
+"""Generates traces that resemble Philly, or with given arrivals, durations, gangs, models, users and memory.
 
-The same seed makes the same trace.
+The same seed generates the same trace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.sim.traces.profiles import KNOWN, MODELS, profile
 from weft.sim.traces.trace import Trace, TraceJob
 
 PHILLY_MIX: Final[Mapping[int, float]] = MappingProxyType({1: 0.93, 2: 0.022, 4: 0.023, 8: 0.020, 16: 0.003, 32: 0.001})
-"""Which part of the jobs asks for how many GPUs."""
+"""Fraction of the jobs by number of GPUs."""
 PHILLY_MEDIAN_S: Final = 1144.0
 PHILLY_MEAN_S: Final = 13136.0
 
@@ -33,13 +33,13 @@ MAX_USERS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Kinds:
-    """What jobs there are besides their size and length."""
+    """The users, models and memory of generated jobs."""
 
     users: Sequence[str] = USERS
     models: Mapping[str, float] | None = None
-    """Weights; None: all that occur in traces alike."""
+    """Weights by model; None: all models that occur in traces, with equal weights."""
     memory_mb: Mapping[int, float] | None = None
-    """Weights of the memory per GPU; None: not counted."""
+    """Weights by memory per GPU; None: memory is not counted."""
 
 
 def generate(
@@ -55,7 +55,7 @@ def generate(
     arrivals: Arrivals | None = None,
     kinds: Kinds | None = None,
 ) -> Trace:
-    """A trace that keeps the cluster `load` busy; sizes of the mix that exceed the cluster are left out."""
+    """Return a trace that offers the cluster this load. Leave out sizes of the mix that exceed the cluster."""
     sizes = {gpus: part for gpus, part in mix.items() if gpus <= gpus_in_cluster}
     lengths = durations or lognormal(median_s, mean_s)
     _check(jobs, load, sizes)
@@ -77,12 +77,12 @@ def generate(
 
 
 def small() -> Trace:
-    """What `data/small.csv` holds: 200 jobs, many of them gangs, that a 4x8 cluster cannot quite keep up with."""
+    """Return the trace of `data/small.csv`: 200 jobs, many of them gangs, slightly too much for a 4x8 cluster."""
     return generate(200, seed=1, gpus_in_cluster=32, load=1.1, mix=GANG_MIX, median_s=300, mean_s=900)
 
 
 def demo(retries: int = 0) -> Trace:
-    """The same under the name it has on the command line."""
+    """Return the small trace under its name on the command line."""
     jobs = tuple(replace(each, job=replace(each.job, retries=retries)) for each in small().jobs)
     return Trace("demo", "weft", jobs)
 
@@ -105,7 +105,7 @@ def _check(jobs: int, load: float, sizes: Mapping[int, float]) -> None:
 
 
 class _Maker:
-    """Jobs, one after the other. What is not asked for by default has a stream of its own."""
+    """Draws the jobs one by one. Options draw from a separate stream, so that they do not change other draws."""
 
     def __init__(self, kinds: Kinds, seed: int, draws: random.Random) -> None:
         self._users, self._memory, self._draws = kinds.users, kinds.memory_mb, draws

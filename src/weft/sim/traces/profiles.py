@@ -1,4 +1,4 @@
-"""How long an iteration of each known model takes, and its stages, by number of GPUs.
+"""Profiles of the known models: iteration time and stage times, by number of GPUs.
 
 Source of the table: Muri, SIGCOMM'22, Apache-2.0, measured on V100 nodes.
 """
@@ -14,25 +14,25 @@ from weft.errors import UnknownName
 from weft.model import Profile
 
 CONTENTION: Final = 1.015
-"""Muri's reader lengthens every solo iteration by this, its allowance for what shares the node; the published
+"""Muri's reader multiplies every solo iteration by this, as an allowance for other load on the node. The published
 figures contain it, so a reproduction must too. Stage times stay as measured."""
 
 UNKNOWN_START_S: Final = 10.0
-"""What starting a model costs where nobody measured it (Muri's default)."""
+"""Start-up time of a model that was not measured (Muri's default)."""
 
 
 def profile(model: str, gpus: int) -> Profile:
-    """The profile measured on `gpus` GPUs, or on the nearest number that was measured (of two, the smaller)."""
+    """Return the profile measured on `gpus` GPUs, or on the nearest measured number (of two, the smaller)."""
     return _profile(model, gpus)
 
 
 def start_s(model: str, gpus: int) -> float:
-    """What a start of the model costs; a default for a model that is not in the table."""
+    """Return the start-up time of a model; a default if the model is not in the table."""
     return _profile(model, gpus).start_s if model in _table() else UNKNOWN_START_S
 
 
 def iteration_s(solo_ms: float) -> float:
-    """Solo iteration as Muri's reader has it, in its order of operations, so that figures agree in every digit."""
+    """Return a solo iteration with Muri's order of operations, so that figures agree in every digit."""
     return solo_ms / 1000 * CONTENTION
 
 
@@ -66,7 +66,7 @@ def _rows() -> tuple[dict[str, str], ...]:
 
 
 KNOWN: Final = tuple(sorted(_table()))
-"""Every model that was measured."""
+"""All measured models."""
 
 MODELS: Final = tuple(sorted({row["model"] for row in _rows() if row["in_traces"] == "1"}))
 """The models that occur in traces; a trace without models draws from these."""

@@ -1,4 +1,4 @@
-"""A trace in figures: how many jobs, when they come, how large and how long they are, and what load they offer."""
+"""Statistics of a trace: number, arrivals, sizes and durations of jobs, and the load that they offer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS: Final = (("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99"
 
 
 def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
-    """Plain values; None: nothing to compute it from."""
+    """Return the figures of a trace as JSON values. None: the trace lacks the data."""
     jobs = trace.jobs
     submits_s = [each.submit_s for each in jobs]
     span_s = submits_s[-1] - submits_s[0]
@@ -44,7 +44,7 @@ def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float]) -> dict[str, float] | None:
-    """Percentiles by the rule of the JCTs: the value at index int(n x part) of the ascending list."""
+    """Return percentiles, mean and maximum. A percentile is the value at index int(n x part) of the sorted list."""
     if not values:
         return None
     ascending = sorted(values)
@@ -54,6 +54,6 @@ def spread(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def _common(names: Iterable[str]) -> dict[str, int]:
-    """The most frequent first, equals by name."""
+    """Return the counts by name, the most frequent first, ties by name."""
     counts = Counter(name for name in names if name)
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -1,4 +1,4 @@
-"""Traces: who submits what, when, and how long it truly takes (which only the simulator knows)."""
+"""Traces: jobs with their submit times and true durations, which only the simulator knows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from weft.sim.traces.profiles import MODELS, profile
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
+    """A job of a trace."""
+
     submit_s: float
     job: Job
     work_s: float
-    """True solo seconds: known to the simulator only."""
+    """True solo seconds, known only to the simulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class Trace:
 
 
 def read_trace(path: str | Path, *, format: str = "auto", seed: int = 0, retries: int = 0) -> Trace:
-    """The jobs in order of submission; what the trace does not say (models, classes) is drawn by the seed.
+    """Return the jobs in order of submission. Draw what the trace lacks (models, classes) with the seed.
 
-    `retries`: of jobs of which the trace does not say it.
+    `retries`: for jobs for which the trace gives none.
     """
     table = _table(path)
     chosen = _choose(format, table)
@@ -49,7 +51,7 @@ def read_trace(path: str | Path, *, format: str = "auto", seed: int = 0, retries
 
 
 def with_load(trace: Trace, load: float) -> Trace:
-    """The same jobs, arriving `load` times as densely; the first stays where it is."""
+    """Return the same jobs with arrivals `load` times as dense. The first job keeps its submit time."""
     if load == 1 or not trace.jobs:
         return trace
     first_s = trace.jobs[0].submit_s
@@ -58,7 +60,7 @@ def with_load(trace: Trace, load: float) -> Trace:
 
 
 def line_of(path: str | Path, trace: Trace, wanted: TraceJob) -> int:
-    """The line of a job in its file: read once more, in the order in which jobs are submitted."""
+    """Return the line of a job in its file. Read the file again, in order of submission."""
     draft = next(known for known in FORMATS if known.name == trace.format).draft
     lines = sorted(((draft(row).submit_s, row.line) for row in _table(path).rows), key=lambda pair: pair[0])
     return lines[trace.jobs.index(wanted)][1]
@@ -80,11 +82,11 @@ def _choose(name: str, table: Table) -> Format:
             return known
     headers = "\n".join(f"    {known.name}: {','.join(known.required)}" for known in FORMATS)
     hint = f"found {table.shown}; expected one of\n{headers}"
-    raise InputError("not a trace format that is known", where=table.where, hint=hint)
+    raise InputError("unknown trace format", where=table.where, hint=hint)
 
 
 def _check_columns(chosen: Format, where: Table | Row) -> None:
-    """Of a header, or of a row that names its own columns."""
+    """Check the columns of a header, or of a row that names its columns."""
     kind = "column" if isinstance(where, Table) else "field"
     for column in chosen.required:
         if column not in where.columns:
@@ -112,7 +114,7 @@ def _drafts(chosen: Format, table: Table) -> Iterator[Draft]:
 
 
 def _number(drafts: list[Draft]) -> None:
-    """Give jobs without an id the next number that is nobody's id."""
+    """Give each job without an id the next unused number."""
     taken = {draft.id for draft in drafts}
     free = (number for number in map(str, itertools.count()) if number not in taken)
     for draft in drafts:

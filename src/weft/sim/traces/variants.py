@@ -1,6 +1,6 @@
 """The traces of Muri's evaluation: four, each also with all jobs submitted at once, and one with fewer kinds of jobs.
 
-A variant that has no file is made of the trace that it is a variant of; of a trace that has no file there is none.
+A variant without a file is derived from its base trace. Without a file of the base trace, there is no variant.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from weft.sim.traces.trace import Trace, TraceJob, read_trace
 
 TRACES: Final = ("trace1", "trace2", "trace3", "trace4")
 MIXED: Final = "trace3"
-"""The one of which the kinds of jobs are varied."""
+"""The trace whose kinds of jobs are varied."""
 MIXES: Final = {
     1: ("bert", "gpt2"),
     2: ("bert", "gpt2", "vgg16", "vgg19"),
     3: ("bert", "gpt2", "vgg16", "vgg19", "resnet18", "shufflenet_v2_x1_0"),
 }
-"""By how many resources are the bottleneck of some: GPU; network too; storage too. With CPUs it is the trace itself."""
+"""Models by the number of resources that are a bottleneck: GPU; also network; also storage. The trace adds CPU."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Variant:
     name: str
     jobs: Sequence[TraceJob]
     made: str = ""
-    """How, where it was not read from a file."""
+    """How the variant was derived; empty: read from a file."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Variants:
     traces: Sequence[Variant]
     mixes: Sequence[Variant]
     missing: Sequence[str]
-    """Traces that are not there."""
+    """Traces without a file."""
 
 
 def find_variants(folder: Path, seed: int = 0) -> Variants:
@@ -84,7 +84,7 @@ def _mixes(folder: Path, trace: Trace | None, seed: int) -> Iterator[Variant]:
 
 
 def _redraw(each: TraceJob, model: str) -> TraceJob:
-    """Another model that takes as long: in whole iterations, at least one, by the model's own solo time."""
+    """Return the job with another model and the same length, in whole iterations of that model, at least one."""
     job, measured = each.job, profile(model, each.job.gpus)
     declared_s = each.work_s if job.declared_s is None else job.declared_s
     iterations = max(int(declared_s / (measured.iteration_s / CONTENTION)), 1)

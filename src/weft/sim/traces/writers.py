@@ -1,4 +1,4 @@
-"""Writes traces: the four formats that `sim.formats` reads, and what each of them cannot carry."""
+"""Writers of traces in the formats that `traces.formats` reads, with what each format cannot carry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.sim.traces.profiles import KNOWN, iteration_s, profile
 from weft.sim.traces.trace import Trace, TraceJob
 
 Cells = dict[str, object]
-"""None: nothing to say."""
+"""Values by column; None: the cell is empty."""
 
 WEFT: Final = (
     *("job_id", "submit_s", "gpus", "duration_s", "user", "name", "model", "memory_mb", "cpus", "ram_mb", "priority"),
@@ -27,7 +27,7 @@ WEFT: Final = (
 )
 ALWAYS: Final = ("job_id", "submit_s", "gpus", "duration_s", "user", "model", "opportunistic")
 FIRST_DATE: Final = datetime(1970, 1, 1)
-"""Of a trace written with dates: later ones would cost digits when they are read as seconds."""
+"""The first date of a trace with dates. A later one would lose digits when it is read as seconds."""
 _DIGITS: Final = 17
 
 
@@ -35,17 +35,17 @@ _DIGITS: Final = 17
 class Writer:
     write: Callable[[Sequence[TraceJob]], str]
     losses: Callable[[TraceJob], Iterable[str]]
-    """What it cannot carry of a job."""
+    """Return the parts of a job that the format cannot carry."""
 
 
 def to_bytes(trace: Trace, format: str, *, zipped: bool = False) -> bytes:
-    """The trace in one of `WRITERS`; the same trace always makes the same bytes."""
+    """Return the trace in a format of `WRITERS`. The same trace always gives the same bytes."""
     data = writer(format).write(trace.jobs).encode("utf-8")
     return gzip.compress(data, mtime=0) if zipped else data
 
 
 def losses(trace: Trace, format: str) -> dict[str, int]:
-    """What the format cannot carry, and of how many jobs."""
+    """Return what the format cannot carry, with the number of jobs concerned."""
     counts: dict[str, int] = {}
     lost_of = writer(format).losses
     for each in trace.jobs:
@@ -114,7 +114,7 @@ def _weft_cell(value: object) -> object:
 
 
 def _model(each: TraceJob) -> tuple[str, bool]:
-    """The name of its model where our table has it, and whether the table has just what the job has."""
+    """Return the job's model if the profile table has it, and whether the table's profile equals the job's."""
     measured = each.job.profile
     if measured is None or measured.model not in KNOWN:
         return "", False
@@ -124,14 +124,14 @@ def _model(each: TraceJob) -> tuple[str, bool]:
 def _weft_losses(each: TraceJob) -> Iterable[str]:
     job, (model, exact) = each.job, _model(each)
     if job.profile is not None and not exact:
-        yield "stage times of its own" if model else "a model that the profile table does not have"
+        yield "stage times that differ from the profile table" if model else "a model that the profile table lacks"
         if job.declared_s != each.work_s:
             yield "a declared length that differs from the work"
     if job.params:
         yield "batch_size"
 
 
-# ---- others' formats
+# ---- formats of other projects
 
 
 def _muri(jobs: Sequence[TraceJob]) -> str:
@@ -155,7 +155,7 @@ def _muri_row(each: TraceJob) -> list[object]:
 
 def _muri_losses(each: TraceJob) -> Iterable[str]:
     if _iterations(each) * _profile(each).iteration_s != each.work_s:
-        yield "work that is no whole number of iterations (rounded)"
+        yield "work that is not a whole number of iterations (rounded)"
     yield from _unnamed(each, ("user",))
 
 
@@ -186,7 +186,7 @@ def _elasticflow_losses(each: TraceJob) -> Iterable[str]:
 
 
 def _drawn(each: TraceJob) -> Iterable[str]:
-    yield "model and opportunistic (drawn anew when it is read)"
+    yield "model and opportunistic (drawn at random when it is read)"
     if each.job.iterations is not None:
         yield "iterations (the work is in seconds)"
     if each.job.params:
@@ -219,7 +219,7 @@ def _ms(value_s: float) -> object:
 
 
 def _shortest(value: float, read: Callable[[float], float], wanted: float) -> object:
-    """The shortest way to write a number that is read as what is wanted; else the number itself."""
+    """Return the shortest number that is read as the wanted one; else the number itself."""
     for digits in range(_DIGITS):
         rounded = round(value, digits)
         if read(rounded) == wanted:
@@ -231,8 +231,8 @@ def _date(since_s: float) -> str:
     try:
         return str(FIRST_DATE + timedelta(seconds=since_s))
     except OverflowError:
-        what = f"a job {since_s:g} s after the first"
-        raise InputError(what, hint="the philly format has dates, and they end with the year 9999") from None
+        what = f"a job is submitted {since_s:g} s after the first"
+        raise InputError(what, hint="dates of the philly format end with the year 9999; use another format") from None
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,4 +1,4 @@
-"""The trace formats that Weft reads: one file each, told apart by the column only it has."""
+"""The trace formats that Weft reads: one file each. A column that only one format has identifies it."""
 
 from __future__ import annotations
 

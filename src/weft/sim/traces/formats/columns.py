@@ -1,6 +1,6 @@
-"""Columns of our own format that are more than a word or a number: shares, labels, pinned GPUs.
+"""Columns of Weft's format with several parts: shares, labels, pinned GPUs.
 
-As text their parts are joined with `+`; where a part itself has such a sign, the cell is JSON.
+In text, `+` joins the parts. If a part contains a `+`, the cell is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def show_labels(labels: tuple[tuple[str, str], ...]) -> object:
 
 
 def read_pinned(row: Row, column: str, gpus: int) -> Slots:
-    """In rank order; the GPUs of one node together."""
+    """Return the GPUs in rank order. The GPUs of one node must be adjacent."""
     text = row.text(column)
     if not text:
         return ()
@@ -64,7 +64,7 @@ def show_pinned(pinned: Slots) -> object:
 
 
 def _label_pairs(text: str) -> list[tuple[Any, Any]]:
-    """What is no label at all comes out as one without a name."""
+    """Return the names and values. A malformed label has an empty name."""
     if text.startswith("{"):
         found = _json(text)
         return list(found.items()) if isinstance(found, dict) else [("", "")]

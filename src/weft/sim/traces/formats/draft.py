@@ -1,4 +1,4 @@
-"""What each trace format is turned into: a row in our own terms, before anything is drawn for it."""
+"""The common result of all trace formats: a row in Weft's terms, before random draws fill the gaps."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ MAX_GPUS: Final = 1_000_000
 
 @dataclass(slots=True)
 class Draft:
+    """A job as far as its row describes it."""
+
     submit_s: float
     gpus: int
     duration_s: float
     id: str = ""
-    """Empty: to be numbered."""
+    """Empty: the reader numbers the job."""
     user: str = ""
     name: str = ""
     model: str = ""
-    """Empty, without a profile: to be drawn."""
+    """Empty, without a profile: the reader draws a model."""
     profile: Profile | None = None
-    """As the trace itself measured it; None: from our table, by model."""
+    """The profile in the trace; None: from the profile table, by model."""
     iterations: int | None = None
-    """The work, where given; else the duration is."""
+    """The work in iterations; None: the duration is the work."""
     opportunistic: bool | None = None
-    """None: to be drawn."""
+    """None: the reader draws it."""
     memory_mb: PerRank = UNCOUNTED
     cpus: int = 0
     ram_mb: int = 0
     priority: int = 0
     retries: int | None = None
-    """None: the trace does not say."""
+    """None: the trace gives none."""
     share: Share = WHOLE
     where: Where = ANYWHERE
     params: tuple[tuple[str, str], ...] = ()
@@ -42,13 +44,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Format:
+    """A trace format: its columns, and the function that reads a row."""
+
     name: str
     mark: str
-    """The column that no other format has: `auto` goes by it."""
+    """The column that no other format has; `auto` looks for it."""
     required: tuple[str, ...]
     optional: tuple[str, ...]
     draft: Callable[[Row], Draft] = field(repr=False)
     from_earliest: bool = False
-    """Submit times are dates; the first becomes 0."""
+    """Submit times are dates; the first job's becomes 0."""
     strict: bool = False
-    """A column that is neither required nor optional is a mistake; else it is not read."""
+    """Whether a column that is neither required nor optional is an error; else it is ignored."""

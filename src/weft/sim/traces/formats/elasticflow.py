@@ -1,4 +1,4 @@
-"""ElasticFlow's traces (Microsoft ITP): seconds throughout, kept as they are; models and classes are drawn."""
+"""ElasticFlow's traces (Microsoft ITP): times in seconds; the reader draws models and classes."""
 
 from __future__ import annotations
 

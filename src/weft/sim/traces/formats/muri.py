@@ -1,4 +1,4 @@
-"""Muri's traces: milliseconds, a model profile on every row, work given in iterations."""
+"""Muri's traces: times in milliseconds, a model profile in every row, work in iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microsoft Philly as a list of jobs: dates, seconds, a virtual cluster; models and classes are drawn."""
+"""Microsoft Philly as a list of jobs with dates and durations; the reader draws models and classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draft(row: Row) -> Draft:
 
 
 def _seconds(row: Row) -> float:
-    """Of the date as written: a date without a zone counts as UTC, whatever this machine's zone."""
+    """Return the date in seconds. A date without a zone is UTC, whatever the zone of this machine."""
     try:
         date = datetime.fromisoformat(row.text("timestamp"))
         if date.tzinfo is not None:

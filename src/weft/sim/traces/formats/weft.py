@@ -1,4 +1,4 @@
-"""Our own trace format: docs/reference/trace-format.md."""
+"""Weft's trace format, described in docs/reference/trace-format.md."""
 
 from __future__ import annotations
 
