@@ -221,7 +221,7 @@ def test_another_service_at_the_port(door: Gate, reply: bytes, tls: bool) -> Non
             (folder / name).write_bytes(content)
             (folder / name).chmod(0o600)
         said = run(Gate(door.root, where, env, door.process), "queue", env=env, code=4)
-    assert ("TLS" if tls else "something else") in said
+    assert ("TLS" if tls else "is not a scheduler") in said
 
 
 def test_tls_where_none_is_expected(door: Gate) -> None:
