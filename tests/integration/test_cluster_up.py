@@ -107,7 +107,7 @@ def test_the_sample_task_is_trained_there(person: Person) -> None:
     [
         (("--nodes", "0"), 2, "--nodes"),
         (("--nodes", "1000"), 2, "nodes on one machine"),
-        (("--gpus-per-node", "0"), 2, "without GPUs"),
+        (("--gpus-per-node", "0"), 2, "a cluster needs GPUs"),
         (("--spec", "n3g8"), 2, "no cluster"),
         (("--spec", "n1g8", "--nodes", "2"), 2, "--spec excludes --nodes"),
         (("--nodes", "1", "--policy", "muri-l"), 1, "weaves jobs"),
