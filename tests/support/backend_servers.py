@@ -16,7 +16,7 @@ import grpc.aio
 from support.fake_scheduler import PORT_OPTIONS
 from support.process_engine import until
 from weft.agent.connection import SchedulerChannel
-from weft.agent.node import machine_in_use
+from weft.agent.node import describe_machine
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, create_worker
 from weft.core.state.job import JobState
@@ -110,7 +110,7 @@ class BackendServer:
         folder = AgentDir(self.root / NODE, self.root / "w")
         folder.make()
         found, nvml = self._machine()
-        machine = machine_in_use(found, folder)
+        machine = describe_machine(found, folder)
 
         def dial() -> SchedulerChannel:
             return SchedulerChannel(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=PORT_OPTIONS))

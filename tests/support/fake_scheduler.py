@@ -17,7 +17,7 @@ import grpc.aio
 
 from support.process_engine import until
 from weft.agent.connection import SchedulerChannel
-from weft.agent.node import machine_in_use
+from weft.agent.node import describe_machine
 from weft.agent.state_dir import AgentDir
 from weft.agent.worker import Worker, WorkerEvent, create_worker
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
@@ -176,7 +176,7 @@ class Site:
         folder = self.folder(name)
         found = nvml or NoDriver("none")
         declared = DeclaredGpus(tuple(range(gpus))) if nvml is None else None
-        machine = machine_in_use(discover(name, found, declared), folder)
+        machine = describe_machine(discover(name, found, declared), folder)
         return create_worker(
             machine, found, node_spec(machine, "127.0.0.1", 0), folder, self.dial, on_event=self.notes.append
         )

@@ -84,7 +84,7 @@ class Stream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the queue is empty, so that messages that are not urgent may be sent."""
+        """True if the queue is empty: messages that are not urgent may then be sent."""
         return not self._queue
 
     def send(self, message: AgentMessage) -> None:

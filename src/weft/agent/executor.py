@@ -53,7 +53,7 @@ class Executor:
     def held_gpus(self, runs: Iterable[RunKey]) -> dict[RunKey, HeldGpus]:
         """Return the GPUs that these runs hold, as their launch specs say."""
         machine = self._runtime.machine
-        return {key: _held_by_run(self._folder.run(*key), machine) for key in runs}
+        return {key: _held_by_run(self._folder.run_dir(*key), machine) for key in runs}
 
     # ---- starting
 
@@ -69,7 +69,7 @@ class Executor:
             self._start(launch, "")
 
     async def _start_with_files(self, launch: StartRun) -> None:
-        folder = self._folder.run(launch.job, launch.run)
+        folder = self._folder.run_dir(launch.job, launch.run)
         try:
             while True:
                 try:
@@ -152,7 +152,7 @@ class Executor:
             self.reconcile(Reconcile(*key))
 
     def reconcile(self, request: Reconcile) -> None:
-        """Find out what became of a run. The runtime reports it."""
+        """Have the runtime determine and report the state of a run."""
         self._tasks.spawn(self._runtime.adopt(self.held_gpus([(request.job, request.run)])))
 
 

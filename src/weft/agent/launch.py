@@ -1,4 +1,4 @@
-"""From a start message to a launch spec: adds this node's GPUs, environment and gang."""
+"""Conversion of a start message to a launch spec, with this node's GPUs, environment and gang."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def to_launch_spec(
 
 
 def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | None:
-    """Return the gang of a run, or None for this node alone."""
+    """Return the gang of a run, or None if the run uses this node alone."""
     if len(members) < 2:
         return None
     if launch.rank >= len(members):
@@ -59,7 +59,7 @@ def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | No
 
 
 def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str]) -> dict[str, str]:
-    """Return the submitter's variables, plus the worker's for those that belong to a machine."""
+    """Return the submitter's variables, plus the worker's variables that describe a machine and are missing there."""
     missing = {name: value for name, value in pairs(capture(node_env)) if belongs_to_machine(name)}
     return {**missing, **submitted}
 

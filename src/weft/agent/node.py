@@ -7,6 +7,6 @@ from weft.agent.state_dir import AgentDir
 from weft.engines.process.gpu.discovery import Machine
 
 
-def machine_in_use(machine: Machine, folder: AgentDir) -> Machine:
+def describe_machine(machine: Machine, folder: AgentDir) -> Machine:
     """Return the machine with its previous GPUs, if they have changed while runs use them."""
     return with_gpus_in_use(machine, folder.state, in_use=bool(folder.unfinished(folder.unconfirmed())))

@@ -27,4 +27,4 @@ class Engine(Protocol):
         """Stop a run; return False if it is unknown or has ended."""
 
     async def adopt(self, runs: Iterable[tuple[JobId, int]]) -> None:
-        """Find out what became of runs, and report it. A run without a claim never starts."""
+        """Determine and report the state of these runs. A run without a claim never starts."""

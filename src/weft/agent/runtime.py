@@ -27,7 +27,7 @@ from weft.model import Gpu, JobId
 
 RunKey = tuple[JobId, int]
 """A run: job and number."""
-DRIVER_NOT_USED: Final = NoDriver("the driver is not asked")
+DRIVER_NOT_USED: Final = NoDriver("the driver is not used")
 GPUS_CHANGED: Final = "the GPUs have changed, but jobs use the previous ones: restart after these jobs"
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class NodeListener(Protocol):
         """The GPUs were polled. `facts_at(now)` returns the changes."""
 
     def progress_reported(self, body: dict[str, Any]) -> None:
-        """A run reports progress. Raises for an invalid report."""
+        """A run reports progress. Raise an error if the report is invalid."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class NodeSetup:
 
 
 class NodeRuntime:
-    """Starts, stops and adopts the runs of one node, and reports what happens to the listener."""
+    """Starts, stops and adopts the runs of one node, and reports events to the listener."""
 
     def __init__(
         self, machine: Machine, paths: NodePaths, listener: NodeListener, setup: NodeSetup | None = None
@@ -140,7 +140,7 @@ class NodeRuntime:
         return self.engine.stop(job, run, why, grace_s)
 
     async def adopt(self, runs: Mapping[RunKey, HeldGpus]) -> None:
-        """Find out what became of these runs, and report it. A run without a claim never starts."""
+        """Determine and report the state of these runs. A run without a claim never starts."""
         for key, held in runs.items():
             self._holdings.setdefault(key, held)
         await self.engine.adopt(list(runs))
@@ -172,7 +172,7 @@ class NodeRuntime:
 
 
 def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool) -> Machine:
-    """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores them."""
+    """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores the GPUs."""
     before = load_devices(folder)
     if in_use and before and before != machine.devices:
         log.warning("%s", GPUS_CHANGED)

@@ -15,9 +15,9 @@ POLL_S: Final = 0.05
 
 
 def kill_runs(folder: AgentDir, timeout_s: float) -> int:
-    """Kill the runs of this folder, wait until they have ended, and return how many there were."""
+    """Kill the runs of this folder, wait until they have ended, and return the number of runs that were alive."""
     runs = folder.unfinished(folder.unconfirmed())
-    shims = [shim for run in runs if (shim := _shim(folder.run(*run))) is not None and is_alive(shim)]
+    shims = [shim for run in runs if (shim := _shim_of(folder.run_dir(*run))) is not None and is_alive(shim)]
     for shim in shims:
         with suppress(OSError):
             send_signal(shim, STOP_SIGNALS["kill"])
@@ -27,8 +27,8 @@ def kill_runs(folder: AgentDir, timeout_s: float) -> int:
     return len(shims)
 
 
-def _shim(run: str) -> Identity | None:
-    """Return the shim of a run, which kills the run and records that."""
+def _shim_of(run: str) -> Identity | None:
+    """Return the shim of a run. On its signal the shim kills the run and records the exit."""
     for name in (run_files.STARTED, run_files.CLAIM):
         found = (run_files.read_object(f"{run}/{name}") or {}).get("shim")
         if isinstance(found, list) and len(found) == 3:

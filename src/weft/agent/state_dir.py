@@ -1,4 +1,4 @@
-"""The state directory of an agent: its runs, and what the next agent on this node must know."""
+"""The state directory of an agent: its runs, and the records for the next agent on this node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from weft.model import JobId, NodeId
 from weft.wire.runs import RunKey
 
 CONFIRMED_FILE: Final = "told"
-"""Marks the folder of a run: the scheduler has journalled its exit."""
+"""The file in a run's folder that marks its exit as journalled by the scheduler."""
 _WORKER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -48,7 +48,7 @@ class AgentDir:
         """Path of the socket on which jobs report progress."""
         return self.runtime / "progress.sock"
 
-    def run(self, job: JobId, run: int) -> str:
+    def run_dir(self, job: JobId, run: int) -> str:
         return run_files.run_dir(str(self.jobs), job, run)
 
     def make(self) -> None:
@@ -79,7 +79,7 @@ class AgentDir:
         return _read(self.state / "cluster")
 
     def join(self, cluster: str) -> None:
-        """Switch to a cluster. Job ids are unique only within a cluster, so the runs of another one are set aside."""
+        """Switch to a cluster. Job ids are unique only within a cluster, so set the runs of another cluster aside."""
         before = self.cluster()
         if before and before != cluster:
             self.jobs.rename(self._set_aside_path(before))
@@ -111,11 +111,11 @@ class AgentDir:
 
     def unfinished(self, runs: Iterable[RunKey]) -> list[RunKey]:
         """Return the runs without an exit record."""
-        return [key for key in runs if not os.path.exists(f"{self.run(*key)}/{run_files.EXIT}")]
+        return [key for key in runs if not os.path.exists(f"{self.run_dir(*key)}/{run_files.EXIT}")]
 
     def is_claimed(self, job: JobId, run: int) -> bool:
         """Return whether a run was started or fenced; its record may have been removed by `remove_old_runs`."""
-        folder = self.run(job, run)
+        folder = self.run_dir(job, run)
         if any(os.path.exists(f"{folder}/{name}") for name in (run_files.CLAIM, run_files.STARTED, run_files.EXIT)):
             return True
         return any(name.isdecimal() and int(name) >= run + RUNS_KEPT for name in _list_names(self.jobs / job))
@@ -126,25 +126,26 @@ class AgentDir:
 
     def fence(self, job: JobId, run: int) -> bool:
         """Prevent any shim from starting this run; return False if one has claimed it."""
-        return run_record.fence(self.run(job, run))
+        return run_record.fence(self.run_dir(job, run))
 
     def mark_confirmed(self, job: JobId, run: int) -> None:
         """Record that the scheduler has the exit. If the write fails, the exit is sent again, which is harmless."""
         with suppress(OSError):
-            run_files.write_new(f"{self.run(job, run)}/{CONFIRMED_FILE}", b"")
+            run_files.write_new(f"{self.run_dir(job, run)}/{CONFIRMED_FILE}", b"")
 
     def kept_jobs(self) -> list[JobId]:
         """Return the jobs that have a folder here."""
         return [job for job in _list_names(self.jobs) if is_valid_job_id(job)]
 
     def forget(self, jobs: Iterable[JobId]) -> None:
+        """Remove the folders of these jobs."""
         for job in jobs:
             if is_valid_job_id(job):
                 shutil.rmtree(self.jobs / job, ignore_errors=True)
 
 
 def agent_dir(node: NodeId, at: Path | None = None, env: Mapping[str, str] = os.environ) -> AgentDir:
-    """Return the directory of the worker with this name; `at` overrides its default place."""
+    """Return the directory of the worker with this name; `at` overrides its default path."""
     if not _WORKER_NAME.fullmatch(node):
         raise InputError(
             f"invalid worker name {node[:80]!r}",

@@ -37,7 +37,7 @@ from weft.wire.protocol import PROTOCOL
 from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news
 
 REPLY_TIMEOUT_S: Final = 10.0
-"""How long to wait for the answer to Hello, and at least for one to a heartbeat, before reconnecting."""
+"""Timeout for the answer to Hello, and the minimum for answers to heartbeats. Then the agent reconnects."""
 MISSED_HEARTBEATS: Final = 3
 """Number of unanswered heartbeats after which the connection counts as dead."""
 LEASE_WRITE_STEPS: Final = 20
@@ -66,12 +66,12 @@ class Stop:
     run: int
     why: str
     grace_s: float | None
-    """None: the grace of its launch spec."""
+    """None: the grace period of the run's launch spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Find out what became of an unknown run, and report it: adopt it if claimed, else fence it (never-started)."""
+    """Determine and report the state of an unknown run: adopt it if it is claimed, else fence it (never-started)."""
 
     job: JobId
     run: int
@@ -86,7 +86,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The scheduler has journalled the exit of this run: mark its folder, so that it is not sent again."""
+    """The scheduler has journalled the exit of this run: mark its folder, so that the exit is not sent again."""
 
     job: JobId
     run: int
@@ -120,8 +120,8 @@ class Agent:
     """The state of one agent process.
 
     `disk_id` (disk and machine), `cluster` and `lease_until` come from the disk; a lease of an earlier boot is 0.
-    `instance` is new for each process. `runs` are those with a claim and no confirmation on disk; the engine
-    reports on them.
+    `instance` is new for each process. `runs` are the runs with a claim and no confirmation on disk; the
+    engine reports on them.
     """
 
     node: NodeSpec
@@ -243,7 +243,7 @@ class Agent:
     # ---- messages of the scheduler
 
     def handle(self, message: SchedulerMessage, now: float) -> list[Action]:
-        """Handle a message. Drop invalid ones: the scheduler repeats requests. `ReadLog` and `Forget` bypass this."""
+        """Handle a message other than `ReadLog` and `Forget`. Drop invalid messages: the scheduler repeats requests."""
         match message.WhichOneof("is"):
             case "welcome":
                 return self._on_welcome(message.welcome, now)

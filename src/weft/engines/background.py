@@ -26,11 +26,11 @@ class TaskSet:
         """Start a task without waiting for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_done)
         return task
 
     def every(self, seconds: float, work: Work, what: str) -> asyncio.Task[None]:
-        """Repeat `work`, with a pause of `seconds` after each time. Log failures as `what` and continue."""
+        """Repeat `work`, with a pause of `seconds` before each time. Log failures as `what` and continue."""
         return self.spawn(repeat(seconds, lambda: _attempt(work, what)))
 
     async def close(self) -> None:
@@ -40,7 +40,7 @@ class TaskSet:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a background task failed", exc_info=error)
@@ -50,16 +50,16 @@ async def repeat(seconds: float, work: Work) -> None:
     """Repeat `work`, with a pause of `seconds` before each time, until it fails."""
     while True:
         await asyncio.sleep(seconds)
-        waiting = work()
-        if waiting is not None:
-            await waiting
+        awaitable = work()
+        if awaitable is not None:
+            await awaitable
 
 
 async def _attempt(work: Work, what: str) -> None:
     try:
-        waiting = work()
-        if waiting is not None:
-            await waiting
+        awaitable = work()
+        if awaitable is not None:
+            await awaitable
     except WeftError as error:
         log.warning("%s: %s", what, error)
     except Exception:

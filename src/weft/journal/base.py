@@ -1,4 +1,4 @@
-"""The interfaces of a journal: an open one, and the store that holds it."""
+"""The interfaces of an open journal and of the store that holds it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Journal(Protocol):
 
     @property
     def url(self) -> str:
-        """The URL with which `open_journal` opens it again."""
+        """The URL with which `open_journal` opens this journal again."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Journal(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return once everything appended would survive a power cut."""
+        """Return once all appended facts would survive a power cut."""
         ...
 
     def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
@@ -74,7 +74,7 @@ class Journal(Protocol):
         ...
 
     def compact(self) -> bool:
-        """Replace the facts so far by a snapshot, concurrently with appends. Return False if it cannot run now."""
+        """Replace the facts so far by a snapshot, concurrently with appends. Return False if that is impossible now."""
         ...
 
     def backup(self) -> None:
@@ -97,7 +97,7 @@ class Journal(Protocol):
 
 
 class Store(Protocol):
-    """The place of a journal. It needs no open journal, so it also handles a damaged one."""
+    """The place of a journal. A store works without opening the journal, so it also handles a damaged one."""
 
     @property
     def url(self) -> str: ...

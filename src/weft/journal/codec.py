@@ -18,10 +18,10 @@ from weft.journal import old_formats
 from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 3
-"""Raise it when an older Weft can no longer read what this one writes."""
+"""The number of the format. Increase it when older versions can no longer read new journals."""
 
 Pack = Callable[[Any], Any]
-Readings = dict[type, Callable[[Any], Any] | None]
+Converters = dict[type, Callable[[Any], Any] | None]
 """Converters of a field's value by its JSON type; None keeps the value. Other types are errors."""
 
 
@@ -62,7 +62,7 @@ def decode(body: Mapping[str, Any]) -> Fact:
 
 
 def _decode_body(body: Any) -> Fact:
-    """Return the fact of a dict, and consume the dict."""
+    """Convert a dict to its fact. The dict loses its key `fact`."""
     try:
         name = body.pop("fact")
     except (KeyError, TypeError, AttributeError):
@@ -75,10 +75,10 @@ def _decode_body(body: Any) -> Fact:
 
 
 def _decode_old(name: Any, body: dict[str, Any]) -> Fact:
-    """Return the fact of a dict that has the name of an older format."""
+    """Convert a dict whose fact has the name of an older format."""
     present = old_formats.FACTS.get(name) if isinstance(name, str) else None
     if present is None:
-        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade(str(name), _BY_NAME)}")
+        raise JournalError(f"unknown fact {_short(name)}\n  {_upgrade_hint(str(name), _BY_NAME)}")
     return cast(Fact, _READ[present](old_formats.flattened(body) if present == "JobSnapshot" else body))
 
 
@@ -110,7 +110,7 @@ _from_json = json.JSONDecoder().raw_decode
 def _packer(cls: type[Any]) -> Pack:
     hints = get_type_hints(cls)
     defaults = [(f.name, f.default) for f in fields(cls)]
-    nested = [(name, inner) for name, _ in defaults if (inner := _pack_of(hints[name]))]
+    nested = [(name, inner) for name, _ in defaults if (inner := _packer_of(hints[name]))]
 
     def pack(value: Any) -> dict[str, Any]:
         # `is` before `==`: comparing dataclasses is slow, and most fields hold the default object itself
@@ -123,13 +123,13 @@ def _packer(cls: type[Any]) -> Pack:
     return pack
 
 
-def _pack_of(hint: Any) -> Pack | None:
-    """Return the function that turns a value of this type into plain JSON; None if json does that itself."""
+def _packer_of(hint: Any) -> Pack | None:
+    """Return the function that turns a value of this type into plain JSON; None if `json` encodes the type itself."""
     if hint is PerRank:
         return PerRank.plain
     if is_dataclass(hint):
         return _packer(cast(type[Any], hint))
-    inner = next((pack for arg in get_args(hint) if (pack := _pack_of(arg))), None)
+    inner = next((pack for arg in get_args(hint) if (pack := _packer_of(arg))), None)
     if inner is None:
         return None
     if get_origin(hint) is tuple:
@@ -142,14 +142,14 @@ def _pack_of(hint: Any) -> Pack | None:
 
 def _reader(cls: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
     hints = get_type_hints(cls)
-    readings = {f.name: _readings(hints[f.name]) for f in fields(cls)}
+    converters = {f.name: _converters(hints[f.name]) for f in fields(cls)}
 
     def read(body: Mapping[str, Any]) -> Any:
         found = {}
         name, value = "", None
         try:
             for name, value in body.items():
-                convert = readings[name][type(value)]
+                convert = converters[name][type(value)]
                 found[name] = value if convert is None else convert(value)
             return cls(**found)
         except (KeyError, ValueError):
@@ -163,23 +163,24 @@ def _reader(cls: type[Any]) -> Callable[[Mapping[str, Any]], Any]:
     return read
 
 
-def _readings(hint: Any) -> Readings:
+def _converters(hint: Any) -> Converters:
     origin, args = get_origin(hint), get_args(hint)
     if hint is float:
         return {float: _finite, int: None}
     if hint in (str, int, bool, type(None)):
         return {hint: None}
     if hint is PerRank:
-        figures = _many({int: None})
+        figures = _list_reader({int: None})
         return {int: PerRank, list: lambda values: PerRank(*figures(values))}
     if is_dataclass(hint):
         return {dict: _reader(cast(type[Any], hint))}
     if origin is Literal:
         return {str: {arg: arg for arg in args}.__getitem__}
     if origin is tuple:
-        return {list: _many(_readings(args[0])) if args[1:] == (...,) else _row([_readings(arg) for arg in args])}
+        items = [_converters(arg) for arg in args if arg is not ...]
+        return {list: _list_reader(items[0]) if args[1:] == (...,) else _row_reader(items)}
     if origin in (Union, types.UnionType):
-        return {found: convert for arg in args for found, convert in _readings(arg).items()}
+        return {found: convert for arg in args for found, convert in _converters(arg).items()}
     raise TypeError(f"the journal cannot decode {hint!r}: add it to weft.journal.codec")
 
 
@@ -189,11 +190,11 @@ def _finite(value: float) -> float:
     return value
 
 
-def _many(readings: Readings) -> Callable[[list[Any]], tuple[Any, ...]]:
-    return lambda values: tuple([v if (c := readings[type(v)]) is None else c(v) for v in values])
+def _list_reader(converters: Converters) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda values: tuple([v if (c := converters[type(v)]) is None else c(v) for v in values])
 
 
-def _row(row: list[Readings]) -> Callable[[list[Any]], tuple[Any, ...]]:
+def _row_reader(row: list[Converters]) -> Callable[[list[Any]], tuple[Any, ...]]:
     def read(values: list[Any]) -> tuple[Any, ...]:
         return tuple([v if (c := r[type(v)]) is None else c(v) for r, v in zip(row, values, strict=True)])
 
@@ -207,10 +208,10 @@ def _wrong_field(cls: type[Any], name: str, value: object) -> str:
     known = [f.name for f in fields(cls)]
     if name in known:
         return f"{cls.__name__}.{name} cannot be {_short(value)}; it is declared as {cls.__annotations__[name]}"
-    return f"{cls.__name__} has no field {_short(name)}\n  {_upgrade(name, known)}"
+    return f"{cls.__name__} has no field {_short(name)}\n  {_upgrade_hint(name, known)}"
 
 
-def _upgrade(name: str, known: Iterable[str]) -> str:
+def _upgrade_hint(name: str, known: Iterable[str]) -> str:
     return f"a newer Weft may have written it: upgrade; this one knows {', '.join(nearest(name, known))}"
 
 

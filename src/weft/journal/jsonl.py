@@ -1,7 +1,7 @@
 """A journal in a text file: a header line, then one line of JSON per fact.
 
-A fact is complete once its newline is written. A last line without one, or that is not JSON, is what a crash
-interrupted: opening the file for appending cuts that line off and saves its bytes in `<name>.torn`.
+A fact is complete once its newline is written. A last line that has no newline or is not JSON comes from a write that
+a crash interrupted: opening the file for appending cuts the line off and saves its bytes in `<name>.torn`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class JsonlJournal:
             raise self._fail(error) from None
 
     def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
-        """Yield the present facts, line by line whatever the `page`."""
+        """Yield the present facts, line by line: `page` has no effect."""
         self.flush()
         return self._facts(after, self._written)
 
@@ -182,13 +182,13 @@ class JsonlJournal:
             return 0, 0 if readonly else self._write_header()
         if not readonly:
             self._upgrade_header()
-        lines, last, end = _whole_lines(self._fd)
+        lines, last, end = _find_whole_lines(self._fd)
         torn = os.pread(self._fd, os.fstat(self._fd).st_size - end, end)
         if not torn and lines > 1 and is_garbled(os.pread(self._fd, end - last, last)):
             torn = os.pread(self._fd, end - last, last)
             lines, end = lines - 1, last
         if torn:
-            self._cut(torn, end, f"line {lines + 1}", readonly)
+            self._cut_torn(torn, end, f"line {lines + 1}", readonly)
         return lines - 1, end
 
     def _lock(self) -> None:
@@ -225,7 +225,7 @@ class JsonlJournal:
 
     def _write_header(self) -> int:
         if torn := os.pread(self._fd, len(HEADER), 0):
-            self._cut(torn, 0, "line 1", readonly=False)
+            self._cut_torn(torn, 0, "line 1", readonly=False)
         try:
             write_all(self._fd, HEADER)
         except OSError:
@@ -234,7 +234,7 @@ class JsonlJournal:
         sync_folder(self.path)
         return len(HEADER)
 
-    def _cut(self, torn: bytes, end: int, where: str, readonly: bool) -> None:
+    def _cut_torn(self, torn: bytes, end: int, where: str, readonly: bool) -> None:
         if readonly:
             self.torn = f"{self.path}: {where} is unfinished; ignored its {len(torn)} bytes"
             return
@@ -275,8 +275,8 @@ class JsonlStore(FileStore):
         return OK
 
 
-def _whole_lines(fd: int) -> tuple[int, int, int]:
-    """Return the number of lines that end in a newline, and the offsets of the last one's beginning and end."""
+def _find_whole_lines(fd: int) -> tuple[int, int, int]:
+    """Return the number of lines that end in a newline, and the offsets at which the last of them begins and ends."""
     lines = last = end = offset = 0
     while chunk := os.pread(fd, 1 << 20, offset):
         if found := chunk.count(b"\n"):

@@ -39,7 +39,7 @@ class MemoryJournal:
         """Do nothing: there is no disk."""
 
     def read(self, after: int = 0, *, page: int = PAGE_FACTS) -> Iterator[Fact]:
-        """Yield the present facts; all of them are in memory, whatever the `page`."""
+        """Yield the present facts. They are all in memory, so `page` has no effect."""
         late = islice(self._facts, max(after - self.base, 0), len(self._facts))
         return chain(tuple(self._snapshot), late) if after < self.base else late
 

@@ -1,7 +1,7 @@
 """Jobs, nodes, events and decisions, as immutable values.
 
-`job` describes what a user submits, `node` a machine, `events` what happened, `decisions` what the scheduler decided,
-and `facts` everything that a journal may hold. Times are in seconds. The backend sets `at`; the core reads no clock.
+`job` defines jobs, `node` machines, `events` the scheduler's inputs, `decisions` its outputs, and `facts` everything
+that a journal may hold. Times are in seconds. The backend sets `at`; the core reads no clock.
 
 `from weft.model import NAME` imports only the modules needed for that name: creating the classes of all facts takes
 longer than a small command.

@@ -55,7 +55,7 @@ class KeyChanged:
 @plain_init
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A periodic replanner has planned. `pending` holds the groups that wait until their GPUs are vacated."""
+    """A periodic `Replanner` has made a plan. `pending` holds the groups that wait until their GPUs are vacated."""
 
     at: Seconds
     pending: tuple[tuple[JobId, ...], ...] = ()

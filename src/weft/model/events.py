@@ -1,4 +1,4 @@
-"""What happened: each event is a value stamped with the time at which it happened."""
+"""Events: each is a value with the time at which it happened."""
 
 from __future__ import annotations
 

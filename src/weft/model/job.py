@@ -1,4 +1,4 @@
-"""Jobs: what a user submits."""
+"""Jobs as users submit them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How a backend runs the job. The core never reads it."""
+    """The details that a backend needs to run the job. The core never reads them."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -71,11 +71,11 @@ class Job:
     name: str = ""
     user: str = ""
     memory_mb: PerRank = UNCOUNTED
-    """Per GPU: the same for all ranks, or one for each. 0: not counted."""
+    """Memory per GPU: one figure for all ranks, or one for each rank. 0: not counted."""
     cpus: int = 0
-    """Per GPU; of the job where it has no GPU."""
+    """Per GPU, or for the whole job if it has no GPU."""
     ram_mb: int = 0
-    """Per GPU; of the job where it has no GPU."""
+    """Per GPU, or for the whole job if it has no GPU."""
     share: Share = WHOLE
     where: Where = ANYWHERE
     priority: int = 0
@@ -83,7 +83,7 @@ class Job:
     """Uses capacity that guaranteed jobs leave free (AntMan)."""
     retries: int = 0
     declared_s: float | None = None
-    """The submitter's estimate of its duration when it runs alone."""
+    """The submitter's estimate of the job's duration when it runs alone."""
     iterations: int | None = None
     profile: Profile | None = None
     command: tuple[str, ...] = ()

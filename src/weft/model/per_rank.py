@@ -18,7 +18,7 @@ class PerRank(tuple[int, ...]):
 
     @property
     def differs(self) -> bool:
-        """Whether each rank has a separate figure."""
+        """True if each rank has a separate figure."""
         return len(self) > 1
 
     @property

@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Fractions of the compute of each of its GPUs: what a run reserves, and what it may use at most."""
+    """A run's part of each of its GPUs, as fractions of the compute: the reserved part and the upper limit."""
 
     request: float = 1.0
     limit: float = 1.0

@@ -29,14 +29,14 @@ class JobSnapshot:
     reserved: Slots = ()
     weave: tuple[JobId, ...] = ()
     allocated_mb: PerRank | None = None
-    """Memory that its run holds on each GPU; None: what the job requests."""
+    """Memory that the job's run holds on each GPU; None: the memory that the job requests."""
     releasing: bool = False
-    """Its run is stopping and still holds its GPUs."""
+    """The job's run is stopping and still holds its GPUs."""
     cancelling: bool = False
     held: bool = False
     lost: bool = False
     exclusive: bool = False
-    """It ran out of GPU memory on shared GPUs, and no longer shares GPUs."""
+    """The job ran out of GPU memory on shared GPUs, and no longer shares GPUs."""
     stop_why: StopReason = "preempted"
     first_start: Seconds | None = None
     started_at: Seconds = -1.0
@@ -73,7 +73,7 @@ class StateSnapshot:
     tail_counter: int
     front_counter: int
     run_counter: int
-    """The last tie-breakers given at the tail, at the front and to runs."""
+    """The last tie-breakers: given at the tail of the queue, at its front, and to runs."""
     paused: tuple[tuple[str, str], ...] = ()
     """Reasons, each with its detail."""
     planned_at: Seconds | None = None

@@ -18,8 +18,8 @@ def folder_with_runs(tmp_path: Path, untold: int) -> AgentDir:
     folder.make()
     os.makedirs(folder.jobs / "7" / run_files.CHECKPOINTS)
     for run in range(1, LAST + 1):
-        os.makedirs(folder.run("7", run))
-        Path(folder.run("7", run), run_files.EXIT).write_text("{}")
+        os.makedirs(folder.run_dir("7", run))
+        Path(folder.run_dir("7", run), run_files.EXIT).write_text("{}")
         if run != untold:
             folder.mark_confirmed("7", run)
     return folder
@@ -36,7 +36,7 @@ def test_only_the_last_runs_of_a_job_are_kept_and_those_whose_end_nobody_knows(t
 def test_a_run_whose_folder_is_gone_is_not_started_by_an_order_that_comes_late(tmp_path: Path) -> None:
     folder = folder_with_runs(tmp_path, untold=0)
     folder.remove_old_runs("7", LAST)
-    assert not os.path.exists(folder.run("7", 1))
+    assert not os.path.exists(folder.run_dir("7", 1))
     assert folder.is_claimed("7", 1)
     assert not folder.is_claimed("7", LAST + 1)
     assert not folder.is_claimed("8", 1)

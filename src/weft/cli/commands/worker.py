@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], None] | None = None) -> int:
     connection.load_grpc()
-    from weft.agent.node import machine_in_use
+    from weft.agent.node import describe_machine
     from weft.agent.state_dir import agent_dir
     from weft.agent.worker import create_worker
     from weft.endpoints import config
@@ -119,7 +119,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     folder.make()
     folder.lock()
     _log_to(folder)
-    machine = machine_in_use(machine, folder)
+    machine = describe_machine(machine, folder)
     show = StatusLines(args.color, machine, scheduler, folder, hidden=notify is not None)
     show.begin()
 

@@ -37,11 +37,11 @@ from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
 
 POLL_S: Final = 1.0
-"""How often to check runs whose shim is not watched yet. Most runs end before the first check."""
+"""Interval between checks of runs whose shim is not watched yet. Most runs end before the first check."""
 UNREADABLE_CLAIM_S: Final = 3.0
-"""How long a claim may stay unreadable before its shim counts as dead."""
+"""Time for which a claim may stay unreadable before its shim counts as dead."""
 UNCLAIMED_TIMEOUT_S: Final = 20.0
-"""How long a launch spec may wait for a shim before the run is fenced."""
+"""Time for which a launch spec may wait for a shim before the run is fenced."""
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class ProcessEngine:
         if known is None or known.held_exit is not None:
             return
         self._watcher.unwatch(run.name)
-        if node_stop.is_unasked_sigterm(exited):
+        if node_stop.is_unrequested_sigterm(exited):
             exited = node_stop.with_node_stop(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
             wait_s = node_stop.remaining_hold_s(exited)
             if self._node_stopping or (wait_s > 0 and not exited.why and not known.stopping):

@@ -19,7 +19,7 @@ ENDED: Final = "lease-ended"
 GRACE_S: Final = 5.0
 """Longest time between SIGTERM and SIGKILL for such a run."""
 POLL_S: Final = 1.0
-"""How often a shim compares its lease with the clock, and so how soon it notices that the machine slept."""
+"""Interval at which a shim compares its lease with the clock. Within this time it notices that the machine slept."""
 
 
 def now() -> float:

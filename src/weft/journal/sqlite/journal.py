@@ -189,7 +189,7 @@ class SqliteJournal:
             raise JournalError(f"cannot open {self.path}: a database, but not a Weft journal")
         found = str(meta.get("format"))
         check_format(int(found) if found.isdecimal() else found, str(self.path))
-        if not readonly and found != str(FORMAT):  # older versions may not understand it from now on
+        if not readonly and found != str(FORMAT):  # older versions may not understand the file from now on
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (str(FORMAT),))
         return self._cut_torn(readonly)
 

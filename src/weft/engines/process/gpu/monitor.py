@@ -15,7 +15,7 @@ from weft.model import Blocked, JobId, Measured, NodeId, Seconds, Unblocked
 from weft.model.status import Reason
 
 Foreign = Literal["avoid", "share", "ignore"]
-"""What to do with a GPU that a foreign process uses: avoid it, share its remaining memory, or ignore the process."""
+"""Reaction to a foreign process on a GPU: avoid the GPU, share its remaining memory, or ignore the process."""
 RunKey = tuple[JobId, int]
 
 BACKGROUND_PROGRAMS: Final = frozenset(
@@ -41,9 +41,9 @@ class MonitorOptions:
     foreign: Foreign = "avoid"
     background_programs: frozenset[str] = BACKGROUND_PROGRAMS
     free_after_s: float = 30.0
-    """How long a GPU must be free of foreign processes before it is used again: notebooks restart often."""
+    """Time for which a GPU must be free of foreign processes before runs use it again: notebooks restart often."""
     warm_up_s: float = 60.0
-    """How long a run keeps its whole allocation, however little it uses."""
+    """Time for which a run keeps its whole allocation, however little of it the run uses."""
 
 
 @dataclass(frozen=True, slots=True)

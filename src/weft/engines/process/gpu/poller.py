@@ -76,13 +76,13 @@ class GpuPoller:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is a driver to poll."""
+        """True if there is a driver to poll."""
         return self._monitor is not None
 
     async def poll(self, ended: RunKey | None = None) -> FactsAt:
         """Poll once, in a thread, because a driver may be slow.
 
-        The run `ended` counts as gone: what is left of it makes the GPU dirty.
+        The run `ended` counts as gone: processes that remain of this run make the GPU dirty.
         """
         assert not isinstance(self._nvml, NoDriver)
         self._readings = await asyncio.to_thread(self._nvml.read)

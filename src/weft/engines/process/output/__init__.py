@@ -1,1 +1,1 @@
-"""What runs produce: their logs and the progress that they report."""
+"""The output of runs: their logs and the progress that they report."""

@@ -51,9 +51,9 @@ def last_bar(text: bytes) -> Bar | None:
 
 
 def _bar_in_line(line: str) -> Bar | None:
-    for kind in _WITH_TOTAL:
-        found = list(kind.finditer(line))
-        if found and (bar := _bar_of(found[-1])):
+    for pattern in _WITH_TOTAL:
+        found = list(pattern.finditer(line))
+        if found and (bar := _bar_from_match(found[-1])):
             return bar
     if counted := _WITHOUT_TOTAL.search(line):
         return Bar(_parse_count(counted[1], counted[2]), None, None)
@@ -62,7 +62,7 @@ def _bar_in_line(line: str) -> Bar | None:
     return None
 
 
-def _bar_of(match: re.Match[str]) -> Bar | None:
+def _bar_from_match(match: re.Match[str]) -> Bar | None:
     step, total = _parse_count(match[1], match[2]), _parse_count(match[3], match[4])
     if not total or step > total:
         return None

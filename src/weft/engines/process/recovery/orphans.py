@@ -36,13 +36,13 @@ def _find_orphans(marks: tuple[str, ...], leader: Identity | None) -> list[ProcS
     matching = [
         stat
         for stat in all_processes
-        if not stat.dead and (_is_process(stat, leader) or _has_variables(stat.pid, encoded))
+        if not stat.dead and (_is_leader(stat, leader) or _has_variables(stat.pid, encoded))
     ]
     return matching + descendants((stat.pid for stat in matching), all_processes)
 
 
-def _is_process(stat: ProcStat, process: Identity | None) -> bool:
-    return process is not None and process == (boot_id(), stat.pid, stat.start)
+def _is_leader(stat: ProcStat, leader: Identity | None) -> bool:
+    return leader is not None and leader == (boot_id(), stat.pid, stat.start)
 
 
 def _has_variables(pid: int, marks: list[bytes]) -> bool:

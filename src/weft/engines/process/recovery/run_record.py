@@ -32,7 +32,7 @@ Fate = Literal["finished", "unclaimed", "fenced", "reboot", "alive", "lost", "un
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the files of a run say about it."""
+    """The state of a run according to its files."""
 
     exited: RunExited | None = None
     """From `exit.json`."""

@@ -31,7 +31,7 @@ STOP_SIGNALS: Final[dict[StopStep, int]] = {
 }
 """Signals that request a stop directly when the stop file cannot be written, for example on a full disk."""
 _STEP_OF_SIGNAL: Final = {number: step for step, number in STOP_SIGNALS.items()}
-_AWAITED: Final = (signal.SIGCHLD, CHECK_STOP_FILE, *STOP_SIGNALS.values())
+_AWAITED_SIGNALS: Final = (signal.SIGCHLD, CHECK_STOP_FILE, *STOP_SIGNALS.values())
 
 Spec = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Shim:
         return recorded
 
     def _supervise(self) -> None:
-        stop = self._stop_request()
+        stop = self._read_stop_request()
         if stop is not None or self._lease_has_ended():
             self.why = stop[0] if stop is not None else lease.ENDED
             return
@@ -81,7 +81,7 @@ class Shim:
             self.code, self.why, self.detail = failure.code, failure.why, failure.detail
             self._write_log(failure.detail)
             return
-        self._wait()
+        self._wait_for_leader()
         self._end_leftovers()
         self._classify_exit()
 
@@ -114,7 +114,7 @@ class Shim:
         return True
 
     def _give_up(self, error: OSError) -> None:
-        """Report that nothing could be written, so nothing was started. No record is left."""
+        """Report that the shim could write nothing, and so started nothing. Leave no record."""
         self.why = "disk-full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "no-files"
         self.detail = f"cannot write in {self.run_dir!r}: {error.strerror}"
         self._notify(run_files.to_json(self._exit_record()))
@@ -140,11 +140,11 @@ class Shim:
 
     # ---- supervising
 
-    def _wait(self) -> None:
+    def _wait_for_leader(self) -> None:
         """Wait until the leader has ended, and stop it when due."""
         spec = self.spec
         escalation = StopEscalation(self.started, spec["time_limit_s"], spec["grace_s"])
-        while self._sleep(0.0):
+        while self._wait_for_signal(0.0):
             pass  # discard signals that are left from the previous run
         cap, check_at = spec["log_cap_bytes"], self.started + lease.POLL_S
         polls = bool(cap or spec["lease"])
@@ -156,7 +156,7 @@ class Shim:
                 self._check_every_second(escalation, cap)
                 check_at = now + lease.POLL_S
             due = [at for at in (escalation.next_due_at(), check_at if polls else None) if at is not None]
-            signal_number = self._sleep(max(0.0, min(due) - now) if due else None)
+            signal_number = self._wait_for_signal(max(0.0, min(due) - now) if due else None)
             if signal_number != signal.SIGCHLD:
                 self._handle_signal(escalation, signal_number)
         self.why = escalation.why
@@ -180,12 +180,12 @@ class Shim:
 
     def _handle_signal(self, escalation: StopEscalation, signal_number: int) -> None:
         step = _STEP_OF_SIGNAL.get(signal_number)
-        stop = self._stop_request() if step is None else (DEFAULT_REASON[step], self._grace(step))
+        stop = self._read_stop_request() if step is None else (DEFAULT_REASON[step], self._grace(step))
         # a leader that has already ended was not stopped
         if stop is not None and not self._reap():
             self._apply_step(escalation.request_stop(time.monotonic(), *stop))
 
-    def _stop_request(self) -> tuple[str, float] | None:
+    def _read_stop_request(self) -> tuple[str, float] | None:
         stop = run_files.read_object(run_files.STOP)
         if stop is None:
             return None
@@ -224,11 +224,11 @@ class Shim:
             if pid == self.leader:
                 self.status = status
 
-    def _sleep(self, timeout_s: float | None) -> int:
+    def _wait_for_signal(self, timeout_s: float | None) -> int:
         """Wait for a signal and return its number, or 0 on timeout."""
         if timeout_s is None:
-            return signal.sigwaitinfo(_AWAITED).si_signo
-        received = signal.sigtimedwait(_AWAITED, timeout_s)
+            return signal.sigwaitinfo(_AWAITED_SIGNALS).si_signo
+        received = signal.sigtimedwait(_AWAITED_SIGNALS, timeout_s)
         return received.si_signo if received else 0
 
     # ---- ending
@@ -243,10 +243,9 @@ class Shim:
                 signalled = True
             elif time.monotonic() >= kill_at:
                 process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
-                pause_s = min(
-                    2 * pause_s, RETRY_S
-                )  # a process stuck in a driver cannot be killed: keep trying, less often
-            self._sleep(pause_s)
+                # a process stuck in a driver cannot be killed: keep trying, less often
+                pause_s = min(2 * pause_s, RETRY_S)
+            self._wait_for_signal(pause_s)
 
     def _has_children(self) -> bool:
         self._reap()

@@ -27,7 +27,7 @@ MAX_IDLE_SHIMS: Final = 8
 RUNS_PER_SHIM: Final = 1000
 """A shim collects no garbage, so it is replaced after this many runs."""
 _FORK_RETRY_MS: Final = 100
-_SUBREAPER: Final = 36
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _libc: Final = ctypes.CDLL(None)
 
 
@@ -44,7 +44,7 @@ class IdleShims:
         self._buffer = bytearray(MAX_INLINE_BYTES)
 
     def enter(self) -> bool:
-        """Count this shim as idle; return False if enough others are."""
+        """Count this shim as idle; return False if enough others are idle."""
         try:
             os.eventfd_read(self.vacancies)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class IdleShims:
         os.eventfd_write(self.vacancies, 1)
 
     def receive(self) -> bytes:
-        """Wait for the next launch spec; return nothing if the engine has closed the socket."""
+        """Wait for the next launch spec; return empty bytes if the engine has closed the socket."""
         return bytes(self._buffer[: self.launches.recv_into(self._buffer)])
 
 
@@ -127,7 +127,7 @@ def _reap_killed() -> int:
 def _serve_runs(idle_shims: IdleShims) -> None:
     """Serve runs as a shim, one at a time."""
     os.setsid()
-    _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for _ in range(RUNS_PER_SHIM):
         if not idle_shims.enter():
             return
