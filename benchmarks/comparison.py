@@ -56,6 +56,6 @@ def _measure_drawing(trace: Trace) -> float:
     names = POLICIES.split(",")
     series = [Series(name, make_digest(done.journal.read(), record, record.jobs)) for name in names]
     outcomes = [summarise(name, [dict.fromkeys(FIGURES, 1.0)]) for name in names]
-    charts = [Chart(each.policy, draw_gantt(each.drawn.gantt), "") for each in series]
+    charts = [Chart(each.policy, draw_gantt(each.digest.gantt), "") for each in series]
     render_page(Report(trace.name, [], [], list(draw_pictures(series, outcomes, outcomes[0])), charts))
     return time.process_time() - began

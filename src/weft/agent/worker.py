@@ -28,7 +28,7 @@ from weft.engines.process.output.logs import RUNS_KEPT
 from weft.errors import NotPermitted, Refused, WeftError
 from weft.version import VERSION
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
-from weft.wire.runs import KEPT_AT_A_TIME, RunKey
+from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
 from weft.wire.service import call
 
 TICK_S: Final = 1.0
@@ -197,9 +197,9 @@ class Worker:
     async def _send_kept_jobs(self) -> None:
         """Send the jobs that have folders here: some may have been purged while the agent was away."""
         jobs = await asyncio.to_thread(self._folder.kept_jobs)
-        for start in range(0, len(jobs), KEPT_AT_A_TIME):
+        for start in range(0, len(jobs), MAX_JOBS_PER_MESSAGE):
             if self._stream is not None and self.agent.registered:
-                self._stream.send(AgentMessage(kept=Kept(jobs=jobs[start : start + KEPT_AT_A_TIME])))
+                self._stream.send(AgentMessage(kept=Kept(jobs=jobs[start : start + MAX_JOBS_PER_MESSAGE])))
 
     async def _answer(self, asked: ReadLog) -> None:
         message = await read_log(self._folder, asked)

@@ -95,8 +95,8 @@ class Paths(NamedTuple):
     def lock_text(self) -> str:
         """Return the text in the lock file.
 
-        It is the pid of a scheduler that runs or died, `stopped` if it was stopped before its jobs ended, or empty if
-        all jobs had ended.
+        The text is the pid of a scheduler that runs or died. A scheduler that was stopped leaves `stopped` if some jobs
+        had not ended, and an empty file otherwise.
         """
         try:
             return self.lock.read_text().strip()

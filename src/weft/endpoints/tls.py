@@ -22,7 +22,7 @@ def fingerprint(pem: bytes) -> str:
 
 
 def fetch_authority(where: Address, wanted: str) -> bytes:
-    """Return, as PEM, the certificate with this fingerprint from the scheduler's chain. Send nothing else yet."""
+    """Return the certificate with this fingerprint from the scheduler's chain, as PEM. No token is sent."""
     try:
         chain = _fetch_chain(where)
     except ssl.SSLError as error:
@@ -56,7 +56,7 @@ def _fetch_chain(where: Address) -> list[bytes]:
 def connect(context: ssl.SSLContext, where: Address, timeout_s: float) -> ssl.SSLSocket:
     """Connect with TLS, or raise ssl.SSLError or OSError.
 
-    Wrap the socket before connecting it: Python leaks a socket that is reset between the two.
+    Wrap the socket before connecting it: Python leaks a socket that is reset between the two steps.
     """
     failure: OSError = OSError(f"{where.host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM):

@@ -52,7 +52,7 @@ def write_file(path: str | Path, data: bytes) -> None:
         if target.exists() and not target.is_file():
             target.write_bytes(data)
         else:
-            write_atomic(target, data, mode=0o666)  # less what the umask takes away, like any file of the user
+            write_atomic(target, data, mode=0o666)  # the umask applies, as for any file of the user
     except OSError as error:
         raise WeftError(f"cannot write {path}: {error.strerror or error}") from None
 

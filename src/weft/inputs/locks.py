@@ -35,7 +35,7 @@ def acquire(path: StrPath, what: str, hint: str = "", *, wait_s: float = 0.0, wr
     try:
         while not try_lock(fd):
             if time.monotonic() >= until:
-                raise Locked(what, hint, _pid(fd))
+                raise Locked(what, hint, _read_pid(fd))
             time.sleep(POLL_S)
         if write_pid:
             write_holder(fd)
@@ -57,37 +57,37 @@ def locked(path: StrPath, what: str, hint: str = "", *, wait_s: float = 0.0, wri
 
 def try_lock(fd: int) -> bool:
     """Lock an open file. Return False if another process holds the lock."""
-    return _try(fd, fcntl.LOCK_EX)
+    return _try_flock(fd, fcntl.LOCK_EX)
 
 
 def write_holder(fd: int) -> None:
-    """Write the pid of this process into a lock file. The file is never empty: that has a meaning for some readers."""
+    """Write the pid of this process into a lock file. Never empty the file: to readers, empty means all jobs ended."""
     os.truncate(fd, os.pwrite(fd, str(os.getpid()).encode(), 0))
 
 
 def is_locked(path: StrPath) -> bool:
     """Return whether a process holds the lock; False if there is no such file."""
-    return _state(path)[0]
+    return _read_state(path)[0]
 
 
 def holder(path: StrPath) -> int | None:
-    """Return the pid of the process that holds the lock. No other process gets this pid while it does."""
-    return _state(path)[1]
+    """Return the pid of the process that holds the lock. The pid is valid as long as the process holds the lock."""
+    return _read_state(path)[1]
 
 
-def _state(path: StrPath) -> tuple[bool, int | None]:
+def _read_state(path: StrPath) -> tuple[bool, int | None]:
     """Return whether the file is locked, and by which process if it wrote its pid."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False, None
     try:
-        return (False, None) if _try(fd, fcntl.LOCK_SH) else (True, _pid(fd))
+        return (False, None) if _try_flock(fd, fcntl.LOCK_SH) else (True, _read_pid(fd))
     finally:
         os.close(fd)
 
 
-def _try(fd: int, kind: int) -> bool:
+def _try_flock(fd: int, kind: int) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,6 +95,6 @@ def _try(fd: int, kind: int) -> bool:
     return True
 
 
-def _pid(fd: int) -> int | None:
+def _read_pid(fd: int) -> int | None:
     text = os.pread(fd, MAX_PID_BYTES, 0).strip()
     return int(text) if text.isdigit() else None

@@ -20,15 +20,15 @@ PREFIXES: Final = (
     "LC_", "XDG_", "PYTHON", "CONDA_", "MAMBA_", "PYENV_", "UV_", "HF_", "TRANSFORMERS_", "TORCH", "WANDB_", "MLFLOW_",
     "NCCL_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "NUMBA_", "TF_", "XLA_", "JAX_", "TRITON_", "TOKENIZERS_", "MPL",
 )  # fmt: skip
-OF_A_MACHINE: Final = (NAMES - {"LANG", "LANGUAGE", "TZ"}) | {
+MACHINE_NAMES: Final = (NAMES - {"LANG", "LANGUAGE", "TZ"}) | {
     "PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONEXECUTABLE", "HF_HOME", "TORCH_HOME",
 }  # fmt: skip
-OF_A_MACHINE_PREFIXES: Final = ("XDG_", "CONDA_", "MAMBA_", "PYENV_", "UV_")
+MACHINE_PREFIXES: Final = ("XDG_", "CONDA_", "MAMBA_", "PYENV_", "UV_")
 """Variables with paths of one machine, which are wrong on another."""
-OF_A_SESSION: Final = {
+SESSION_NAMES: Final = {
     "PWD", "OLDPWD", "HOSTNAME", "DISPLAY", "MAIL", "TERM", "_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
 }  # fmt: skip
-OF_A_SESSION_PREFIXES: Final = ("SSH_", "DBUS_", "TMUX", "SYSTEMD_")
+SESSION_PREFIXES: Final = ("SSH_", "DBUS_", "TMUX", "SYSTEMD_")
 """Variables that are valid only in the login session that set them."""
 _SECRET: Final = re.compile(
     r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|(?:^|_)(?:TOKEN|KEY|PWD|PASS|AUTH)(?:_|$)|APIKEY", re.IGNORECASE
@@ -43,7 +43,7 @@ def looks_secret(name: str, value: str = "") -> bool:
 
 def belongs_to_machine(name: str) -> bool:
     """Return whether the variable describes a machine: a job elsewhere gets the value of its node by default."""
-    return name in OF_A_MACHINE or name.startswith(OF_A_MACHINE_PREFIXES)
+    return name in MACHINE_NAMES or name.startswith(MACHINE_PREFIXES)
 
 
 def capture(env: Mapping[str, str], *, everything: bool = False, elsewhere: bool = False) -> list[Variable]:
@@ -60,7 +60,7 @@ def capture(env: Mapping[str, str], *, everything: bool = False, elsewhere: bool
 
 
 def _is_local(name: str) -> bool:
-    return belongs_to_machine(name) or name in OF_A_SESSION or name.startswith(OF_A_SESSION_PREFIXES)
+    return belongs_to_machine(name) or name in SESSION_NAMES or name.startswith(SESSION_PREFIXES)
 
 
 def _is_wanted(name: str, value: str) -> bool:

@@ -39,9 +39,9 @@ class Field(NamedTuple):
     examples: tuple[str, str]
     """Two different values as a task file has them. A test submits, edits, starts and shows a job with each."""
     read: Reader | None
-    """Reads what users write. None: users cannot give this value."""
+    """Parses the value as users write it. None: users cannot give this value."""
     model: str = ""
-    """The attribute of `Job` that holds the value, such as `task.grace_s`. Empty: the field makes jobs or events."""
+    """The attribute of `Job` that holds the value, such as `task.grace_s`. Empty: the value creates jobs or events."""
     proto: str = ""
     """The field of `JobSpec`, if its name is not the key."""
     flag: Flag | None = None
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     launch: str = ""
     """The field of `StartRun` that carries the value to the run. Empty: the run does not get it."""
     shown: bool = True
-    """Whether `weft show` prints the value: an environment may hold secrets."""
+    """True if `weft show` prints the value: an environment may hold secrets."""
 
     @property
     def message(self) -> str:
@@ -63,12 +63,12 @@ class Field(NamedTuple):
         return None if value is None else getattr(value, name)
 
 
-_T: Final = "90 (minutes), 45s, 2h, 1:30:00, 2-12:00:00"
+_DURATIONS: Final = "90 (minutes), 45s, 2h, 1:30:00, 2-12:00:00"
 
 FIELDS: Final[tuple[Field, ...]] = (
     Field(
         "name", ("alpha", "beta"), readers.one(quantities.check_name), "name", settable=True, launch="name",
-        flag=Flag(("-J", "--name"), "how it is called in the queue (default: its program)", "NAME"),
+        flag=Flag(("-J", "--name"), "its name in the queue (default: its program)", "NAME"),
     ),
     Field("command", ("true", "false"), readers.command, "command", launch="command"),
     Field(
@@ -82,11 +82,11 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "cpus", ("1", "2"), readers.whole(0, 1_000_000), "cpus", settable=True,
-        flag=Flag(("--cpus",), "CPUs per GPU, or in all where it needs no GPU", "N"),
+        flag=Flag(("--cpus",), "CPUs per GPU, or in total for a job without GPUs", "N"),
     ),
     Field(
         "mem", ("100", "200"), readers.one(quantities.parse_megabytes), "ram_mb", "ram_mb", settable=True,
-        flag=Flag(("--mem",), "main memory per GPU, or in all where it needs no GPU", "MB"),
+        flag=Flag(("--mem",), "main memory per GPU, or in total for a job without GPUs", "MB"),
     ),
     Field(
         "priority", ("1", "2"), readers.whole(-1_000_000, 1_000_000), "priority", settable=True,
@@ -94,15 +94,16 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "time", ("60s", "120s"), readers.one(quantities.parse_duration), "task.time_limit_s", "time_limit_s",
-        settable=True, launch="time_limit_s", flag=Flag(("-t", "--time"), f"the longest a run may take: {_T}", "T"),
+        settable=True, launch="time_limit_s",
+        flag=Flag(("-t", "--time"), f"the longest a run may take: {_DURATIONS}", "T"),
     ),
     Field(
         "duration", ("60s", "120s"), readers.one(quantities.parse_duration), "declared_s", "declared_s", settable=True,
-        flag=Flag(("--duration",), "how long you think it takes", "T"),
+        flag=Flag(("--duration",), "the expected duration", "T"),
     ),
     Field(
         "retries", ("1", "2"), readers.whole(0, 1_000_000), "retries", settable=True,
-        flag=Flag(("--retries",), "how often it is tried again after it failed (default: 0)", "N"),
+        flag=Flag(("--retries",), "how often to try again after a failure (default: 0)", "N"),
     ),
     Field(
         "after", ("first", "second"), readers.after, "after", settable=True,
@@ -110,11 +111,11 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "array", ("0-1", "0-2"), readers.array,
-        flag=Flag(("--array",), "one job for each index, at most four at a time; WEFT_ARRAY_TASK_ID tells", "0-9%4"),
+        flag=Flag(("--array",), "one job per index (in WEFT_ARRAY_TASK_ID), here at most four at a time", "0-9%4"),
     ),
     Field(
         "env", ("A=1", "A=2"), readers.env, "task.env", launch="env", shown=False,
-        flag=Flag(("--env",), "a variable more; without a value, as it is here", "NAME[=VALUE]", repeated=True),
+        flag=Flag(("--env",), "an additional variable; without VALUE, its value here", "NAME[=VALUE]", repeated=True),
     ),
     Field(
         "chdir", ("/", "/tmp"), readers.path, "task.chdir", launch="chdir",
@@ -122,11 +123,11 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "requeue_exit", ("75", "85"), readers.wholes(1, 255), "task.requeue_exits", "requeue_exits", settable=True,
-        flag=Flag(("--requeue-exit",), "exit codes with which it asks to be run again", "85,75"),
+        flag=Flag(("--requeue-exit",), "exit codes that request another run", "85,75"),
     ),
     Field(
         "max_jobs_per_gpu", ("2", "4"), readers.whole(1, 1000), "share", settable=True,
-        flag=Flag(("--max-jobs-per-gpu",), "it shares each GPU with up to K-1 others of its kind", "K"),
+        flag=Flag(("--max-jobs-per-gpu",), "share each GPU with up to K-1 other jobs that allow it", "K"),
     ),
     Field(
         "gpu_ids", ("0", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.pinned", settable=True,
@@ -150,17 +151,17 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "per_gpu", ("true", "false"), readers.yes, "task.per_gpu", launch="per_gpu",
-        flag=Flag(("--per-gpu",), "one process for each GPU, told its rank, instead of one for each node"),
+        flag=Flag(("--per-gpu",), "start one process per GPU, with its rank, instead of one per node"),
     ),
     Field("snapshot", ("a" * 64, "b" * 64), None, "task.snapshot", launch="snapshot"),
     Field(
         "grace", ("5s", "7s"), readers.one(quantities.parse_duration), "task.grace_s", "grace_s", settable=True,
         launch="grace_s",
-        flag=Flag(("--grace",), "between being told to stop and being killed (30s; 60s to make room for others)", "T"),
+        flag=Flag(("--grace",), "time from the request to stop until the kill (30s; 60s if preempted)", "T"),
     ),
     Field(
         "comment", ("one", "two"), readers.one(readers.line), "task.comment", settable=True,
-        flag=Flag(("--comment",), "for yourself; show prints it", "TEXT"),
+        flag=Flag(("--comment",), "a note that weft show prints", "TEXT"),
     ),
     Field("group", ("one", "two"), readers.one(readers.line), "task.group", settable=True),
     Field(
@@ -229,13 +230,13 @@ def spec_of(given: Mapping[str, Given]) -> JobSpec:
             put(spec, field.message, field.read(value))
         except InputError as error:
             raise error.at(key=key) from None
-    filled = _filled(spec)
+    filled = _fill_command(spec)
     del spec.command[:]
     spec.command.extend(filled)
     return spec
 
 
-def _filled(spec: JobSpec) -> list[str]:
+def _fill_command(spec: JobSpec) -> list[str]:
     try:
         return fill_in(spec.command, dict(pairs(spec.params)))
     except InputError as error:

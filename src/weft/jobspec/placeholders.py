@@ -1,7 +1,7 @@
 """Placeholders in commands: {params.NAME}.
 
 A separate word gets the value as it is, because no shell reads it. A shell script gets a variable instead of the value:
-the shell expands it, so that the value stays text whatever it contains.
+the shell expands the variable, so that the value stays text whatever it contains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _script_at(command: Sequence[str]) -> int | None:
 
 
 def _in_word(word: str, params: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: params[_known(match[1], params)], word)
+    return _PLACEHOLDER.sub(lambda match: params[_check_known(match[1], params)], word)
 
 
 def _in_script(script: str, params: Mapping[str, str]) -> str:
@@ -41,7 +41,7 @@ def _in_script(script: str, params: Mapping[str, str]) -> str:
     for match in _PLACEHOLDER.finditer(script):
         before = script[done : match.start()]
         quote = _quote_after(before, quote)
-        variable = f"${{{_variable(_known(match[1], params), params)}}}"
+        variable = f"${{{_variable(_check_known(match[1], params), params)}}}"
         expanded = {"": f'"{variable}"', '"': variable, "'": f"'\"{variable}\"'"}[quote]
         parts += [before, expanded]
         done = match.end()
@@ -63,7 +63,7 @@ def _quote_after(text: str, quote: str) -> str:
     return quote
 
 
-def _known(name: str, params: Mapping[str, str]) -> str:
+def _check_known(name: str, params: Mapping[str, str]) -> str:
     if name not in params:
         raise UnknownName("param", name[:80], params or ["(there are none)"])
     return name

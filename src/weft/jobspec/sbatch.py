@@ -28,7 +28,7 @@ BARE: Final = frozenset(
 )
 """Options without a value."""
 IMPLIED: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node": "1"}
-"""Options that can be ignored if they have this value, because it always holds."""
+"""Options that have no effect with this value, because Weft always applies it."""
 
 
 @dataclass
@@ -138,7 +138,7 @@ def _whole(value: str) -> str:
 
 
 def _nice(value: str) -> dict[str, Given]:
-    """Convert a nice value, of which larger means less urgent, to a priority."""
+    """Convert a nice value to a priority: the larger the nice value, the lower the priority."""
     number = value or "100"
     return {"priority": f"-{_whole(number)}" if not number.startswith("-") else _whole(number[1:])}
 

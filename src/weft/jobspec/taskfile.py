@@ -1,6 +1,6 @@
 """Task files: JSON or YAML, one task or a list of tasks.
 
-The fast JSON parser reads JSON. If something is wrong, the YAML parser reads the file again, to report the line.
+The fast JSON parser reads JSON. After an error, the YAML parser reads the file again, to report the line.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_tasks(path: str) -> list[Written]:
     root = _json(text)
     # YAML does not accept tabs as blanks; JSON strings contain none
     source = Source(name, text if root is None else text.replace("\t", " "))
-    found = None if root is None else _of_json(root)
+    found = None if root is None else _plain_tasks(root)
     if found is not None:
         return [Written(given, source, at) for at, given in enumerate(found)]
     return [Written(_task(task), source, at) for at, task in enumerate(source.tasks)]
@@ -134,8 +134,8 @@ def _read_head(path: Path) -> bytes:
 # ---- as JSON
 
 
-class _Odd(ValueError):
-    """Not a plain task: the YAML parser finds out what is wrong."""
+class _NotPlain(ValueError):
+    """The task is not plain: the YAML parser reports the error."""
 
 
 def _json(text: str) -> Any:
@@ -150,18 +150,18 @@ class _Pairs(list[tuple[str, Any]]):
     """A JSON object with all its keys, also repeated ones."""
 
 
-def _of_json(root: Any) -> list[dict[str, Given]] | None:
+def _plain_tasks(root: Any) -> list[dict[str, Given]] | None:
     """Return the tasks; None if one of them is not plain."""
     tasks = [root] if isinstance(root, _Pairs) else root
     try:
         return [_plain_task(task) for task in tasks] or None if isinstance(tasks, list) else None
-    except _Odd:
+    except _NotPlain:
         return None
 
 
 def _plain_task(task: Any) -> dict[str, Given]:
     if not isinstance(task, _Pairs) or not all(key in KEYS for key, _ in task):
-        raise _Odd
+        raise _NotPlain
     return _unique([(canonical(key), _plain(value)) for key, value in task])
 
 
@@ -175,14 +175,14 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
-        raise _Odd
+        raise _NotPlain
     return value
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Odd
+        raise _NotPlain
     return found
 
 

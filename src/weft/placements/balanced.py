@@ -32,23 +32,23 @@ class Balanced(Placement):
 
 
 def _by_load(shape: Shape, free: Free, *, splits: bool) -> dict[float, int]:
-    """Return sets of nodes by load: those that have enough free GPUs, or any if the gang splits."""
+    """Return the nodes with enough free GPUs, or with any if the gang splits, as sets by load."""
     able = free.at_least(1 if splits else shape.gpus)
     found: dict[float, int] = {}
     if shape.plain and able.bit_count() > MAX_SCANNED_NODES:
-        return _indexed(free, able, splits=splits)
+        return _by_load_indexed(free, able, splits=splits)
     for node in members(able):
         load = _load(shape, free, node)
         found[load] = found.get(load, 0) | 1 << node
     return found
 
 
-def _indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
+def _by_load_indexed(free: Free, able: int, *, splits: bool) -> dict[float, int]:
     """Return the same as `_by_load`, without examining each node."""
     found: dict[float, int] = {}
-    for tasks, crowd in enumerate(free.tiers()):
+    for tasks, equally_busy in enumerate(free.tiers()):
         for size, sized in enumerate(free.sized):
-            nodes = able & crowd & sized
+            nodes = able & equally_busy & sized
             for idle in range(size, 0, -1) if nodes else ():
                 alike = nodes & free.levels[idle]
                 if alike:

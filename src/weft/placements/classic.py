@@ -24,7 +24,7 @@ class WorkerGpu:
     memory: int
     """MB"""
     available: bool
-    """Whether the task could use it. A tentative plan may assume that present runs are gone."""
+    """True if the task could use the GPU. A tentative plan may assume that present runs are gone."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Classic(Placement):
 
     assign: Assign
     _named: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The function's last answer, of which `place` can return only the number of GPUs."""
+    """The GPUs of the function's last answer: `place` can return only their number."""
 
     sees_runs = True
 

@@ -28,14 +28,14 @@ class Fgd(Placement):
         for count in range(need, len(free.levels)):
             nodes = free.levels[count] & free.mask
             if nodes:
-                growth = useless(count - need, free) - useless(count, free)
+                growth = count_useless(count - need, free) - count_useless(count, free)
                 node = (nodes & -nodes).bit_length() - 1
                 if best is None or (growth, count) < best[:2]:
                     best = growth, count, node
         return None if best is None else ((best[2], need),)
 
 
-def useless(count: int, free: Free) -> float:
+def count_useless(count: int, free: Free) -> float:
     """Return how many of a node's free GPUs the recent demands could not use, on average."""
     total = sum(free.recent.values())
     if not total:

@@ -26,7 +26,7 @@ class Simple(Placement):
         return None if node is None else ((node, shape.gpus),)
 
     def _first_of_each_kind(self, shape: Shape, free: Free) -> Iterator[tuple[float, int]]:
-        """Yield waste and node, for the first of the nodes that are equal in size, memory and free GPUs."""
+        """Yield the waste and the first node of each set of nodes with equal size, memory and free GPUs."""
         needed_mb = shape.memory_mb.max * shape.gpus
         for node_mb, same_memory in free.memories.items():
             for size, same_size in enumerate(free.sized):
@@ -55,7 +55,7 @@ class Simple(Placement):
 
 
 def _idle(free: Free, nodes: int) -> Iterator[int]:
-    """Yield nodes without runs that stay and without reservations; blocked GPUs do not count."""
+    """Yield the nodes on which no run that stays and no reservation holds a GPU. Their GPUs may be blocked."""
     for node in members(nodes & free.tiers()[0] & free.mask if nodes else 0):
         short = free.size[node] - free.count[node]
         if not short or short == free.nodes[node].blocked():

@@ -1,4 +1,4 @@
-"""Yarn: Muri's first fit. A gang that a node could hold is never split; a larger one takes whole nodes plus a rest."""
+"""Yarn: Muri's first fit. A gang no larger than a node is never split; a larger one fills nodes and part of another."""
 
 from __future__ import annotations
 

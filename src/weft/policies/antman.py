@@ -1,7 +1,7 @@
 """AntMan (OSDI'20), as in Muri's simulator: guaranteed jobs own their GPUs, opportunistic jobs share them.
 
-No run is ever preempted. A guaranteed job takes GPUs that no other guaranteed job owns. If they are too few, it keeps
-those of one node reserved until more are free. An opportunistic job takes the least loaded GPUs of any node.
+No run is ever preempted. A guaranteed job takes GPUs that no other guaranteed job owns. If there are too few, it
+reserves those of one node until more are free. An opportunistic job takes the least loaded GPUs of any node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Antman(Replanner):
     oversubscription = 2.0
 
     def key(self, job: JobView, now: Seconds) -> float:
-        """Guaranteed jobs first."""
+        """Order guaranteed jobs before opportunistic ones."""
         return float(job.job.opportunistic)
 
     def queue(self, job: JobView) -> Hashable:
@@ -38,7 +38,8 @@ class Antman(Replanner):
 
     def rank(self, view: View) -> Iterator[Ask]:
         loads: GpuLoads = view.memo
-        if not any(view.active):  # avoid a deadlock of jobs that reserve parts of what others need: the first gets all
+        # if nothing runs, jobs may block each other by their reservations: keep only those of the first job
+        if not any(view.active):
             for job in sorted(view.waiting, key=lambda job: job.seq)[1:]:
                 if job.reserved:
                     yield Ask((job.id,), job.gpus, where=pin_to(job, ()), reserve=True)
@@ -57,7 +58,7 @@ class Antman(Replanner):
                 yield from ask_for_gpus(job, loads, node_gpus, node_size)
 
     def _guests(self, view: View, loads: GpuLoads) -> Iterator[Ask]:
-        """Serve opportunistic jobs in order; if one finds no GPUs, nor do later ones of its shape."""
+        """Serve opportunistic jobs in order; if a job finds no GPUs, later jobs of its shape find none either."""
         firsts = [(job.seq, queue) for queue, job in view.firsts() if queue not in (OWNERS, OTHERS)]
         heapify(firsts)
         while firsts and loads.shareable:

@@ -19,10 +19,10 @@ from weft.policy_state.usage import Usage
 
 @dataclass(frozen=True)
 class FairShare(Replanner):
-    """Least used for its weight first, per user; usage fades."""
+    """The user with the least usage for its weight first; usage decays."""
 
     half_life_s: float = 7 * 86400.0
-    """After this long, usage counts half."""
+    """Time after which usage counts half."""
     weights: tuple[str, ...] = ()
     """user=weight, joined with +; 1 for all others."""
     ahead_s: float = 600.0

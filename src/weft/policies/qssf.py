@@ -1,4 +1,4 @@
-"""QSSF (Helios, SC'21): quasi-shortest service first. GPU time is predicted from the user's own jobs of similar names.
+"""QSSF (Helios, SC'21): quasi-shortest service first. GPU time is predicted from the user's jobs with similar names.
 
 A name's stem is its letters: `bert-lr3-v2` and `bert-lr5-v1` are alike. If a user has no finished job with that stem,
 all of the user's jobs count, then all jobs. No run is preempted; the first job that does not fit gets a reservation.

@@ -20,7 +20,7 @@ NEVER_RUN = 1e9
 
 @dataclass(frozen=True)
 class Themis(Replanner):
-    """Finish-time fairness: the worst-off job as well off as can be."""
+    """Finish-time fairness: the largest slowdown of any job as small as possible."""
 
     preempts = True
     interval_s = 360.0
@@ -62,6 +62,6 @@ class Themis(Replanner):
 
 
 def _claim(job: JobView, share: float, now: float) -> float:
-    """Return a job's claim: its share divided by what it has attained."""
+    """Return a job's claim: its share divided by its attained time."""
     attained = job.attained(now)
     return share / attained if attained > 0 else NEVER_RUN * share

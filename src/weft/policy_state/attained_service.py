@@ -76,13 +76,13 @@ def gittins_index(samples: Sequence[float] | Numbers, attained: float) -> float:
     left = services[services.searchsorted(attained, "right") :] - attained
     if not len(left):
         return 0.0
-    done, others = _done_and_open(len(left))
+    done, others = _counts_up_to_and_after(len(left))
     return float((done / (left.cumsum() + left * others)).max())
 
 
 @lru_cache(maxsize=4096)
-def _done_and_open(count: int) -> tuple[Numbers, Numbers]:
-    """Return, for each of `count` samples, how many are done with it and how many are not."""
+def _counts_up_to_and_after(count: int) -> tuple[Numbers, Numbers]:
+    """Return, for each of `count` sorted samples, the number of samples up to it and the number after it."""
     import numpy as np
 
     return np.arange(1.0, count + 1), np.arange(count - 1.0, -1.0, -1.0)

@@ -25,13 +25,15 @@ from weft.model import (
     Submitted,
 )
 
+# The original's figures, added in its order: the rounding of their sums decides between equally loaded GPUs.
 RESERVED_LOAD: Final = 0.1 - 0.01
+"""Load that a guaranteed job adds to a GPU when it reserves the GPU."""
 STARTED_LOAD: Final = 0.01
+"""Load that a guaranteed job adds when it starts."""
 GUEST_LOAD: Final = 0.9
+"""Load that an opportunistic job adds."""
 FULL_LOAD: Final = 0.8
-"""Load that a guaranteed job adds to a GPU when it reserves it and when it starts, load that an opportunistic job
-adds, and the load from which a GPU accepts no opportunistic job. They are the original's figures, added in the
-original's order, because the rounding of their sums decides between equally loaded GPUs."""
+"""A GPU with this load accepts no opportunistic job."""
 
 GpuKey = tuple[NodeId, int]
 """One GPU of one node."""
@@ -77,10 +79,10 @@ class GpuLoads:
             case Start(job=job_id, slots=slots):
                 self._start(job_id, slots)
             case Cancelled(job=job_id) if job_id not in self._started:
-                self._leave(job_id, RESERVED_LOAD)
+                self._release(job_id, RESERVED_LOAD)
             case Exited(job=job_id):
                 self._started.discard(job_id)
-                self._leave(job_id, GUEST_LOAD if self._guests[job_id] else RESERVED_LOAD + STARTED_LOAD)
+                self._release(job_id, GUEST_LOAD if self._guests[job_id] else RESERVED_LOAD + STARTED_LOAD)
 
     def _join(self, node: Node) -> None:
         self.unowned[node.id] = list(range(len(node.gpus)))
@@ -141,7 +143,7 @@ class GpuLoads:
         if job not in self._started and len(held) >= self._needs[job]:
             self.ready.add(job)
 
-    def _leave(self, job: JobId, load: float) -> None:
+    def _release(self, job: JobId, load: float) -> None:
         self.ready.discard(job)
         for key in sorted(self._held.pop(job, ())):
             self._add(key, -load)

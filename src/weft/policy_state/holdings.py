@@ -19,7 +19,7 @@ class Holding:
 class Holdings:
     open: dict[JobId, Holding] = field(default_factory=dict)
     spent_s: dict[JobId, float] = field(default_factory=dict)
-    """How long each job's earlier runs held their GPUs."""
+    """Seconds for which each job's earlier runs held their GPUs."""
 
     def apply(self, fact: Fact) -> list[JobId]:
         """Apply a fact, and return the jobs whose run it ends."""

@@ -33,7 +33,7 @@ BISECTIONS: Final = 60
 
 @dataclass
 class IdealProgress:
-    """Work is counted in iterations: the original mixes them with seconds, and its figures depend on that."""
+    """Work is counted in iterations. The original mixes iterations with seconds, and its results depend on that."""
 
     iteration_s: dict[JobId, float] = field(default_factory=dict)
     done: dict[JobId, float] = field(default_factory=dict)

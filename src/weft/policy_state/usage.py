@@ -22,14 +22,14 @@ class Usage:
     _holdings: Holdings = field(default_factory=Holdings)
 
     def used(self, user: str, now: Seconds) -> float:
-        """Return the decayed usage. Use decays continuously, so the result does not depend on how often it is read."""
+        """Return the decayed usage. It decays continuously, so the result does not depend on earlier calls."""
         at, used = self._used.get(user, (now, 0.0))
         kept: float = 0.5 ** ((now - at) / self.half_life_s)
         return used * kept + self.held.get(user, 0) * self.half_life_s / log(2) * (1 - kept)
 
     def apply(self, fact: Fact) -> None:
         if isinstance(fact, Submitted | Edited | JobSnapshot):
-            self._know(fact.job)
+            self._remember(fact.job)
         for job in self._holdings.apply(fact):
             user, gpus = self._charged.pop(job)
             self._hold(user, -gpus, fact.at)
@@ -40,7 +40,7 @@ class Usage:
         elif isinstance(fact, Exited) and fact.how == "done":
             del self._jobs[fact.job]
 
-    def _know(self, job: Job) -> None:
+    def _remember(self, job: Job) -> None:
         self._jobs[job.id] = job.user, max(job.gpus, 1)
 
     def _charge(self, job: JobId, at: Seconds) -> None:

@@ -20,7 +20,7 @@ USED_FACTS: Final = frozenset({Start, Exited, NodeJoined, NodeLost})
 
 @dataclass(frozen=True)
 class Bar:
-    """A run on adjacent GPUs of a node. Each member of a weave has its lane, and so has an opportunistic job."""
+    """A run on adjacent GPUs of a node. Each member of a weave has its lane; so does an opportunistic job."""
 
     job: JobId
     row: int
@@ -39,7 +39,7 @@ class Gantt:
     bars: Sequence[Bar] = ()
     """One per run, if there are few."""
     density: NDArray[np.float32] | None = None
-    """Otherwise jobs per GPU: a row per GPU, or per node if there are many GPUs; a column per time bin."""
+    """Jobs per GPU, if there are many runs. A row per GPU, or per node if there are many GPUs; a column per bin."""
 
     @property
     def gpus(self) -> int:
@@ -173,7 +173,7 @@ def _density(holds: Sequence[_Occupancy], nodes: Sequence[tuple[str, int]], unti
 def _weight_after(
     row: NDArray[np.int64], weight: NDArray[np.float64], at: NDArray[np.float64], rows: int
 ) -> NDArray[np.float64]:
-    """Return for each row and time bin the weighted sum of the parts of the bin after each `at`."""
+    """Return, for each row and time bin, the sum of weight times the part of the bin after `at`, over all entries."""
     import numpy as np
 
     index = np.minimum(at.astype(np.int64), TIME_BINS - 1)

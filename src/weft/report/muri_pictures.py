@@ -54,7 +54,7 @@ def baseline_of(policy: str) -> str:
 
 
 def relative_rows(ran: Results, traces: Sequence[str], mixes: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows figure by figure, without those that have no result or no baseline."""
+    """Yield the rows, figure by figure. Skip rows without a result or a baseline."""
     for plan in PLANS:
         for variant in mixes if plan.mixes else traces:
             for policy in plan.policies:

@@ -15,7 +15,7 @@ from weft.report import style
 from weft.report.pictures import Picture
 
 
-class Field(NamedTuple):
+class Cell(NamedTuple):
     """A cell of a table."""
 
     text: str
@@ -25,14 +25,14 @@ class Field(NamedTuple):
 class Table(NamedTuple):
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Field]]
+    rows: Sequence[Sequence[Cell]]
     note: str = ""
 
 
 class Chart(NamedTuple):
     policy: str
     png: bytes
-    says: str
+    description: str
 
 
 class Report(NamedTuple):
@@ -80,7 +80,7 @@ def render_page(report: Report) -> str:
         f"<dl>{''.join(_about(report.about))}</dl>",
         *_failures(report.failures),
         *(part for table in report.tables for part in _table(table)),
-        *_section("Pictures", (_inline(number, picture) for number, picture in enumerate(report.pictures))),
+        *_section("Pictures", (_inline_picture(number, picture) for number, picture in enumerate(report.pictures))),
         *_section("GPUs over time", (_chart(chart) for chart in report.charts)),
     ]
     return "\n".join([_HEAD.format(title=escape(report.title), css=CSS), *body, "</body>", "</html>", ""])
@@ -123,7 +123,7 @@ def _section(title: str, parts: Iterable[str]) -> list[str]:
     return [f"<h2>{escape(title)}</h2>", *found] if found else []
 
 
-def _inline(number: int, picture: Picture) -> str:
+def _inline_picture(number: int, picture: Picture) -> str:
     """Return the SVG inline, in the page's colours."""
     drawing = picture.svg[picture.svg.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
@@ -135,5 +135,5 @@ def _inline(number: int, picture: Picture) -> str:
 
 def _chart(chart: Chart) -> str:
     data = base64.b64encode(chart.png).decode("ascii")
-    image = f'<img alt="{escape(chart.says)}" src="data:image/png;base64,{data}">'
+    image = f'<img alt="{escape(chart.description)}" src="data:image/png;base64,{data}">'
     return f"<figure><figcaption>{escape(chart.policy)}</figcaption>{image}</figure>"

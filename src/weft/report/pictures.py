@@ -24,7 +24,7 @@ MAX_LABELLED_POLICIES: Final = 8
 
 class Series(NamedTuple):
     policy: str
-    drawn: Digest
+    digest: Digest
 
 
 class Picture(NamedTuple):
@@ -43,7 +43,7 @@ def draw_pictures(
 ) -> Iterator[Picture]:
     """Draw the pictures for which there is data. `bounds` are lower bounds for every policy."""
     with style.drawing_style():
-        if any(len(each.drawn.jcts_s) for each in series):
+        if any(len(each.digest.jcts_s) for each in series):
             yield _save("jct", "Distribution of job completion times", _draw_jct(series))
         if series:
             yield _save("queue", "Queue length over time", _draw_over_time(series, "jobs waiting", _pending))
@@ -67,10 +67,10 @@ def _draw_jct(series: Sequence[Series]) -> Figure:
 
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
-    every = np.maximum(np.concatenate([each.drawn.jcts_s for each in series]), 1.0)
+    every = np.maximum(np.concatenate([each.digest.jcts_s for each in series]), 1.0)
     low, high = style.set_log_time_axis(axes, float(every.min()) / 1.2, float(every.max()) * 1.2)
     for at, each in enumerate(series):
-        jcts = np.maximum(each.drawn.jcts_s, 1.0)
+        jcts = np.maximum(each.digest.jcts_s, 1.0)
         if len(jcts):
             edges = np.concatenate(([low], jcts, [high]))
             parts, name = np.arange(len(jcts) + 1) / len(jcts), style.shorten_label(each.policy)
@@ -88,9 +88,9 @@ def _draw_over_time(series: Sequence[Series], unit: str, pick: Callable[[Timelin
     axes = drawn.add_subplot()
     scale, name = _time(series)
     for at, each in enumerate(series):
-        edges = each.drawn.timeline.edges_s / scale
+        edges = each.digest.timeline.edges_s / scale
         middles = (edges[1:] + edges[:-1]) / 2
-        axes.plot(middles, pick(each.drawn.timeline), label=style.shorten_label(each.policy), **_line_style(at))
+        axes.plot(middles, pick(each.digest.timeline), label=style.shorten_label(each.policy), **_line_style(at))
     style.set_symlog_axis(axes)
     axes.set_xlim(0, _last_s(series) / scale or 1)
     axes.set_xlabel(f"time ({name})")
@@ -105,7 +105,7 @@ def _draw_utilisation(series: Sequence[Series]) -> Figure:
     panels = drawn.subplots(len(series), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     scale, name = _time(series)
     for at, (each, axes) in enumerate(zip(series, panels, strict=True)):
-        timeline = each.drawn.timeline
+        timeline = each.digest.timeline
         label, edges = style.shorten_label(each.policy), timeline.edges_s / scale
         axes.stairs(100 * timeline.utilisation, edges, fill=True, color=style.colour(at), alpha=0.75, label=label)
         axes.set_ylim(0, 105)
@@ -118,7 +118,7 @@ def _draw_utilisation(series: Sequence[Series]) -> Figure:
 
 
 def _last_s(series: Sequence[Series]) -> float:
-    return max(float(each.drawn.timeline.edges_s[-1]) for each in series)
+    return max(float(each.digest.timeline.edges_s[-1]) for each in series)
 
 
 def _time(series: Sequence[Series]) -> tuple[float, str]:
@@ -127,12 +127,12 @@ def _time(series: Sequence[Series]) -> tuple[float, str]:
 
 def _draw_bars(outcomes: Sequence[Outcome], base: Outcome, bounds: Mapping[str, float]) -> Figure:
     """Draw bars that start at 1: up is worse than the baseline, down is better."""
-    able = [each for each in outcomes if not each.failed]
+    succeeded = [each for each in outcomes if not each.failed]
     drawn = style.figure(WIDTH, HEIGHT)
     axes = drawn.add_subplot()
-    width = 0.86 / len(able)
+    width = 0.86 / len(succeeded)
     every: list[float] = [1.0]
-    for at, each in enumerate(able):
+    for at, each in enumerate(succeeded):
         ratios = {group: found for group, key in enumerate(RELATIVE) if (found := ratio(each, base, key)) is not None}
         every += ratios.values()
         bars = axes.bar(
@@ -142,7 +142,7 @@ def _draw_bars(outcomes: Sequence[Outcome], base: Outcome, bounds: Mapping[str, 
             hatch=style.hatch(at), linewidth=0, yerr=_relative_errors(each, base),
             error_kw={"elinewidth": 1, "capsize": 2, "ecolor": style.INK},
         )  # fmt: skip
-        if len(able) <= MAX_LABELLED_POLICIES:
+        if len(succeeded) <= MAX_LABELLED_POLICIES:
             values = [f"{found:.2f}" if found < 9.95 else f"{found:.0f}" for found in ratios.values()]
             box = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4}
             axes.bar_label(bars, values, rotation=90, fontsize=6.5, padding=2.5, bbox=box)
@@ -167,8 +167,8 @@ def _draw_bounds(axes: Axes, base: Outcome, bounds: Mapping[str, float]) -> list
     }
     if found:
         lefts, rights = [group - 0.45 for group in found], [group + 0.45 for group in found]
-        look: dict[str, Any] = {"colors": style.INK, "linestyles": "dashed", "linewidth": 1.1, "zorder": 2.6}
-        axes.hlines(list(found.values()), lefts, rights, label="lower bound", **look)
+        line: dict[str, Any] = {"colors": style.INK, "linestyles": "dashed", "linewidth": 1.1, "zorder": 2.6}
+        axes.hlines(list(found.values()), lefts, rights, label="lower bound", **line)
     return list(found.values())
 
 

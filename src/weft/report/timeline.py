@@ -32,8 +32,8 @@ def build_timeline(rows: Sequence[ClusterRow], bins: int = TIME_BINS) -> Timelin
     at, busy, gpus, pending, _, blocking = table.T
     last = float(at[-1]) if len(at) else 0.0
     edges = np.linspace(float(at[0]) if len(at) else 0.0, last, bins + 1)
-    there = bin_means(at, gpus, edges)
-    used = np.divide(bin_means(at, busy, edges), there, out=np.zeros(bins), where=there > 0)
+    present = bin_means(at, gpus, edges)
+    used = np.divide(bin_means(at, busy, edges), present, out=np.zeros(bins), where=present > 0)
     return Timeline(edges, used, bin_means(at, pending, edges), bin_means(at, blocking, edges))
 
 

@@ -14,10 +14,10 @@ def checkpoint(path: str | os.PathLike[str]) -> None:
     run = this_run()
     if not run.checkpoints:
         return
-    known = reporter()
-    found = {"path": os.path.abspath(os.fsdecode(path)), "step": known.step, "time": time.time()}
+    current = reporter()
+    found = {"path": os.path.abspath(os.fsdecode(path)), "step": current.step, "time": time.time()}
     run.record_checkpoint(found)
-    known.update_checkpoint(found)
+    current.update_checkpoint(found)
 
 
 def resume_path() -> str | None:

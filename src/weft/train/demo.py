@@ -20,7 +20,7 @@ PRINT_INTERVAL_S = 5.0
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
-    parser.add_argument("--duration", type=float, default=30.0, metavar="S", help="how many seconds it takes")
+    parser.add_argument("--duration", type=float, default=30.0, metavar="S", help="duration in seconds")
     total_s = parser.parse_args(words).duration
     done_s = _load()
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -49,7 +49,7 @@ class Run:
     # ---- the latest checkpoint
 
     def record_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
-        """Replace the latest checkpoint atomically: a run that is killed meanwhile leaves the previous one."""
+        """Replace the latest checkpoint atomically: a run that is killed during the write leaves the previous one."""
         import json
 
         path = f"{self.checkpoints}/{LATEST}"
@@ -105,7 +105,7 @@ _run: Run | None = None
 
 
 def this_run() -> Run:
-    """Return the run of this process. It is read once, before the job may change its environment."""
+    """Return the run of this process. Read the environment once, before the job may change it."""
     global _run
     if _run is None:
         _run = Run(os.environ)

@@ -31,7 +31,7 @@ class Sender:
         self._wakeup = threading.Lock()
         self._wakeup.acquire()
         self._awake = True
-        """Whether the thread will check again without a wakeup. `_lock` guards this and the following fields."""
+        """True if the thread will check again without a wakeup. `_lock` guards this and the following fields."""
         self._unsent = False
         self.step: Any = None
         self._total: Any = None

@@ -116,7 +116,7 @@ def _poll_file() -> bool:
 # ---- forks: a child must end on SIGTERM, or a parent that waits for it hangs
 
 _signal_masks: dict[int, Any] = {}
-"""The signal mask before a fork, by thread. Python loses signals that reach a child before it is set up."""
+"""The signal mask before a fork, by thread. Python loses signals that reach a child before the child is set up."""
 
 
 def _before_fork() -> None:

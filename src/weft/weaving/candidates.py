@@ -1,4 +1,4 @@
-"""Candidates for weaving: the best jobs that would fill the cluster several times over, and weaves of them as asks."""
+"""Candidates for weaving: the first jobs, enough to fill the cluster several times; and asks for weaves of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slowdown of an opportunistic job (AntMan), which uses what another job leaves free of the same GPUs."""
+"""The slowdown of an opportunistic job (AntMan), which uses its GPUs while another job leaves them free."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Weaver:
         return [self._profiles[number] for number in kind]
 
     def match(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
-        """Match groups within each bucket (GPUs per group, groups) in rounds, while all need more than `gpus`."""
+        """Match groups in each bucket (GPUs per group, groups) in rounds, while all together need more than `gpus`."""
         need = sum(size * len(groups) for size, groups in buckets)
         lists = [groups for _, groups in buckets]
         for _ in range(self.packing):
@@ -59,7 +59,7 @@ class Weaver:
         return [group for groups in lists for group in groups]
 
     def group_in_order(self, buckets: Sequence[tuple[int, list[Group[Member]]]], gpus: int) -> list[Group[Member]]:
-        """Weave neighbours in order, without matching, while all need more than `gpus`."""
+        """Weave neighbours in order, without matching, while the groups together need more than `gpus`."""
         need = sum(size * len(groups) for size, groups in buckets)
         result: list[Group[Member]] = []
         for size, groups in buckets:
@@ -101,7 +101,7 @@ class Weaver:
         return pairs
 
     def _value(self, left: Kind, right: Kind) -> float | None:
-        """Return the efficiency of two groups woven into one; None if they must not be."""
+        """Return the efficiency of two groups woven into one; None if they must not be woven."""
         key = (left, right)
         if key not in self._worth:
             fits = left and right and len(left) + len(right) <= self.packing

@@ -1,7 +1,7 @@
 """The iteration time of woven jobs: every member does one iteration per cycle.
 
 A cycle has four slots. A member's data stage (storage and CPU) spans two, its GPU and its network stage one each, and
-the members are one slot apart. The rules and the contention factors are Muri's simulator's.
+the members are one slot apart. The rules and the contention factors come from Muri's simulator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stages = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Pace:
-    """Weave iteration times, remembered per multiset of profiles."""
+    """The iteration times of weaves, cached by multiset of profiles."""
 
     ordering: Literal["best", "worst"] = "best"
     factors: dict[int, float] = field(default_factory=lambda: FACTORS)
@@ -64,7 +64,7 @@ def _by_value(profile: Profile) -> tuple[str, float, float, float, float]:
 
 @cache
 def cycle_s(members: tuple[Stages, ...], ordering: str) -> float:
-    """The cycle of the best or the worst ordering of the members, without contention."""
+    """Return the cycle of the best or the worst ordering of the members, without contention."""
     times = [_ordered_cycle_s(order) for order in permutations(members)]
     if len(members) == 2:
         (d0, g0, n0), (d1, g1, n1) = members

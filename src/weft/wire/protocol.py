@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL: Final = 2
-"""The version of all messages. Raise it when an older client or agent would no longer be understood."""
+"""The version of all messages. Increase it when older clients or agents would no longer be understood."""

@@ -16,8 +16,8 @@ LEASE_ENDED = "lease-ended"
 FENCED = "fenced"
 """The reason to kill a run that the scheduler has given up or never knew."""
 
-KEPT_AT_A_TIME = 1000
-"""Jobs in one `Kept` or `Forget` message."""
+MAX_JOBS_PER_MESSAGE = 1000
+"""The most jobs in one `Kept` or `Forget` message."""
 
 
 def news(key: RunKey, phase: RunNews.Phase, end: RunEnd | None = None) -> RunNews:

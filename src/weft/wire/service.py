@@ -59,7 +59,7 @@ class Method(NamedTuple):
 
     @property
     def max_request_bytes(self) -> int:
-        """The transport and the reader limit streams."""
+        """The largest request. The transport and the reader limit streams further."""
         return MAX_REQUEST_BYTES if self.kind in ("unary", "stream") else MAX_RECEIVED_BYTES
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from weft.report import style
 from weft.report.folder import is_report, write_report
-from weft.report.page import Chart, Field, Report, Table, render_page
+from weft.report.page import Cell, Chart, Report, Table, render_page
 from weft.report.pictures import draw_pictures
 from weft.report.stats import FIGURES, summarise
 
@@ -21,7 +21,7 @@ EVIL = "<script>alert(1)</script>&\"'$_\x00"
 def report() -> Report:
     outcomes = [summarise(name, [dict.fromkeys(FIGURES, value)]) for name, value in ((EVIL, 2.0), ("b", 1.0))]
     drawn = list(draw_pictures([], outcomes, outcomes[0]))
-    tables = [Table(EVIL, [EVIL, "x"], [[Field(EVIL), Field("1", best=True)]], EVIL)]
+    tables = [Table(EVIL, [EVIL, "x"], [[Cell(EVIL), Cell("1", best=True)]], EVIL)]
     return Report(EVIL, [(EVIL, EVIL)], tables, drawn, [Chart(EVIL, b"\x89PNG", EVIL)], [(EVIL, EVIL)])
 
 

@@ -138,7 +138,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
         Series(result.policy, result.digest) for result in comparison.results if result.digest and not result.error
     ]
     charts = [
-        Chart(each.policy, draw_gantt(each.drawn.gantt), f"GPUs over time under {each.policy}") for each in series
+        Chart(each.policy, draw_gantt(each.digest.gantt), f"GPUs over time under {each.policy}") for each in series
     ]
     work = comparison.workload
     about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{comparison.measured:,}"),

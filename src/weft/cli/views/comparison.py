@@ -9,7 +9,8 @@ from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
 from weft.cli.views import figures
 from weft.compare.comparison import Comparison, PolicyResult
-from weft.report.page import Field, Table
+from weft.report.page import Cell as PageCell
+from weft.report.page import Table
 from weft.report.stats import FIGURES, RELATIVE, Outcome, best_policies, ratio
 
 COLUMNS: Final = {
@@ -47,7 +48,7 @@ def print_tables(comparison: Comparison, base: Outcome | None, color: str) -> No
 def html_tables(comparison: Comparison, base: Outcome | None) -> list[Table]:
     found = []
     for at, (caption, columns, rows) in enumerate(_tables(comparison, base)):
-        fields = [[Field(cell.text, cell.best) for cell in row] for row in rows]
+        fields = [[PageCell(cell.text, cell.best) for cell in row] for row in rows]
         labels = [column.label for column in columns]
         found.append(Table("Figures", labels, fields, _note(comparison)) if at == 0 else Table(caption, labels, fields))
     return found

@@ -18,7 +18,7 @@ from weft.server.nodes.log_tails import LogTails
 from weft.server.nodes.registry import NodeRegistry
 from weft.server.nodes.streams import Streams
 from weft.wire import messages as m
-from weft.wire.runs import KEPT_AT_A_TIME
+from weft.wire.runs import MAX_JOBS_PER_MESSAGE
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class AgentLogs:
         gone = set(jobs)
         self._where = {key: nodes for key, nodes in self._where.items() if key[0] not in gone}
         named = sorted(gone)
-        for start in range(0, len(named), KEPT_AT_A_TIME):
-            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + KEPT_AT_A_TIME]))
+        for start in range(0, len(named), MAX_JOBS_PER_MESSAGE):
+            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + MAX_JOBS_PER_MESSAGE]))
             for member in self._registry().members():
                 if member.conn is not None:
                     self._streams.send(member.conn, message)
@@ -98,8 +98,8 @@ class AgentLogs:
 
     def forget_unknown(self, conn: int, kept: m.Kept) -> None:
         """Tell an agent which of the jobs that it keeps were purged while it was away."""
-        if len(kept.jobs) > KEPT_AT_A_TIME:
-            raise InputError(f"{len(kept.jobs):,} jobs in one message", hint=f"send at most {KEPT_AT_A_TIME:,}")
+        if len(kept.jobs) > MAX_JOBS_PER_MESSAGE:
+            raise InputError(f"{len(kept.jobs):,} jobs in one message", hint=f"send at most {MAX_JOBS_PER_MESSAGE:,}")
         known = self._host.state().jobs
         gone = [job for job in kept.jobs if job not in known and is_valid_job_id(job)]
         if gone and self._registry().member_at(conn) is not None:
