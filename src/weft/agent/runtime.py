@@ -174,7 +174,7 @@ class NodeRuntime:
 def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool) -> Machine:
     """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores the GPUs."""
     before = load_devices(folder)
-    if in_use and before and before != machine.devices:
+    if in_use and before is not None and before != machine.devices:
         log.warning("%s", GPUS_CHANGED)
         gpus = tuple(Gpu(device.model, device.memory_mb) for device in before)
         return replace(

@@ -56,7 +56,7 @@ def _append_missing_facts(paths: Paths, store: Store) -> int:
     with store.open() as journal:
         for fact in journal.read():
             state.apply(fact)
-        numbers = {device.index: gpu for gpu, device in enumerate(load_devices(paths.state))}
+        numbers = {device.index: gpu for gpu, device in enumerate(load_devices(paths.state) or ())}
         facts = list(missing_facts(state, _find_runs(paths.jobs), numbers))
         journal.append(*facts)
     return len(facts)

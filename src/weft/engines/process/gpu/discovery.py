@@ -101,12 +101,12 @@ def ram_mb() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
 
 
-def load_devices(state: Path) -> tuple[Device, ...]:
-    """Return the saved devices, or nothing if none are saved."""
+def load_devices(state: Path) -> tuple[Device, ...] | None:
+    """Return the saved devices; None: nothing was saved."""
     try:
         return tuple(Device(**device) for device in json.loads((state / DEVICES_FILE).read_text()))
     except (OSError, ValueError, TypeError):
-        return ()
+        return None
 
 
 def save_devices(state: Path, devices: tuple[Device, ...]) -> None:
