@@ -40,7 +40,7 @@ def test_one_that_is_stopped_is_named_at_once(here: Site, words: list[str]) -> N
             done = here.weft(*words)
         assert (done.returncode, done.stdout) == (4, "")
         assert done.stderr.startswith(
-            f"weft: error: the scheduler, {pid}, is stopped\n  kill -CONT {pid} lets it go on"
+            f"weft: error: the scheduler (pid {pid}) is suspended\n  resume it: kill -CONT {pid}"
         )
     assert here.weft("queue").returncode == 0
 
@@ -48,6 +48,9 @@ def test_one_that_is_stopped_is_named_at_once(here: Site, words: list[str]) -> N
 def test_one_that_hangs_is_not_waited_for_long(here: Site) -> None:
     with here.client() as client:
         assert client.queue().jobs == []
-        with stopped(here.pid()), pytest.raises(Unreachable, match="has not answered for 1 s: it hangs, or has very"):
-            client.jobs(["1"], patience_s=1.0)
+        with (
+            stopped(here.pid()),
+            pytest.raises(Unreachable, match="has not answered for 1 s: it hangs or is overloaded"),
+        ):
+            client.jobs(["1"], timeout_s=1.0)
         assert client.queue().jobs == []

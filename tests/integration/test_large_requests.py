@@ -57,7 +57,7 @@ def test_a_hundred_thousand_jobs_in_a_file(here: Site) -> None:
     again = here.weft("submit", "--quiet", "--config", "tasks.json", "--key", "k", timeout_s=300.0)
     assert again.stdout.split() == ids
     with here.client() as client:
-        last, second = client.jobs([ids[-1], ids[1]], patience_s=60.0).jobs
+        last, second = client.jobs([ids[-1], ids[1]], timeout_s=60.0).jobs
         assert (last.name, last.after) == (f"job-{JOBS - 1}", [ids[0]])
         assert (second.name, second.after) == ("job-1", [ids[-2]])
         assert client.queue(limit=1).waiting == JOBS

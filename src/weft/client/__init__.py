@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from weft.client.local import OUTLIVE_S, LocalTransport
+from weft.client.local import RESTART_TIMEOUT_S, LocalTransport
 from weft.client.transport import Transport
 from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import Paths, user_paths
@@ -28,12 +28,12 @@ V = TypeVar("V", bound="Answer")
 SIGTERM_EXIT_CODE: Final = 143
 PART_BYTES: Final = 256 << 10
 UPLOAD_TIMEOUT_S: Final = 600.0
-"""For a blob over a slow connection."""
+"""Enough for a large blob over a slow connection."""
 MAX_CANCELLED_JOBS: Final = 10_000
 """Jobs in one request to cancel."""
-CALL_S: Final = 60.0
+CALL_TIMEOUT_S: Final = 60.0
 """Timeout of calls that change something, and of calls in a loop that waits."""
-READ_S: Final = 10.0
+READ_TIMEOUT_S: Final = 10.0
 """Timeout of calls that only read: a person is waiting for the answer."""
 
 
@@ -45,7 +45,7 @@ class Client:
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Receives remarks of the scheduler about a log that are not part of it."""
-        self._spoke = False
+        self._has_answered = False
         self._transport.open()
 
     @property
@@ -71,7 +71,7 @@ class Client:
     def submit(self, request: m.SubmitRequest) -> list[str]:
         """Submit jobs and return their ids.
 
-        A scheduler that dies meanwhile is started again. It accepts the request once, by its key.
+        If the scheduler dies meanwhile, start it again and send the request again: its key prevents duplicates.
         """
         request.key = request.key or os.urandom(16).hex()
         from weft.client import batches  # commands that only read do not need it
@@ -79,7 +79,7 @@ class Client:
         return batches.submit(request, self._submit, self._cancel)
 
     def _submit(self, request: m.SubmitRequest) -> list[str]:
-        return list(self._call("Submit", request, again=True).ids)
+        return list(self._call("Submit", request, retry=True).ids)
 
     def _cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs whose batch could not be submitted in full."""
@@ -101,11 +101,11 @@ class Client:
 
         return self._query(QueueView, m.QueryRequest(what="queue", limit=limit))
 
-    def jobs(self, jobs: Sequence[str] = (), *, group: str = "", patience_s: float = READ_S) -> JobsView:
-        """Return these jobs and those of a group, in detail."""
+    def jobs(self, jobs: Sequence[str] = (), *, group: str = "", timeout_s: float = READ_TIMEOUT_S) -> JobsView:
+        """Return the details of these jobs and of the jobs of a group."""
         from weft.wire.views.jobs import JobsView
 
-        return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group), patience_s)
+        return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group), timeout_s)
 
     def job(self, job: str) -> JobDetailView:
         """Return the first job that the reference names."""
@@ -131,17 +131,17 @@ class Client:
         """Return why a job waits."""
         from weft.wire.views.explain import ExplainView
 
-        return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job), READ_S)
+        return self._ask(ExplainView, "Explain", m.ExplainRequest(job=job), READ_TIMEOUT_S)
 
     def operate(self, operation: Operation[V], **options: str) -> V:
         """Perform one of the operations of `weft.wire.views.operations` on the scheduler."""
-        return self._ask(operation.answer, "Operate", _request(operation, options), CALL_S, again=False)
+        return self._ask(operation.answer, "Operate", _request(operation, options), CALL_TIMEOUT_S, retry=False)
 
     def doctor(self) -> SchedulerView:
         """Return the scheduler's report about itself."""
         from weft.wire.views.doctor import DOCTOR
 
-        return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_S, again=False)
+        return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_TIMEOUT_S, retry=False)
 
     def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
@@ -153,11 +153,11 @@ class Client:
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """Yield the output of the job, run after run, until it has ended. A scheduler may die and return meanwhile."""
-        (only,) = self.jobs([job], patience_s=CALL_S).jobs
+        (only,) = self.jobs([job], timeout_s=CALL_TIMEOUT_S).jobs
         job, run = only.id, max(only.run, 1)
         while True:
             yield from self._follow_run(job, run, lines, rank)
-            (only,) = self.jobs([job], patience_s=CALL_S).jobs
+            (only,) = self.jobs([job], timeout_s=CALL_TIMEOUT_S).jobs
             if only.ended and only.run <= run:
                 return
             run, lines = run + 1, 0
@@ -173,12 +173,12 @@ class Client:
                     if new:
                         yield new
             except Unreachable:
-                self._outlive()
+                self._reconnect()
             else:
                 return
 
     def watch(self, after: int, *, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the facts after a position as they happen. End if a snapshot has replaced the next ones."""
+        """Yield the facts after a position as they happen. End if a snapshot has replaced the next facts."""
         return (fact for _, fact in self.facts(after, timeout_s=timeout_s))
 
     def facts(self, after: int, *, timeout_s: float | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -189,7 +189,7 @@ class Client:
     def wait(self, job: str) -> JobDetailView:
         """Return the job once it has ended."""
         while True:
-            found = self.jobs([job], patience_s=CALL_S)
+            found = self.jobs([job], timeout_s=CALL_TIMEOUT_S)
             only = found.jobs[0]
             if only.ended:
                 return only
@@ -198,13 +198,13 @@ class Client:
 
     def wait_for(self, jobs: Sequence[str]) -> list[JobDetailView]:
         """Return all these jobs once they have ended."""
-        found = self.jobs(jobs, patience_s=CALL_S).jobs
+        found = self.jobs(jobs, timeout_s=CALL_TIMEOUT_S).jobs
         return [job if job.ended else self.wait(job.id) for job in found]
 
     def wait_for_any(self, jobs: Sequence[str]) -> JobDetailView:
         """Return the first of these jobs that ends."""
         while True:
-            found = self.jobs(jobs, patience_s=CALL_S)
+            found = self.jobs(jobs, timeout_s=CALL_TIMEOUT_S)
             ended = [job for job in found.jobs if job.ended]
             if ended:
                 return min(ended, key=lambda job: job.ended or "")
@@ -212,7 +212,7 @@ class Client:
             self._await_end(found.position, found.jobs)
 
     def _await_end(self, position: int, jobs: Sequence[JobView]) -> None:
-        """Return when one of the jobs may have ended, by itself or because a job it depends on ended."""
+        """Return when one of the jobs may have ended, directly or because a job that it depends on ended."""
         names = {job.id for job in jobs}
         any_end = any(job.status == "blocked" for job in jobs)
         try:
@@ -221,11 +221,11 @@ class Client:
                 if kind == "Purged" or (kind in ("Exited", "Cancelled") and (any_end or fact["job"] in names)):
                     return
         except Unreachable:
-            self._outlive()
+            self._reconnect()
 
     def manage(self, operation: Operation[V], **options: str) -> V:
         """Perform one of the operations of `weft.wire.views.auth` on tokens."""
-        return self._ask(operation.answer, "Manage", _request(operation, options), CALL_S, again=False)
+        return self._ask(operation.answer, "Manage", _request(operation, options), CALL_TIMEOUT_S, retry=False)
 
     def put(self, blob: bytes) -> str:
         """Store a blob and return its name. A blob that the scheduler has already is not sent."""
@@ -239,33 +239,37 @@ class Client:
 
     # ---- transport
 
-    def _outlive(self) -> None:
-        """Return once the next call can find a scheduler again. Raise if the scheduler was stopped on purpose."""
-        self._transport.outlive()
+    def _reconnect(self) -> None:
+        """Connect again once a scheduler answers. Raise if the scheduler was stopped on purpose."""
+        self._transport.await_scheduler()
         self._transport.open()
 
-    def _call(self, name: str, request: Any, *, again: bool = False, patience_s: float = CALL_S) -> Any:
-        """Send a request and return the answer. With `again`, repeat it for a while: a scheduler may be starting."""
-        until = time.monotonic() + min(OUTLIVE_S, patience_s / 2)  # do not ask a scheduler that hangs again
+    def _call(self, name: str, request: Any, *, retry: bool = False, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+        """Send a request and return the answer. With `retry`, repeat it for a while: a scheduler may be starting."""
+        until = time.monotonic() + min(RESTART_TIMEOUT_S, timeout_s / 2)  # do not ask again if the scheduler hangs
         while True:
             try:
-                answer = self._transport.call(name, request, patience_s)
+                answer = self._transport.call(name, request, timeout_s)
             except Unreachable:
-                if not again or self._transport.is_hopeless(spoke=self._spoke) or time.monotonic() > until:
+                if (
+                    not retry
+                    or self._transport.is_hopeless(has_answered=self._has_answered)
+                    or time.monotonic() > until
+                ):
                     raise
             else:
-                self._spoke = True
+                self._has_answered = True
                 return answer
             time.sleep(0.02)
             self._transport.open()
 
-    def _query(self, answer: type[V], request: m.QueryRequest, patience_s: float = READ_S) -> V:
-        return self._ask(answer, "Query", request, patience_s)
+    def _query(self, answer: type[V], request: m.QueryRequest, timeout_s: float = READ_TIMEOUT_S) -> V:
+        return self._ask(answer, "Query", request, timeout_s)
 
-    def _ask(self, answer: type[V], name: str, request: Any, patience_s: float, *, again: bool = True) -> V:
+    def _ask(self, answer: type[V], name: str, request: Any, timeout_s: float, *, retry: bool = True) -> V:
         from weft.wire.views.base import decode
 
-        return decode(answer, self._call(name, request, again=again, patience_s=patience_s).json)
+        return decode(answer, self._call(name, request, retry=retry, timeout_s=timeout_s).json)
 
 
 def _request(operation: Operation[Any], options: Mapping[str, str]) -> m.OperateRequest:

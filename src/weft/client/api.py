@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, Unpack, overload
 
-from weft.client import CALL_S, Client, exit_code
+from weft.client import CALL_TIMEOUT_S, Client, exit_code
 from weft.endpoints import config
 from weft.endpoints.addresses import Address
 from weft.endpoints.paths import Paths, user_paths
@@ -152,7 +152,7 @@ class JobHandle:
             return self._ended
         client, found = connection(self._where), list[JobDetailView]()
         for at in range(0, len(self._ids), MAX_QUERIED_JOBS):
-            answer = client.jobs(self._ids[at : at + MAX_QUERIED_JOBS], patience_s=CALL_S)
+            answer = client.jobs(self._ids[at : at + MAX_QUERIED_JOBS], timeout_s=CALL_TIMEOUT_S)
             self._position = self._position if at else answer.position
             found += answer.jobs
         if all(job.ended for job in found):
@@ -177,7 +177,9 @@ class JobHandle:
     def _await_change(self, jobs: Sequence[JobDetailView], timeout_s: float | None) -> None:
         """Return when all of the jobs may have ended, or when the scheduler stops answering."""
         left = {job.id for job in jobs if not job.ended}
-        depends = any(job.reason == Reason.DEPENDENCY for job in jobs)  # it is cancelled if a job it depends on fails
+        depends = any(
+            job.reason == Reason.DEPENDENCY for job in jobs
+        )  # a job is cancelled if one that it depends on fails
         try:
             for fact in connection(self._where).watch(self._position, timeout_s=timeout_s):
                 kind = fact["fact"]

@@ -13,7 +13,7 @@ from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.service import MAX_REQUEST_BYTES
 
 STEP_BYTES: Final = 1 << 20
-"""The shared part of a request is rounded up to whole steps: sent again with its key, a batch splits the same way."""
+"""The size of the shared part is rounded up to this step: a batch that is sent again must split the same way."""
 SLACK_BYTES: Final = 4096
 FRAME_BYTES: Final = 8
 """Largest overhead of a job in a request, in addition to its bytes."""
@@ -60,7 +60,7 @@ def split(request: SubmitRequest) -> list[list[int]]:
 
 
 def _shared_bytes(request: SubmitRequest) -> int:
-    """Return the size of what every part carries, rounded up to whole steps."""
+    """Return the size of the values that every part carries, rounded up to whole steps."""
     shared = SubmitRequest(env=request.env, chdir=request.chdir, key=request.key).ByteSize() + SLACK_BYTES
     if shared > MAX_REQUEST_BYTES - STEP_BYTES:
         raise InputError(f"the environment has {shared / 1e6:.1f} MB", hint="leave out --env-all, or unset variables")
@@ -69,7 +69,7 @@ def _shared_bytes(request: SubmitRequest) -> int:
 
 def _in_order(request: SubmitRequest) -> Sequence[int]:
     """Return the numbers of the jobs, in their order unless a job depends on a later one."""
-    after = {number: _inside(request, number) for number in range(len(request.jobs))}
+    after = {number: _dependencies_inside(request, number) for number in range(len(request.jobs))}
     if all(other < number for number, others in after.items() for other in others):
         return range(len(request.jobs))
     from graphlib import CycleError, TopologicalSorter  # most batches do not need it
@@ -80,11 +80,11 @@ def _in_order(request: SubmitRequest) -> Sequence[int]:
         cycle: list[int] = error.args[1][::-1]
         names = " after ".join(request.jobs[number].name or f"#{number}" for number in cycle)
         raise InputError(
-            f"cyclic dependencies: {names}", hint="take one of them out", key="after", index=cycle[0]
+            f"cyclic dependencies: {names}", hint="remove one of them", key="after", index=cycle[0]
         ) from None
 
 
-def _inside(request: SubmitRequest, number: int) -> list[int]:
+def _dependencies_inside(request: SubmitRequest, number: int) -> list[int]:
     """Return the jobs of the request that this one depends on."""
     found = []
     for ref in request.jobs[number].after:

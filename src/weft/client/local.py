@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from weft.client.transport import foreign, hanging
+from weft.client.transport import foreign_error, timeout_error
 from weft.endpoints.paths import Paths
 from weft.errors import Unreachable, WeftError
 from weft.wire import frames
@@ -17,16 +17,16 @@ from weft.wire.failures import decode_error
 from weft.wire.service import method_of
 
 START_TIMEOUT_S: Final = 20.0
-"""How long a scheduler may take to start."""
-OUTLIVE_S: Final = 10.0
-"""How long a scheduler that no longer answers may take to end."""
+"""Time within which a scheduler must start."""
+RESTART_TIMEOUT_S: Final = 10.0
+"""Time to wait for the end or the restart of a scheduler that no longer answers."""
 RETRY_S: Final = 0.005
 """Delay between attempts to connect while the scheduler's backlog of connections is full."""
 CHUNK_BYTES: Final = 256 << 10
 
 
 class LocalTransport:
-    """Opens one connection per call: threads do not share one, and closing it cancels the call."""
+    """Opens one connection per call: threads do not share connections, and closing one cancels its call."""
 
     def __init__(self, paths: Paths, *, start: bool) -> None:
         self.paths, self._may_start = paths, start
@@ -41,8 +41,8 @@ class LocalTransport:
             if not self._may_start:
                 raise Unreachable("no scheduler is running\n  weft up starts one; so does weft submit")
             start_scheduler(self.paths)
-        if stopped := self.paths.suspended_pid():
-            raise Unreachable(f"the scheduler, {stopped}, is stopped\n  kill -CONT {stopped} lets it go on")
+        if suspended := self.paths.suspended_pid():
+            raise Unreachable(f"the scheduler (pid {suspended}) is suspended\n  resume it: kill -CONT {suspended}")
 
     def close(self) -> None:
         """Do nothing: no connection outlives its call."""
@@ -68,25 +68,25 @@ class LocalTransport:
                     if method.kind == "unary":
                         return
             except TimeoutError:
-                raise hanging(timeout_s, self.advice) from None
+                raise timeout_error(timeout_s, self.advice) from None
             except (OSError, EOFError) as error:
                 raise self._gone(str(error)) from None
-            except frames.Foreign:
-                raise foreign("it does not speak this protocol", self._replace_hint()) from None
+            except frames.ProtocolError:
+                raise foreign_error("it does not speak this protocol", self._replace_hint()) from None
 
     def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:  # noqa: ARG002
-        raise WeftError(f"{name} is for the scheduler of a cluster\n  --scheduler HOST:PORT names one")
+        raise WeftError(f"{name} needs the scheduler of a cluster\n  name one: --scheduler HOST:PORT")
 
-    def is_hopeless(self, *, spoke: bool) -> bool:  # noqa: ARG002
+    def is_hopeless(self, *, has_answered: bool) -> bool:  # noqa: ARG002
         return not self._may_start and not self.paths.answers()
 
-    def outlive(self) -> None:
-        until = time.monotonic() + OUTLIVE_S
+    def await_scheduler(self) -> None:
+        until = time.monotonic() + RESTART_TIMEOUT_S
         while not self.paths.answers():
-            words = self.paths.lock_text()
-            if not words.isdecimal():
-                raise Unreachable("the scheduler was told to end\n  jobs go on; weft up starts it again")
-            if not os.path.exists(f"/proc/{words}") or time.monotonic() > until:
+            pid = self.paths.lock_text()
+            if not pid.isdecimal():
+                raise Unreachable("the scheduler was stopped\n  jobs keep running; weft up starts a scheduler again")
+            if not os.path.exists(f"/proc/{pid}") or time.monotonic() > until:
                 break
             time.sleep(0.02)
 
@@ -100,7 +100,7 @@ class LocalTransport:
         pid = self.paths.lock_text()
         if not pid.isdecimal():
             return self.advice
-        return f"kill {pid} ends it; jobs go on, and the next command starts a scheduler of this version"
+        return f"end it: kill {pid}; jobs keep running, and the next command starts a scheduler of this version"
 
 
 class _Connection:
@@ -120,7 +120,9 @@ class _Connection:
     def send(self, message: bytes) -> None:
         self._connect()
         self._apply_deadline()
-        with suppress(BrokenPipeError, ConnectionResetError):  # the scheduler refused it unread: its answer says why
+        with suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # the scheduler refused the request unread: its answer says why
             self._socket.sendall(message)
 
     def read_frame(self) -> tuple[bytes, bytes]:

@@ -12,7 +12,7 @@ from weft.inputs.locks import is_locked
 from weft.wire.views.operations import SHUTDOWN, ShutdownView
 
 END_TIMEOUT_S: Final = 60.0
-"""How long a scheduler may take to end."""
+"""Time within which a scheduler must end."""
 POLL_S: Final = 0.02
 
 
@@ -37,7 +37,8 @@ def end_scheduler(client: Client, **options: str) -> ShutdownView:
             break  # the next scheduler has started already
         if time.monotonic() > until:
             raise Unreachable(
-                f"the scheduler, {answer.pid}, has not ended after {END_TIMEOUT_S:.0f} s\n  its log: {here.server_log}"
+                f"the scheduler (pid {answer.pid}) has not ended after {END_TIMEOUT_S:.0f} s\n"
+                f"  its log: {here.server_log}"
             )
         time.sleep(POLL_S)
     return answer

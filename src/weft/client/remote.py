@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import grpc
 
-from weft.client.transport import foreign, hanging
+from weft.client.transport import foreign_error, timeout_error
 from weft.endpoints.addresses import Address
 from weft.endpoints.credentials import Credentials, find_credentials, is_listening, open_channel
 from weft.endpoints.tls import connect
@@ -22,7 +22,7 @@ from weft.wire.service import call, service_of
 
 PROBE_TIMEOUT_S: Final = 5.0
 RETURN_TIMEOUT_S: Final = 60.0
-"""How long to wait for a scheduler that has answered before."""
+"""Time to wait for a scheduler that has answered before."""
 POLL_S: Final = 0.2
 HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """The first bytes of a gRPC client. The answer begins with a frame of kind 4."""
@@ -31,8 +31,8 @@ ALERT: Final = 0x15
 
 
 class RemoteTransport:
-    def __init__(self, where: Address, shown: Credentials | None = None) -> None:
-        self.where, self._shown = where, shown
+    def __init__(self, where: Address, credentials: Credentials | None = None) -> None:
+        self.where, self._credentials = where, credentials
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
 
@@ -42,8 +42,8 @@ class RemoteTransport:
 
     def open(self) -> None:
         self.close()
-        self._shown = self._shown or find_credentials(self.where)
-        self._channel = open_channel(self.where, self._shown)
+        self._credentials = self._credentials or find_credentials(self.where)
+        self._channel = open_channel(self.where, self._credentials)
 
     def close(self) -> None:
         self._methods.clear()
@@ -62,22 +62,22 @@ class RemoteTransport:
         with self._translated_errors(timeout_s):
             return self._method(name)(requests, timeout=timeout_s)
 
-    def is_hopeless(self, *, spoke: bool) -> bool:
-        return not spoke
+    def is_hopeless(self, *, has_answered: bool) -> bool:
+        return not has_answered
 
-    def outlive(self) -> None:
+    def await_scheduler(self) -> None:
         until = time.monotonic() + RETURN_TIMEOUT_S
         while not is_listening(self.where):
             if time.monotonic() > until:
                 raise Unreachable(
                     f"the scheduler at {self.where} has not answered for {RETURN_TIMEOUT_S:.0f} s\n"
-                    "  jobs go on; try again once it is back"
+                    "  jobs keep running; try again later"
                 )
             time.sleep(POLL_S)
 
     def _method(self, name: str) -> Any:
         if name not in self._methods:
-            metadata = self._shown.metadata() if self._shown else ()
+            metadata = self._credentials.metadata() if self._credentials else ()
             self._methods[name] = partial(call(self._channel, name, service_of(name)), metadata=metadata)
         return self._methods[name]
 
@@ -92,25 +92,25 @@ class RemoteTransport:
         """Return the error as the scheduler raised it, or why there is no answer."""
         code, details = error.code(), error.details() or ""
         if code == grpc.StatusCode.UNAVAILABLE:
-            return diagnose(self.where, self._shown.ca if self._shown else None, details)
+            return diagnose(self.where, self._credentials.ca if self._credentials else None, details)
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
-            return hanging(timeout_s, self.advice)
+            return timeout_error(timeout_s, self.advice)
         if code == grpc.StatusCode.UNIMPLEMENTED:
-            return foreign(details, self.advice)
+            return foreign_error(details, self.advice)
         return decode_error(details) or WeftError(
             f"the scheduler failed: {code.name}: {details[:500]}\n  {self.advice}"
         )
 
 
 def diagnose(where: Address, ca: bytes | None, details: str) -> WeftError:
-    """Probe the port to find out why a call failed: gRPC reports little, and not always the same."""
+    """Probe the port to find out why a call failed: gRPC reports few details, and not always the same ones."""
     try:
         found = _probe_tls(where, ca) if ca is not None else _probe_plaintext(where)
     except socket.gaierror:
         return Unreachable(f"there is no host {where.host}\n  check the address: --scheduler HOST:PORT")
     except OSError as error:
         why = "nothing listens there" if isinstance(error, ConnectionRefusedError) else error.strerror or error
-        hint = "weft server starts one on that machine; --scheduler local names the one of this machine"
+        hint = "start one there: weft server; or use the one of this machine: --scheduler local"
         return Unreachable(f"no scheduler answers at {where}: {why}\n  {hint}")
     return found or Unreachable(f"the scheduler at {where} does not answer: {details[:300]}\n  try again")
 
@@ -130,14 +130,16 @@ def _probe_tls(where: Address, ca: bytes) -> WeftError | None:
                 f"  on its machine: weft auth init --port {where.port} --host {where.host}, then start it again"
             )
         return Unreachable(
-            f"what listens at {where} is not the scheduler that was joined: {error.verify_message}\n"
-            f"  if it was set up again: weft auth join {where} TOKEN"
+            f"the server at {where} is not the scheduler that was joined: {error.verify_message}\n"
+            f"  if the scheduler was set up again: weft auth join {where} TOKEN"
         )
     except (ssl.SSLError, ConnectionResetError) as error:
         if isinstance(error, ssl.SSLError) and "WRONG_VERSION" not in str(error.reason):
-            return Unreachable(f"no TLS with {where}: {error.reason or error}\n  is that the scheduler?")
+            return Unreachable(
+                f"TLS with {where} failed: {error.reason or error}\n  check that this is the scheduler's address"
+            )
         return Unreachable(
-            f"what listens at {where} does not speak TLS\n  it is not the scheduler, or one without a certificate: "
+            f"the server at {where} does not speak TLS\n  check the address; if the scheduler has no certificate: "
             "weft auth init on its machine"
         )
 
@@ -150,7 +152,7 @@ def _probe_plaintext(where: Address) -> WeftError | None:
         except TimeoutError:
             return _not_a_scheduler(where, "it does not answer")
     if seen[:1] == bytes((ALERT,)) or (not seen and _speaks_tls(where)):
-        return Unreachable(f"what listens at {where} needs TLS\n  join it again: weft auth join {where} TOKEN")
+        return Unreachable(f"the server at {where} needs TLS\n  join the scheduler again: weft auth join {where} TOKEN")
     if seen.startswith(b"HTTP/"):
         return _not_a_scheduler(where, "it speaks HTTP/1")
     return None if seen[3:4] == bytes((SETTINGS,)) else _not_a_scheduler(where, "it does not speak gRPC")
@@ -158,7 +160,7 @@ def _probe_plaintext(where: Address) -> WeftError | None:
 
 def _speaks_tls(where: Address) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # no secret is sent to it
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # no secret is sent
     try:
         with connect(context, where, PROBE_TIMEOUT_S):
             return True
@@ -167,4 +169,4 @@ def _speaks_tls(where: Address) -> bool:
 
 
 def _not_a_scheduler(where: Address, why: str) -> Unreachable:
-    return Unreachable(f"what listens at {where} is not a scheduler: {why}\n  check the port")
+    return Unreachable(f"the server at {where} is not a scheduler: {why}\n  check the port")

@@ -16,7 +16,7 @@ class Transport(Protocol):
 
     @property
     def advice(self) -> str:
-        """Where to look if the scheduler itself fails."""
+        """The hint of errors that the scheduler itself causes: where to find its log."""
 
     def open(self) -> None:
         """Connect, or connect again. Raise Unreachable with advice if no scheduler can answer."""
@@ -33,18 +33,18 @@ class Transport(Protocol):
     def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:
         """Send a stream of messages and return the answer."""
 
-    def is_hopeless(self, *, spoke: bool) -> bool:
-        """Return whether another attempt would also fail. `spoke`: whether a scheduler has answered before."""
+    def is_hopeless(self, *, has_answered: bool) -> bool:
+        """Return whether another attempt would also fail. `has_answered`: a scheduler answered an earlier call."""
 
-    def outlive(self) -> None:
-        """Return once the next call may find a scheduler. Raise if it was stopped on purpose or does not return."""
+    def await_scheduler(self) -> None:
+        """Wait until the next call may find a scheduler. Raise if it was stopped on purpose or does not return."""
 
 
-def hanging(timeout_s: float | None, advice: str) -> Unreachable:
+def timeout_error(timeout_s: float | None, advice: str) -> Unreachable:
     return Unreachable(
         f"the scheduler has not answered for {timeout_s or 0:.0f} s: it hangs or is overloaded\n  {advice}"
     )
 
 
-def foreign(details: str, advice: str) -> Unreachable:
-    return Unreachable(f"what listens there is an older Weft, or not Weft: {details[:200]}\n  {advice}")
+def foreign_error(details: str, advice: str) -> Unreachable:
+    return Unreachable(f"the server there is an older Weft, or not Weft: {details[:200]}\n  {advice}")

@@ -23,7 +23,7 @@ MESSAGE, END, ERROR = b"M", b"E", b"X"
 KINDS: Final = (MESSAGE, END, ERROR)
 
 
-class Foreign(Exception):
+class ProtocolError(Exception):
     """The bytes do not belong to this protocol."""
 
 
@@ -44,12 +44,12 @@ def encode_request(method: str, message: bytes) -> bytes:
 def decode_head(buffer: bytearray) -> Head | None:
     """Return the head of the request in the buffer; None while bytes of it are missing."""
     if not MAGIC.startswith(buffer[: len(MAGIC)]):
-        raise Foreign
+        raise ProtocolError
     if len(buffer) < _HEAD.size:
         return None
     _, protocol, name_bytes, size = _HEAD.unpack_from(buffer)
     if name_bytes > MAX_NAME_BYTES:
-        raise Foreign
+        raise ProtocolError
     start = _HEAD.size + name_bytes
     if len(buffer) < start:
         return None
@@ -64,5 +64,5 @@ def decode_frame(head: bytes) -> tuple[bytes, int]:
     """Return the kind and the length that the head of a frame announces."""
     kind, size = _FRAME.unpack(head)
     if kind not in KINDS or size > MAX_MESSAGE_BYTES:
-        raise Foreign
+        raise ProtocolError
     return kind, size

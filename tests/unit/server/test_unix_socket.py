@@ -265,7 +265,7 @@ def test_what_is_no_scheduler_is_recognised(paths: Paths, words: bytes, found: s
 
 def test_an_older_scheduler_is_named_with_the_way_to_replace_it(paths: Paths) -> None:
     paths.lock.write_text("4711")
-    words = "kill 4711 ends it; jobs go on, and the next command starts a scheduler of this version"
+    words = "end it: kill 4711; jobs keep running, and the next command starts a scheduler of this version"
     with impostor(paths, bytes((0, 0, 18, 4, 0, 0, 0, 0, 0)), close=False), pytest.raises(Unreachable, match=words):
         LocalTransport(paths, start=False).call("Query", QUERY, PATIENCE_S)
 

@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._buffer += data
         try:
             self._begin()
-        except frames.Foreign:
+        except frames.ProtocolError:
             self._buffer = bytearray()
             self._transport.abort()
         except WeftError as error:
@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
             large.refuse()
         missing = head.start + head.size - len(self._buffer)
         if missing < 0:
-            raise frames.Foreign
+            raise frames.ProtocolError
         if missing == 0:
             self._deadline.cancel()
             request = reader(method)(bytes(self._buffer[head.start :]))

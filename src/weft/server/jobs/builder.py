@@ -131,7 +131,7 @@ class JobBuilder:
         cycle = _find_cycle(inside)
         if cycle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in cycle)
-            hint = "take one of them out"
+            hint = "remove one of them"
             raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=cycle[0])
 
 
