@@ -53,6 +53,8 @@ class Shim:
 
     def run(self) -> bool:
         """Supervise the whole run; return whether this process may serve another."""
+        while self._wait_for_signal(0.0):
+            pass  # discard signals that are left from the previous run; from the claim on, they are for this one
         try:
             if not self._claim():
                 return True
@@ -144,8 +146,6 @@ class Shim:
         """Wait until the leader has ended, and stop it when due."""
         spec = self.spec
         escalation = StopEscalation(self.started, spec["time_limit_s"], spec["grace_s"])
-        while self._wait_for_signal(0.0):
-            pass  # discard signals that are left from the previous run
         cap, check_at = spec["log_cap_bytes"], self.started + lease.POLL_S
         polls = bool(cap or spec["lease"])
         self._handle_signal(escalation, CHECK_STOP_FILE)
