@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from weft.agent.state_dir import AgentDir
 from weft.engines.process.gpu.poller import FactsAt
 from weft.model import Blocked, Measured, Unblocked
 from weft.wire.messages import GpuBlock, GpuMemory, GpuReading, NodeStatus
@@ -16,10 +17,13 @@ OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
 
 
 class NodeStatusCollector:
-    """Collects the facts of the GPU poller. Calls `on_gpus` with all blocks and the newly measured needs."""
+    """Collects the facts of the GPU poller. Calls `on_gpus` with all blocks and the newly measured needs.
 
-    def __init__(self, on_gpus: OnGpus) -> None:
-        self._on_gpus = on_gpus
+    `folder` is what a status may measure besides the machine, such as the space on its disk.
+    """
+
+    def __init__(self, folder: AgentDir, on_gpus: OnGpus) -> None:
+        self.folder, self._on_gpus = folder, on_gpus
         self._blocks: dict[tuple[int, str], GpuBlock] = {}
 
     def gpus_changed(self, facts_at: FactsAt) -> None:

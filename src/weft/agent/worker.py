@@ -77,7 +77,7 @@ class Worker:
         )
         self._runtime = NodeRuntime(machine, folder, self, setup)
         self._executor = Executor(self._runtime, folder, self._fetch)
-        self._status = NodeStatusCollector(self._report_gpus)
+        self._status = NodeStatusCollector(folder, self._report_gpus)
         self._progress = ProgressQueue(lambda key: key in self.agent.known)
         self._tails = LogTails(folder)
         self._stream: Stream | None = None

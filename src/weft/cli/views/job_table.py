@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import tables
@@ -26,8 +25,8 @@ class Field(NamedTuple):
     show: Callable[[JobView], str]
 
 
-def _plain(name: str) -> Callable[[JobView], str]:
-    read = attrgetter(name)
+def _plain(read: Callable[[JobView], str | int | None]) -> Callable[[JobView], str]:
+    """Return a function that shows a value as it is, and a dash for an empty one."""
 
     def show(job: JobView) -> str:
         value = read(job)
@@ -59,20 +58,20 @@ def _exit(row: JobView) -> str:
 
 
 FIELDS: Final = {
-    "id": Field(Column("JOBID", right=True), _plain("id")),
-    "name": Field(Column("NAME", max_width=30), _plain("name")),
-    "user": Field(Column("USER", max_width=12), _plain("user")),
-    "state": Field(Column("ST"), _plain("state")),
-    "status": Field(Column("STATUS"), _plain("status")),
+    "id": Field(Column("JOBID", right=True), _plain(lambda row: row.id)),
+    "name": Field(Column("NAME", max_width=30), _plain(lambda row: row.name)),
+    "user": Field(Column("USER", max_width=12), _plain(lambda row: row.user)),
+    "state": Field(Column("ST"), _plain(lambda row: row.state)),
+    "status": Field(Column("STATUS"), _plain(lambda row: row.status)),
     "time": Field(Column("TIME", right=True), lambda row: format_clock(row.time_s)),
-    "gpus": Field(Column("GPUS", right=True), _plain("gpus")),
+    "gpus": Field(Column("GPUS", right=True), _plain(lambda row: row.gpus)),
     "progress": Field(Column("PROGRESS", right=True), lambda row: progress(row.progress)),
     "eta": Field(Column("ETA", right=True), lambda row: eta(row.progress)),
     "where": Field(Column("NODE(REASON)"), _where),
-    "node": Field(Column("NODE"), _plain("place")),
-    "reason": Field(Column("REASON"), _plain("reason")),
-    "priority": Field(Column("PRIORITY", right=True), _plain("priority")),
-    "run": Field(Column("RUN", right=True), _plain("run")),
+    "node": Field(Column("NODE"), _plain(lambda row: row.place)),
+    "reason": Field(Column("REASON"), _plain(lambda row: row.reason)),
+    "priority": Field(Column("PRIORITY", right=True), _plain(lambda row: row.priority)),
+    "run": Field(Column("RUN", right=True), _plain(lambda row: row.run)),
     "submitted": Field(Column("SUBMITTED"), lambda row: format_time(row.submitted)),
     "started": Field(Column("STARTED"), lambda row: format_time(row.started)),
     "ended": Field(Column("ENDED"), lambda row: format_time(row.ended)),

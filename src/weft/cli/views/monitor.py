@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from weft.wire.views.nodes import GpusView, GpuView, NodesView, NodeView
 
 BAR_WIDTH: Final = 12
-WORKERS: Final = (
-    Column("WORKER", max_width=24), Column("ST"), Column("BEAT", right=True), Column("LOAD", right=True),
-    Column("GPUS", right=True), Column("JOBS", right=True), Column("CPUS", right=True), Column("RAM MB", right=True),
-)  # fmt: skip
 GPUS: Final = (
     Column("WORKER", max_width=24), Column("GPU", right=True), Column("MODEL", max_width=20),
     Column("MEMORY MB", right=True), Column("MEMORY"), Column("UTIL", right=True), Column("JOBS(REASON)", max_width=40),
@@ -58,7 +54,7 @@ def draw(seen: MonitorView, *, colour: bool, narrow: bool) -> list[str]:
     columns, cells = job_table.table(seen.jobs, _job_fields(seen.jobs))
     found = [headline(seen), ""]
     for title, table in (
-        ("workers", lines(WORKERS, [_worker(node) for node in seen.nodes])),
+        ("workers", lines(*node_table.table(seen.nodes, node_table.WORKERS))),
         ("GPUs", lines(*_gpu_table(seen.gpus))),
         ("jobs", lines(columns, cells)),
     ):
@@ -89,14 +85,6 @@ def _count(nodes: Sequence[NodeView], standing: str) -> int:
 
 def _job_fields(jobs: Sequence[JobView]) -> list[str]:
     return [name for name in job_table.queue_fields(jobs) if name != "user" or len({job.user for job in jobs}) > 1]
-
-
-def _worker(node: NodeView) -> list[Cell]:
-    return [
-        Cell(node.node), node_table.state_cell(node), node_table.heartbeat_cell(node), node_table.load_cell(node),
-        Cell(f"{node.busy}/{node.gpus}"), Cell(str(node.jobs)), node_table.usage_cell(node.cpus_used, node.cpus),
-        node_table.usage_cell(node.ram_used_mb, node.ram_mb),
-    ]  # fmt: skip
 
 
 def _gpu_table(gpus: Sequence[GpuView]) -> tuple[Sequence[Column], list[list[Cell]]]:

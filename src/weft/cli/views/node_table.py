@@ -1,12 +1,12 @@
-"""Cells about nodes, for `weft nodes` and `weft monitor`."""
+"""Tables of nodes, for `weft nodes` and `weft monitor`: the fields, their format, and the colours of states."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from weft.cli.tables import Cell
+from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock
 from weft.model.status import Reason
 
@@ -63,3 +63,31 @@ def load_cell(node: NodeView) -> Cell:
 def usage_cell(used: int, there: int) -> Cell:
     """Return used and total, or a dash for a resource that is not counted."""
     return Cell(f"{used}/{there}" if there else "-")
+
+
+class Field(NamedTuple):
+    column: Column
+    show: Callable[[NodeView], Cell]
+
+
+FIELDS: Final = {
+    "node": Field(Column("NODE"), lambda node: Cell(node.node)),
+    "worker": Field(Column("WORKER", max_width=24), lambda node: Cell(node.node)),
+    "state": Field(Column("ST"), state_cell),
+    "beat": Field(Column("BEAT", right=True), heartbeat_cell),
+    "load": Field(Column("LOAD", right=True), load_cell),
+    "jobs": Field(Column("JOBS", right=True), lambda node: Cell(str(node.jobs))),
+    "gpus": Field(Column("GPUS", right=True), lambda node: Cell(f"{node.busy}/{node.gpus}")),
+    "cpus": Field(Column("CPUS", right=True), lambda node: usage_cell(node.cpus_used, node.cpus)),
+    "ram": Field(Column("RAM MB", right=True), lambda node: usage_cell(node.ram_used_mb, node.ram_mb)),
+}
+MACHINES: Final = ("node", "state", "jobs", "gpus", "cpus", "ram")
+"""The fields of `weft nodes` on one machine, which sends no heartbeats."""
+MEMBERS: Final = ("node", "state", "beat", "load", "jobs", "gpus", "cpus", "ram")
+"""The fields of `weft nodes` on a cluster."""
+WORKERS: Final = ("worker", "state", "beat", "load", "gpus", "jobs", "cpus", "ram")
+"""The fields of `weft monitor`."""
+
+
+def table(nodes: Iterable[NodeView], names: Sequence[str]) -> tuple[list[Column], list[list[Cell]]]:
+    return [FIELDS[name].column for name in names], [[FIELDS[name].show(node) for name in names] for node in nodes]

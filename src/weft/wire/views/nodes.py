@@ -56,6 +56,7 @@ class NodeView(View):
     cpus_used: int = 0
     ram_mb: int = 0
     ram_used_mb: int = 0
+    """Reserved by jobs. `NodeStatus.ram_used_mb` is what the node measured; no answer contains it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     closed: Sequence[str] = ()
     state: str | None = None
