@@ -16,7 +16,7 @@ from weft.errors import WeftError
 TREE_DIR: Final = "tree"
 MAX_PACKED_BYTES: Final = 2 << 30
 MAX_EXPANSION: Final = 100
-"""Largest ratio of unpacked to packed size; `SLACK_BYTES` come on top."""
+"""Largest ratio of unpacked to packed size; `SLACK_BYTES` are allowed in addition."""
 SLACK_BYTES: Final = 64 << 20
 MAX_FILES: Final = 200_000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")

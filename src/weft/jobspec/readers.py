@@ -1,4 +1,4 @@
-"""Readers of job fields: they turn what users write into values of the wire's messages."""
+"""Readers of job fields: they convert user-written values to values of the wire's messages."""
 
 from __future__ import annotations
 

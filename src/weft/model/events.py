@@ -140,7 +140,7 @@ class Limited:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The memory that a run uses on each of its GPUs, which may differ from what it was given."""
+    """The memory that a run uses on each of its GPUs, which may differ from its allocation."""
 
     at: Seconds
     job: JobId

@@ -11,7 +11,7 @@ Class = TypeVar("Class", bound=type)
 def plain_init(cls: Class) -> Class:
     """Give a frozen dataclass the constructor of one that is not frozen: it takes a fifth of the time.
 
-    Such a class is immutable to the type checker alone.
+    Only the type checker prevents changes to such a value.
     """
     known: dict[str, Any] = {}
     parameters, lines = [], []

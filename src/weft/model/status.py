@@ -19,7 +19,7 @@ LEAST_FINAL: Final[tuple[Status, ...]] = (
 
 
 class Reason(StrEnum):
-    """Why a job waits, a GPU is blocked, a node is cordoned or the scheduler is paused."""
+    """The reason why a job waits, a GPU is blocked, a node is cordoned or the scheduler is paused."""
 
     NONE = "None"
     # ---- a job

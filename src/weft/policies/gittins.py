@@ -1,4 +1,4 @@
-"""Gittins: the job most likely to finish soon per service it would still take, given its attained service.
+"""Gittins: first the job with the best chance to finish per further service, given its attained service.
 
 For a job that has attained a, the index is the largest over all d of P(S <= a + d | S > a) / E[min(S - a, d) | S > a].
 S is the service (time x GPUs) of jobs, from the given log-normal distribution or from the jobs finished so far.
@@ -25,7 +25,7 @@ MIN_SAMPLES = 20
 
 @dataclass(frozen=True)
 class Gittins(Policy):
-    """Largest Gittins index first: likely to finish soon, given what it has had."""
+    """Largest Gittins index first: likely to finish soon, given its attained service."""
 
     quantum: float = 3250.0
     """GPU-seconds between two updates of a job's index."""
@@ -61,15 +61,15 @@ class Gittins(Policy):
         return memo.epoch
 
     def _key_at(self, attained: float, memo: AttainedService) -> float:
-        samples = self._given if self.median is not None else memo.sample
+        samples = self._given_samples if self.median is not None else memo.sample
         if len(samples) < MIN_SAMPLES:
             return attained
         index = gittins_index(samples, attained)
         return 1 / index if index else inf
 
     @cached_property
-    def _given(self) -> Numbers:
-        """The distribution as equally likely samples."""
+    def _given_samples(self) -> Numbers:
+        """The given distribution as equally likely samples."""
         assert self.median is not None
         assert self.mean is not None
         spread = NormalDist(log(self.median), sqrt(2 * log(self.mean / self.median)) or 1e-9)

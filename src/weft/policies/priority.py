@@ -17,7 +17,7 @@ class Priority(Policy):
     """Higher priority first, with backfill."""
 
     ageing_s: float | None = None
-    """Seconds of waiting that count as one step of priority; none: it does not age."""
+    """Seconds of waiting that count as one step of priority; none: jobs do not age."""
     backfill: bool = True
     """Start later jobs that do not delay the first job that does not fit."""
     preempts: bool = False

@@ -1,4 +1,4 @@
-"""A simulation reduced to what pictures need, small enough to send between processes."""
+"""A simulation reduced to the data of its pictures, small enough to send between processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Digest:
 
 
 def make_digest(facts: Iterable[Fact], record: Record, measured: Sequence[JobRecord]) -> Digest:
-    """Reduce a journal to what pictures need, with the JCTs of the measured jobs only."""
+    """Reduce a journal to the data of its pictures, with the JCTs of the measured jobs only."""
     jcts = [job.jct_s for job in measured if job.status == "done" and job.jct_s is not None]
     return Digest(pick_quantiles(jcts), build_timeline(record.rows), build_gantt(facts))
 

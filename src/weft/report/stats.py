@@ -87,6 +87,6 @@ def choose_baseline(outcomes: Sequence[Outcome], wanted: str | None) -> Outcome 
 
 
 def ratio(one: Outcome, other: Outcome | None, key: str) -> float | None:
-    """Return the ratio of the two figures; None if one is unknown or the other's is 0."""
+    """Return the ratio of the two figures; None if either is unknown or the baseline's is 0."""
     mine, base = one.figures.get(key), other.figures.get(key) if other else None
     return mine.mean / base.mean if mine and base and base.mean else None

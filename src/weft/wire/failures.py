@@ -1,4 +1,4 @@
-"""Errors on the wire, as JSON with kind, message, hint and place: the client raises what the server raised."""
+"""Errors on the wire, as JSON with kind, message, hint and place: the client raises the same error as the server."""
 
 from __future__ import annotations
 

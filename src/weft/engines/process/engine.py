@@ -316,7 +316,7 @@ class ProcessEngine:
             self._on_started(run, evidence.started)
 
     async def _kill_lost_run(self, run: _Run, evidence: run_record.Evidence) -> None:
-        """Kill what is left of a run whose shim died without an exit record, so that its GPUs are free."""
+        """Kill the processes of a run whose shim died without an exit record, so that its GPUs are free."""
         leader = evidence.started.leader if evidence.started else run.leader
         folder = f"WEFT_CKPT_DIR={self._jobs_dir}/{run.job}/{run_files.CHECKPOINTS}"
         proof = f"WEFT_RUN_TOKEN={run.token}" if run.token else folder

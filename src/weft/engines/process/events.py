@@ -32,7 +32,7 @@ class RunExited:
     code: int | None = None
     signal: int | None = None
     why: str = ""
-    """Empty: the command ended by itself. Otherwise why it was stopped or what failed: see `exit_rules`."""
+    """Empty: the command ended by itself. Otherwise the reason of the stop or the failure: see `exit_rules`."""
     detail: str = ""
     done: bool = False
     """The job created its done file: its work is complete."""

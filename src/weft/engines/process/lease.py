@@ -1,7 +1,7 @@
-"""The lease: how long the runs of a node may continue without contact to the scheduler. Every shim reads its file.
+"""The lease: the time for which the runs of a node may continue without contact to the scheduler.
 
-The agent renews the file on contact. Times are on the boot clock, which includes suspend and cannot be set back, so
-shims and the agent agree on them.
+Every shim reads the lease file. The agent renews the file on contact. Times are on the boot clock, which includes
+suspend and cannot be set back, so shims and the agent agree on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.inputs.atomic import write_atomic
 ENDED: Final = "lease-ended"
 """Exit reason of a run whose lease has expired."""
 GRACE_S: Final = 5.0
-"""Longest time between SIGTERM and SIGKILL for such a run."""
+"""Longest time between SIGTERM and SIGKILL for a run whose lease has expired."""
 POLL_S: Final = 1.0
 """Interval at which a shim compares its lease with the clock. Within this time it notices that the machine slept."""
 

@@ -31,7 +31,7 @@ class GangMember:
 
     node: NodeId
     address: str
-    """Address at which the other members reach it."""
+    """Address at which the other members reach this node."""
     gpus: int
 
 

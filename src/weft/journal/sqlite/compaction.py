@@ -24,7 +24,7 @@ LOCK_TIMEOUT_S: Final = 30.0
 
 
 def compact(path: str | os.PathLike[str]) -> bool:
-    """Return False if it cannot run now: another compaction runs, or a key has just changed."""
+    """Compact the journal. Return False if it is impossible now: another compaction runs, or a key has just changed."""
     try:
         with locked(f"{os.fspath(path)}-compaction", f"another compaction of {path} runs"):
             return _compact(path)

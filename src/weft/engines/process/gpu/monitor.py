@@ -54,7 +54,7 @@ class RunOnGpus:
     pids: frozenset[int]
     started_at: Seconds
     memory_mb: int = 0
-    """Memory that it holds on each GPU; 0: not counted."""
+    """Memory that the run holds on each GPU; 0: not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Recovery: finding out what became of a run, noticing processes that exit, and killing orphans."""
+"""Recovery: determines the fate of runs, detects process exits, and kills orphans."""

@@ -1,4 +1,4 @@
-"""The record of a run on disk, and what it says about the run's fate.
+"""The record of a run on disk, and the run's fate according to it.
 
 A shim creates the record as `claim.json`, then renames it to `started.json` and to `exit.json`.
 

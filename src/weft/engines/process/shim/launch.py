@@ -1,4 +1,4 @@
-"""Start the command of a run: argv without a shell, with nothing inherited except what it is given."""
+"""Start the command of a run: argv without a shell, inheriting only the given environment and log."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ COPY_CHUNK_BYTES: Final = 1 << 26
 def rotate_if_over(cap_bytes: int) -> bool:
     """Copy and truncate the log in the current directory, if it is over its cap.
 
-    The command keeps writing to the same file, which it opened for appending. What it writes between the copy and
-    the truncation is lost.
+    The command keeps writing to the same file, which it opened for appending. Output between the copy and the
+    truncation is lost.
     """
     try:
         if os.stat(LOG).st_size <= cap_bytes:

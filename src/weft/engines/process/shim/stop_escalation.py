@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 StopStep = Literal["warn", "term", "kill"]
-"""warn: preempt file, and SIGTERM to the leader only; term: SIGTERM to the whole tree; kill: SIGKILL to it."""
+"""warn: preempt file, and SIGTERM to the leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
 
 WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended"})
 """Reasons that let a run save its work first; for others the whole tree gets SIGTERM at once."""
@@ -29,7 +29,7 @@ class StopEscalation:
         self._last_step: StopStep | None = None
 
     def request_stop(self, now: float, why: str, grace_s: float) -> StopStep | None:
-        """Return the step for a stop request. A later request can only shorten the grace or widen it to the tree."""
+        """Return the step for a stop request. A later request may only shorten the grace or extend to the tree."""
         step = first_step(why)
         if not self.why:
             self.why = why
