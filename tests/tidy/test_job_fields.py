@@ -11,6 +11,8 @@ import pytest
 from support.builders import Rig
 from weft.agent.launch import to_launch_spec
 from weft.cli.submit import task_flags
+from weft.engines.process.engine import shim_arguments
+from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import LaunchSpec
@@ -98,6 +100,12 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     return start, to_launch_spec(start, MACHINE, env={}, tree=f"/{start.snapshot[:4]}", socket="", lease=""), here
 
 
+def started(spec: LaunchSpec) -> dict[str, Any]:
+    """Return what the shim of a run gets: its arguments and environment, without the fields that nothing uses."""
+    gang = gang_or_alone(spec, "n1")
+    return shim_arguments(spec, run_environment(spec, "n1", "/jobs", token="", now=0.0), gang)
+
+
 def same(job: Job, other: Job) -> bool:
     return replace(job, id="") == replace(other, id="")
 
@@ -139,8 +147,9 @@ def test_a_field_reaches_the_run_if_it_says_so(field: Field) -> None:
     one, other = launched(Server().made(field, 0)[0]), launched(Server().made(field, 1)[0])
     if field.launch:
         assert getattr(one[0], field.launch) != getattr(other[0], field.launch), f"StartRun.{field.launch}"
-        assert one[1] != other[1], f"the launch of a run does not have {field.key}"
-        assert one[2] != other[2] or field.key == "snapshot", f"on one machine, a run does not have {field.key}"
+        assert started(one[1]) != started(other[1]), f"LaunchSpec has no {field.key}, or the run does not use it"
+        is_the_same_here = started(one[2]) == started(other[2])
+        assert not is_the_same_here or field.key == "snapshot", f"on one machine, a run does not have {field.key}"
     elif field.key != "array":
         assert one == other
 

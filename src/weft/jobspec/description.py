@@ -6,16 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.jobspec.fields import FIELDS, Field
-from weft.model import Job, NodeId, Slots, Where
+from weft.model import Job, NodeId, Slots, Task, Where
 
 Number = Callable[[NodeId, int], int]
 """Returns the number of a GPU that users know, given its node and its place among the node's GPUs."""
 
 
 def describe(job: Job, number: Number) -> dict[str, Any]:
-    """Return the job's fields by key, as a JSON task file has them. Empty fields are omitted."""
+    """Return the job's fields by key, as a JSON task file has them. Fields that say nothing are omitted."""
     found = {field.key: _value(field, job, number) for field in FIELDS if field.shown}
-    return {key: value for key, value in found.items() if value or key == "gpus"}
+    return {key: value for key, value in found.items() if says_something(value, DEFAULTS[key])}
+
+
+def says_something(value: Any, default: Any) -> bool:
+    """Return False for None, an empty text or list, and a 0 or False that is the default."""
+    return bool(value) or (isinstance(value, int | float) and value != default)
 
 
 def _value(field: Field, job: Job, number: Number) -> Any:
@@ -67,3 +72,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "labels": lambda job, _: {key: value for key, value in job.where.labels if key != "node"},
 }
 """Fields whose form in the model differs from what users write."""
+DEFAULTS: Final = {
+    field.key: _value(field, Job("", task=Task()), lambda _node, gpu: gpu) for field in FIELDS if field.shown
+}
+"""The values of a job of which nothing was said."""

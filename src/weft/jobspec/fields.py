@@ -1,5 +1,6 @@
 """The table of job fields. Flags, task files, Python keys, `weft set`, the launch message and `weft show` derive from
-it: a new field is declared here, in `weft.proto`, in `model/job.py`, and where the run uses it."""
+it. A new field is declared here (`FIELDS`, `Keys`), in `weft.proto` (`JobSpec`) and in `model/job.py`. If the run needs
+it, also in `StartRun` of `weft.proto`, in `engines/process/launch_spec.py`, and where the run uses it."""
 
 from __future__ import annotations
 

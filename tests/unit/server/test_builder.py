@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
+from weft.errors import WeftError
+from weft.jobspec.fields import Field
 from weft.server.jobs.builder import _find_cycle
+from weft.server.jobs.edit import _descriptor
+
+
+def test_a_field_that_the_protocol_lacks_says_what_to_run() -> None:
+    with pytest.raises(WeftError, match=r"no field 'colour': add it to JobSpec in weft\.proto, then run make proto"):
+        _descriptor(Field("colour", ("red", "blue"), None))
 
 
 def test_a_circle_is_found_and_given_in_order() -> None:

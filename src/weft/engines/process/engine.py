@@ -12,7 +12,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
 from weft.engines.process.recovery.orphans import kill_orphans
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
-from weft.engines.process.rendezvous import hostfile_text, node_command
+from weft.engines.process.rendezvous import Gang, hostfile_text, node_command
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
 from weft.engines.process.shim.process_tree import descendant_pids
@@ -338,26 +338,27 @@ class ProcessEngine:
     def _encode_launch(self, spec: LaunchSpec, token: str) -> bytes:
         gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
-        return run_files.to_json(
-            {
-                "job": spec.job,
-                "run": spec.run,
-                "token": token,
-                "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run),
-                "bell_dir": self._runtime_dir,
-                "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
-                "env": env,
-                "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
-                "chdir": spec.chdir,
-                "umask": spec.umask,
-                "time_limit_s": spec.time_limit_s,
-                "grace_s": spec.grace_s,
-                "preempt_grace_s": spec.preempt_grace_s,
-                "log_cap_bytes": spec.log_cap_bytes,
-                "params": dict(spec.params),
-                "lease": spec.lease,
-            }
-        )
+        shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
+        return run_files.to_json({**shim_args, "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run)})
+
+
+def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict[str, Any]:
+    """Return what a shim needs to know of a run, apart from where its files are."""
+    return {
+        "job": spec.job,
+        "run": spec.run,
+        "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
+        "env": env,
+        "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
+        "chdir": spec.chdir,
+        "umask": spec.umask,
+        "time_limit_s": spec.time_limit_s,
+        "grace_s": spec.grace_s,
+        "preempt_grace_s": spec.preempt_grace_s,
+        "log_cap_bytes": spec.log_cap_bytes,
+        "params": dict(spec.params),
+        "lease": spec.lease,
+    }
 
 
 def _try_fence(folder: str) -> bool:

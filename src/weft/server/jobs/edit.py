@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.inputs.quantities import check_name
 from weft.jobspec.fields import FIELDS, Field
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
@@ -23,10 +23,19 @@ DIRECT: Final = {
     field.key: field.model.rpartition(".")[::2] for field in FIELDS if field.model and field.key not in DERIVED
 }
 """The other fields: what holds each (a job, or its task), and the attribute."""
+
+
+def _descriptor(field: Field) -> Any:
+    """Return the descriptor of a field in `JobSpec`."""
+    try:
+        return JobSpec.DESCRIPTOR.fields_by_name[field.message]
+    except KeyError:
+        what = f"JobSpec has no field {field.message!r}: add it to JobSpec in weft.proto, then run make proto"
+        raise WeftError(what) from None
+
+
 CONVERTERS: Final = {
-    descriptor: (field.key, converter(descriptor))
-    for field in FIELDS
-    for descriptor in [JobSpec.DESCRIPTOR.fields_by_name[field.message]]
+    descriptor: (field.key, converter(descriptor)) for field in FIELDS for descriptor in [_descriptor(field)]
 }
 """For each field of a message: its key, and what turns its value into the model's form. Looked up once, not per job."""
 NEW: Final = Job("", task=Task())

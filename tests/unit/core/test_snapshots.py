@@ -1,0 +1,24 @@
+"""Snapshots hold all of the state: a field that they forget is lost when a journal is compacted."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from weft.core.state.job import JobState
+from weft.core.state.state import FOLDS
+from weft.model import FACTS, JobSnapshot
+
+DERIVED = {"id", "shape", "allocation"}
+"""What a restored job gets from its `job`, and its allocation from `allocated_mb` and `share`."""
+OF_THE_SNAPSHOT = {"at", "allocated_mb"}
+"""What only the snapshot has: its time, and the memory of the allocation."""
+
+
+def test_a_snapshot_has_every_field_of_a_job() -> None:
+    assert set(JobState.__slots__) >= DERIVED
+    snapshot = {field.name for field in fields(JobSnapshot)}
+    assert set(JobState.__slots__) - DERIVED == snapshot - OF_THE_SNAPSHOT
+
+
+def test_every_fact_has_a_function_that_applies_it() -> None:
+    assert set(FOLDS) == set(FACTS)
