@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, uncertainty_flags
 from weft.errors import InputError
+from weft.sim.traces.formats import NAMES
 
 if TYPE_CHECKING:  # imported when a simulation starts, not when a flag is wrong
     from weft.compare.workload import LoadedWorkload, Workload
 
 DEMO: Final = "demo"
 DEMO_CLUSTER: Final = "4x8"
-FORMATS: Final = ("auto", "muri", "philly", "elasticflow", "weft")
+FORMATS: Final = ("auto", *NAMES)
 WHOLE: Final = flags.whole_number(0, 10**18 - 1)
 """For a seed, or a number of jobs or users."""
 

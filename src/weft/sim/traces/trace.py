@@ -13,7 +13,8 @@ from weft.inputs.csv import Row, Table, parse_table, shorten
 from weft.inputs.files import read_text
 from weft.inputs.jsonl import is_jsonl, parse_jsonl
 from weft.model import Job
-from weft.sim.traces.formats import FORMATS, Draft, Format
+from weft.sim.traces.formats import all_formats
+from weft.sim.traces.formats.draft import Draft, Format
 from weft.sim.traces.profiles import MODELS, profile
 
 
@@ -61,7 +62,7 @@ def with_load(trace: Trace, load: float) -> Trace:
 
 def line_of(path: str | Path, trace: Trace, wanted: TraceJob) -> int:
     """Return the line of a job in its file. Read the file again, in order of submission."""
-    draft = next(known for known in FORMATS if known.name == trace.format).draft
+    draft = next(known for known in all_formats() if known.name == trace.format).draft
     lines = sorted(((draft(row).submit_s, row.line) for row in _table(path).rows), key=lambda pair: pair[0])
     return lines[trace.jobs.index(wanted)][1]
 
@@ -73,14 +74,14 @@ def _table(path: str | Path) -> Table:
 
 def _choose(name: str, table: Table) -> Format:
     if name != "auto":
-        by_name = {known.name: known for known in FORMATS}
+        by_name = {known.name: known for known in all_formats()}
         if name not in by_name:
             raise UnknownName("trace format", name, ["auto", *by_name])
         return by_name[name]
-    for known in FORMATS:
+    for known in all_formats():
         if known.mark in table.columns:
             return known
-    headers = "\n".join(f"    {known.name}: {','.join(known.required)}" for known in FORMATS)
+    headers = "\n".join(f"    {known.name}: {','.join(known.required)}" for known in all_formats())
     hint = f"found {table.shown}; expected one of\n{headers}"
     raise InputError("unknown trace format", where=table.where, hint=hint)
 

@@ -1,12 +1,21 @@
-"""The trace formats that Weft reads: one file each. A column that only one format has identifies it."""
+"""The trace formats that Weft reads: one file each, with a `FORMAT`. A column that only one format has identifies it.
+
+This module imports no format, so that a command can list the names quickly.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from weft.sim.traces.formats import elasticflow, muri, philly, weft
-from weft.sim.traces.formats.draft import Draft, Format
+if TYPE_CHECKING:
+    from weft.sim.traces.formats.draft import Format
 
-FORMATS: Final[tuple[Format, ...]] = (weft.FORMAT, muri.FORMAT, philly.FORMAT, elasticflow.FORMAT)
+NAMES: Final = ("weft", "muri", "philly", "elasticflow")
+"""The names of the formats and of their files."""
 
-__all__ = ["FORMATS", "Draft", "Format"]
+
+@cache
+def all_formats() -> tuple[Format, ...]:
+    return tuple(import_module(f"{__name__}.{name}").FORMAT for name in NAMES)
