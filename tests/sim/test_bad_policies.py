@@ -96,7 +96,7 @@ class Asks(Replanner):
 
 BAD_ASKS = {
     "a stranger": ((Ask(("z",), 1),), r"asks for \('z',\), not all of which wait or run"),
-    "nobody": ((Ask((), 1),), "asks for nobody"),
+    "no jobs": ((Ask((), 1),), "asks for no jobs"),
     "other GPUs than it needs": ((Ask(("a",), 2),), r"other than the \[1\] GPUs they need"),
     "the same twice": ((Ask(("a",), 1), Ask(("a",), 1)), "asks for a twice|a decision that cannot be"),
 }
@@ -114,7 +114,7 @@ def test_bad_asks_are_refused(asks: tuple[Ask, ...], words: str, preempts: bool,
     ("policy", "words"),
     [
         (Raises(), r"Raises with Packed raised ZeroDivisionError: .* " + HERE),
-        (NoNumber(), "NoNumber gave job a a key that is not a number"),
+        (NoNumber(), "NoNumber returned a key for job a that is not a number: nan"),
         (NoKey(), "NoKey has no key"),
         (Text(), rf"Text returned a key for job a that is not a number: 'high' {HERE}"),
         (Text(None), rf"Text returned a key for job a that is not a number: None {HERE}"),

@@ -21,7 +21,7 @@ from weft.model.slots import Message, format_message
 from weft.model.status import Reason
 
 SHOWN = 10
-"""The explanation names at most this many of the jobs ahead."""
+"""The most jobs ahead that an explanation names."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
         yield _impossible(scheduler, job)
         return
     for why, detail in state.paused.items():
-        yield _cause(why, f"nothing new is started: {detail or 'resume to go on'}")
+        yield _cause(why, f"no new jobs start: {detail or 'resume to continue'}")
     fits = _fits_now(scheduler, shape)
     if not fits:
         yield _cause(Reason.RESOURCES, *_shortage(state.resources, shape, job))
@@ -152,7 +152,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
         yield from _closed(state, shape)
     ahead = [other for other in ahead if not scheduler.impossible(other)]
     if ahead and (not scheduler.planner.lets_pass or not fits):
-        passing = "" if scheduler.planner.lets_pass else ", and nobody may pass"
+        passing = "" if scheduler.planner.lets_pass else ", and no job may pass them"
         yield _cause(Reason.PRIORITY, f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
     due = scheduler.next_plan_at()
     if fits and not ahead and due is not None:
@@ -162,7 +162,7 @@ def _reasons(scheduler: Scheduler, job: JobState, ahead: list[JobState], now: Se
 
 
 def _occupied(state: State, shape: Shape) -> Iterator[Cause]:
-    """Return the GPUs that would suit the job but are blocked, by reason."""
+    """Yield the GPUs that would suit the job but are blocked, by reason."""
     found: dict[str, list[Message]] = {}
     for (node, gpu, why), occupant in state.occupants.items():
         if gpu not in _suited(state.resources.by_id[node], shape):
@@ -176,7 +176,7 @@ def _occupied(state: State, shape: Shape) -> Iterator[Cause]:
 
 
 def _closed(state: State, shape: Shape) -> Iterator[Cause]:
-    """Return the nodes that would suit the job but are cordoned, by reason."""
+    """Yield the nodes that would suit the job but are cordoned, by reason."""
     found: dict[str, list[str]] = {}
     for (node, why), closure in state.closed.items():
         host = state.resources.by_id[node]
@@ -184,7 +184,7 @@ def _closed(state: State, shape: Shape) -> Iterator[Cause]:
             found.setdefault(why, []).append(node + (f": {closure.detail}" if closure.detail else ""))
     for why, where in found.items():
         more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-        yield _cause(why, f"nothing new is started on {', '.join(where[:SHOWN])}{more}")
+        yield _cause(why, f"no new jobs start on {', '.join(where[:SHOWN])}{more}")
 
 
 def _suited(host: NodeResources, shape: Shape) -> list[int]:

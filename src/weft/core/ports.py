@@ -38,7 +38,7 @@ class JobView(Protocol):
 
     @property
     def tie_breaker(self) -> int:
-        """Orders jobs of equal keys, smaller first; `core.state.state` explains how."""
+        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
 
     @property
     def key(self) -> float | None:
@@ -50,11 +50,11 @@ class JobView(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether the job could start now."""
+        """True while the job could start."""
 
     @property
     def active(self) -> bool:
-        """Whether the job holds GPUs: starting, running or stopping."""
+        """True while the job holds GPUs: starting, running or stopping."""
 
     @property
     def submitted_at(self) -> Seconds: ...
@@ -74,15 +74,15 @@ class JobView(Protocol):
 
 
 class Policy:
-    """Orders jobs by a key. An attribute that a subclass annotates becomes an option."""
+    """A policy that orders jobs by a key. An attribute that a subclass annotates becomes an option."""
 
     preempts: bool = False
-    """Whether a waiting job may take the GPUs of a running one with a larger key."""
+    """True if a waiting job may take the GPUs of a running job with a larger key."""
     backfill: bool = False
-    """Whether jobs may pass a job that does not fit. Without preemption only jobs that do not delay it may pass: the
+    """True if jobs may pass a job that does not fit. Without preemption only jobs that do not delay it may pass: the
     first job that does not fit gets a reservation (EASY)."""
     weaves: ClassVar[bool] = False
-    """Whether the policy interleaves jobs on one set of GPUs. Jobs need a profile for that."""
+    """True if the policy interleaves jobs on one set of GPUs. Jobs need a profile for that."""
     oversubscription: float = 1.0
     """The largest sum of limits on one GPU."""
     placement: str = "packed"
@@ -131,7 +131,7 @@ class Ask:
     share: Share = WHOLE
     where: Where = ANYWHERE
     reserve: bool = False
-    """Reserve the pinned GPUs without starting the jobs."""
+    """True to reserve the pinned GPUs without starting the jobs."""
 
 
 class Trial(Protocol):
@@ -168,7 +168,7 @@ class View(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether no waiting job could start: no GPU is idle, and all waiting jobs need whole GPUs."""
+        """True if no waiting job could start: no GPU is idle, and all waiting jobs need whole GPUs."""
 
     def job(self, job: JobId) -> JobView: ...
     def shapes(self) -> Iterable[Shape]:
@@ -190,7 +190,7 @@ class View(Protocol):
 
 
 class Replanner(Policy):
-    """Plans the whole cluster each time, instead of ordering jobs by a key."""
+    """A policy that plans the whole cluster each time, instead of ordering jobs by a key."""
 
     interval_s: float = 0.0
     """The least time between two plans; 0: plan at every event."""
@@ -201,17 +201,17 @@ class Replanner(Policy):
 
 
 class Placement:
-    """Chooses nodes. A subclass sets the capabilities it has to True."""
+    """A placement chooses nodes. A subclass sets the capabilities it has to True."""
 
     splits_gangs: ClassVar[bool] = False
-    """The placement splits gangs that one node could hold: all GPUs are alike to it, so no run ever needs to move."""
+    """True if the placement splits gangs that one node could hold. It treats all GPUs alike: no run needs to move."""
     fills_nodes: ClassVar[bool] = False
-    """The placement gives gangs too large for one node whole nodes, and a part of one node for the rest."""
+    """True if the placement gives gangs too large for one node whole nodes, and a part of one node for the rest."""
     sees_runs: ClassVar[bool] = False
-    """The placement looks at the runs on each node (`free.nodes`), not at counts alone."""
+    """True if the placement looks at the runs on each node (`free.nodes`), not at counts alone."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
-        """Return how many GPUs on which nodes (places in `free`), or None.
+        """Return how many GPUs on which nodes (indices in `free`), or None.
 
         If n GPUs do not fit, n + 1 must not either, unless only the latter are more than the largest node has.
         """

@@ -45,7 +45,7 @@ class Collector:
         self._present = self._known = 0
         self._jobs_area = self._gpus_area = 0.0
         self._per_s = self._offset = 0.0
-        """Of the pending jobs with known remaining time: the sum of pending / remaining is `now * per_s - offset`."""
+        """The sum of pending / remaining over the pending jobs with known remaining time is `now * per_s - offset`."""
         self._rows: list[ClusterRow] = []
         self._changed = False
 

@@ -39,7 +39,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """None: there is nothing to compute the figure from."""
+    """The figures of a record. None: there is nothing to compute the figure from."""
 
     jobs: int
     finished: int

@@ -16,7 +16,7 @@ class Holder:
         self.count = 0
         self.since: Seconds = 0.0
         self.sole = True
-        """No other job has been on any of its GPUs: they are counted together when it releases them."""
+        """True while no other job has been on any of its GPUs: they are counted together when it releases them."""
         self.gpu_seconds = 0.0
 
 
@@ -133,7 +133,7 @@ class GpuTime:
                     self.gpus += 1
 
     def _share(self, holder: Holder, at: Seconds) -> None:
-        """The holder is no longer the only one: count each of its GPUs separately from now on."""
+        """Count each GPU of a holder separately from now on, because another job shares one."""
         self.settle(holder, at)
         holder.sole = False
         for node, gpus in holder.slots:

@@ -55,11 +55,11 @@ class Allocator:
         return True
 
     def fits(self, shape: Shape) -> bool:
-        """Whether enough GPUs are idle."""
+        """Return whether enough GPUs are idle."""
         return self._idle_slots(shape) is not None
 
     def full(self) -> bool:
-        """Whether every GPU is promised or held by a run that stays."""
+        """Return whether every GPU is promised or held by a run that stays."""
         after_release, promised = self.resources.after_release, self.promised
         if not promised:
             return after_release.exhausted()
@@ -94,7 +94,7 @@ class Allocator:
         return started
 
     def would_fit(self, shape: Shape) -> bool:
-        """Whether enough GPUs would be idle if none were promised."""
+        """Return whether enough GPUs would be idle if none were promised."""
         promised, self.promised = self.promised, {}
         fits = self.fits(shape)
         self.promised = promised
@@ -167,7 +167,7 @@ class Allocator:
         free.change(host.index, count - free.count[host.index])
 
     def needed_victims(self, shape: Shape, plan: PreemptionPlan) -> list[JobState]:
-        """The victims that must stop, worst first: the best are spared while the rest is enough."""
+        """Return the victims that must stop, worst first: the best are spared while the rest is enough."""
         nodes, gone, free = dict(plan.parts or ()), plan.gone, plan.free
         if len(gone) == 1:
             return [job for job in gone if isinstance(job, JobState)]
@@ -190,7 +190,7 @@ class Allocator:
     def _still_fits(
         self, shape: Shape, plan: PreemptionPlan, hosts: list[NodeResources], nodes: dict[int, int]
     ) -> bool:
-        """Whether the placement would still put the shape there; a placement that sees runs is asked again."""
+        """Return whether the placement would still put the shape there; ask a placement that sees runs again."""
         if self._sees_runs:
             return self.placement.place(shape, plan.free) == plan.parts
         return all(plan.free.count[host.index] >= nodes[host.index] for host in hosts)
@@ -209,7 +209,7 @@ class Allocator:
         return free
 
     def _idle(self, shape: Shape) -> Free:
-        """What is idle and not promised."""
+        """Return the GPUs that are idle and not promised."""
         free = self.resources.free_for(shape, after_release=False)
         if self.promised:
             free, after_release = free.copy(), self.resources.after_release.count
@@ -231,5 +231,5 @@ class Allocator:
 
 
 def all_go(holders: Collection[Holder], gone: Collection[Holder]) -> bool:
-    """Whether all holders of a GPU are releasing it or would be preempted."""
+    """Return whether all holders of a GPU are releasing it or would be preempted."""
     return all(holder.releasing or holder in gone for holder in holders)

@@ -19,7 +19,7 @@ UNWANTED = 1 << 60
 
 
 class StartPlanner(TargetPlanner):
-    """For replanners that never preempt: each ask starts, or keeps what it reserves, before the next is made.
+    """The planner for replanners that never preempt: it serves each ask before it takes the next.
 
     EASY holds for asks that name no GPUs: the first that does not fit is not delayed by later ones.
     """
@@ -44,8 +44,8 @@ class StartPlanner(TargetPlanner):
 
 
 class AskPlanner(TargetPlanner):
-    """For replanners that preempt: what runs as asked stays, the next ask is placed, or less wanted runs are stopped
-    for it. Until the next plan, idle GPUs go to what was planned, then to the next jobs in the order."""
+    """The planner for replanners that preempt. A run that matches its ask stays; any other ask is placed, or less
+    wanted runs stop for it. Until the next plan, idle GPUs go to planned jobs, then to the next jobs in the order."""
 
     def replan(self) -> None:
         context = self.context
@@ -122,7 +122,7 @@ def _replanner(context: Context) -> Replanner:
 
 
 def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: Ask) -> Iterator[JobState]:
-    """Of the runs, least wanted first, those that stay so far and are wanted less than this ask."""
+    """Yield the runs that stay so far and are wanted less than this ask, least wanted first."""
     for job in runs:
         if rank.get(job.id, UNWANTED) <= place:
             return

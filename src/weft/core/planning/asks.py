@@ -1,4 +1,4 @@
-"""What a replanner asks for, held to what there is."""
+"""Checks of a replanner's asks against the state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from weft.model import JobId
 
 
 def jobs_of(state: State, ask: Ask) -> tuple[JobState, ...]:
-    """The jobs of an ask, all of which must be there and not ended."""
+    """Return the jobs of an ask; raise a `PlanError` unless all of them wait or run."""
     jobs = tuple([job for job in map(state.jobs.get, ask.jobs) if job is not None and job.ended_at is None])
     if len(jobs) < len(ask.jobs) or not jobs:
-        raise PlanError(f"the policy asks for {ask.jobs or 'nobody'}, not all of which wait or run")
+        raise PlanError(f"the policy asks for {ask.jobs or 'no jobs'}, not all of which wait or run")
     return jobs
 
 
 def refuse_twice(asks: Iterable[Ask]) -> None:
-    """Raises where one plan asks for a job more than once."""
+    """Raise a `PlanError` if one plan asks for a job more than once."""
     seen: set[JobId] = set()
     for ask in asks:
         for job in ask.jobs:
@@ -31,7 +31,7 @@ def refuse_twice(asks: Iterable[Ask]) -> None:
 
 
 def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
-    """What an ask needs; jobs are woven only with as many GPUs each, and get no more or less than they asked for."""
+    """Return the shape of an ask. Woven jobs must need the same number of GPUs, and get exactly that many."""
     if any(job.gpus != ask.gpus for job in jobs):
         raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
     if ask.where.pinned:

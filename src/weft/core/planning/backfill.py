@@ -13,7 +13,7 @@ from weft.core.state.job import JobState
 from weft.model import Seconds, Share
 
 BACKFILL_DEPTH: Final = 500
-"""How many waiting jobs a pass tries in vain: the first of them gets the reservation."""
+"""The most waiting jobs that a pass tries in vain; the first of them gets the reservation."""
 
 
 class EasyBackfill:
@@ -60,7 +60,7 @@ class EasyBackfill:
 
 
 class BackfillPlanner(RoundPlanner):
-    """For key policies that do not preempt and let jobs pass: as EASY has it."""
+    """The planner for key policies that do not preempt and let jobs pass: EASY backfill."""
 
     reserves: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Which planner serves a policy: chosen once, when the scheduler is made."""
+"""The choice of the planner for a policy, made once per scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.errors import PlanError
 
 
 def planner_of(policy: Policy, *, repack: bool) -> type[Planner]:
-    """The planner of a policy; with `repack`, one that places everything again where the policy may preempt."""
+    """Return the planner of a policy; with `repack`, one that places all jobs again if the policy may preempt."""
     if isinstance(policy, Replanner):
         if not policy.preempts:
             return StartPlanner

@@ -1,4 +1,4 @@
-"""Which jobs a cluster can ever hold, and why not the others."""
+"""Feasibility: whether a cluster can ever hold a job, and if not, why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.model.slots import Message
 
 
 class Feasible:
-    """Judges jobs by the whole cluster, empty, as the given placements would use it; equal needs are judged once."""
+    """The feasibility of jobs on the whole cluster, empty, with the given placements; equal needs are judged once."""
 
     def __init__(self, nodes: Sequence[Node], placements: Sequence[Placement] = ()) -> None:
         gpus = [gpu for node in nodes for gpu in node.gpus]
@@ -49,7 +49,7 @@ class Feasible:
         return ""
 
     def _judge_hosts(self, shape: Shape) -> str:
-        """The CPUs, RAM and labels of the nodes that have the GPUs."""
+        """Check the CPUs, RAM and labels of the nodes that have the GPUs."""
         family = shape.family
         if not (family.cpus or family.ram_mb or family.where.labels):
             return ""
@@ -64,7 +64,7 @@ class Feasible:
         return f"needs {_gpus(shape.gpus)} with {each} each; the cluster can give {could:,}"
 
     def _judge_seats(self, shape: Shape) -> Message:
-        """Whether there is a way to seat it at all: enough GPUs in all may still be too few on each node."""
+        """Check that a placement can seat the job: enough GPUs in total may still be too few on each node."""
         if not shape.gpus:
             return ()
         if shape.family.where.pinned:

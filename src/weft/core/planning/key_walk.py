@@ -11,7 +11,7 @@ from weft.core.state.job import JobState
 
 
 class StrictPlanner(RoundPlanner):
-    """No preemption: a job that does not fit blocks all jobs behind it."""
+    """The planner without preemption: a job that does not fit blocks all jobs behind it."""
 
     def plan(self) -> None:
         context = self.context
@@ -40,7 +40,7 @@ class StrictPlanner(RoundPlanner):
 
 
 class PreemptivePlanner(RoundPlanner):
-    """Runs with larger keys are preempted; jobs that do not fit even so are passed."""
+    """The planner that preempts runs with larger keys, and passes jobs that do not fit even so."""
 
     preempts_by_key: ClassVar[bool] = True
 
@@ -78,12 +78,12 @@ class PreemptivePlanner(RoundPlanner):
         return allocator.preempt(shape, plan)
 
     def _blocks(self, _job: JobState) -> bool:
-        """Whether this job, for which there is no way, blocks all jobs behind it."""
+        """Return whether this job, which does not fit, blocks all jobs behind it."""
         return False
 
 
 class StrictPreemptivePlanner(PreemptivePlanner):
-    """Runs with larger keys are preempted; a job that does not fit even so blocks all jobs behind it."""
+    """The planner that preempts runs with larger keys; a job that does not fit even so blocks all jobs behind it."""
 
     def _blocks(self, job: JobState) -> bool:
         cache = self.context.cache

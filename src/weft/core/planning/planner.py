@@ -1,7 +1,7 @@
-"""What every planner is: it decides what to start and stop once something has happened.
+"""The interface of planners, which decide after each event what to start and stop.
 
-`choice.planner_of` picks the planner of a policy once, when the scheduler is made; nothing else asks what kind of
-policy it is.
+`choice.planner_of` picks the planner of a policy once, when the scheduler is made; no other code
+distinguishes kinds of policies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.model import Planned, Seconds
 
 @dataclass(slots=True)
 class Context:
-    """What planners work with."""
+    """The state, order and settings that planners work with."""
 
     state: State
     order: Order
@@ -41,34 +41,34 @@ class Context:
         return self.order.memo
 
     def is_due(self) -> bool:
-        """Whether the interval since the last plan is over."""
+        """Return whether the interval since the last plan is over."""
         return self.state.now >= self.state.planned_at + self.interval_s
 
 
 class Planner:
-    """Decides through `context.decide`; each decision is applied to the state at once."""
+    """The base of planners. It decides through `context.decide`, which applies each decision to the state at once."""
 
     preempts_by_key: ClassVar[bool] = False
-    """A waiting job may take the GPUs of a run with a larger key."""
+    """True if a waiting job may take the GPUs of a run with a larger key."""
     reserves: ClassVar[bool] = False
-    """The first job that does not fit gets a reservation: the order keeps the ends of runs at hand."""
+    """True if the first job that does not fit gets a reservation: the order then keeps the ends of runs."""
     replaces_order: ClassVar[bool] = False
-    """A plan ranks all jobs itself: the order need not follow each decision, and every running key is checked."""
+    """True if a plan ranks all jobs itself. The order need not follow each decision; all running keys are checked."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     @property
     def lets_pass(self) -> bool:
-        """Whether jobs may start before a job that is ahead of them and does not fit."""
+        """True if jobs may start before a job that is ahead of them and does not fit."""
         return self.context.policy.backfill
 
     def step(self) -> None:
-        """Something happened: plan, unless the next plan is not due yet."""
+        """Plan after an event, unless the next plan is not due yet."""
         raise TypeError(f"{type(self).__name__} has no step")
 
     def next_plan_at(self) -> Seconds | None:
-        """When it plans next, where a plan waits for the interval to end. A paused scheduler plans nothing."""
+        """Return when it plans next, if a plan waits for the interval to end. A paused scheduler plans nothing."""
         state, interval_s = self.context.state, self.context.interval_s
         if not interval_s or not state.news or state.paused or state.planned_at == float("-inf"):
             return None
@@ -76,7 +76,7 @@ class Planner:
 
 
 class RoundPlanner(Planner):
-    """Plans from scratch whenever something happened, in rounds where there is an interval."""
+    """A planner that plans from scratch after each event, or once per interval."""
 
     def step(self) -> None:
         context = self.context
@@ -95,7 +95,7 @@ class RoundPlanner(Planner):
 
 
 class TargetPlanner(Planner):
-    """Plans the whole cluster at intervals, and works towards that plan in between."""
+    """A planner that plans the whole cluster at intervals, and works towards that plan in between."""
 
     def step(self) -> None:
         context = self.context

@@ -1,4 +1,4 @@
-"""Which nodes could hold a shape if the runs that may be preempted for it were stopped.
+"""A cache of the nodes that could hold a shape if the runs that may be preempted for it were stopped.
 
 Most attempts to preempt fail, and fail again at the next event. So the result of a failed attempt is kept per shape,
 and only nodes that changed since are checked again. The key of a run only gets better while it runs (unless keys rise),
@@ -27,13 +27,13 @@ from weft.core.state.state import State
 class Finding:
     key: float
     tie: int
-    """It says nothing about jobs better than this."""
+    """The finding says nothing about jobs better than this."""
     able: int
     """Nodes that could hold the shape, or be emptied for a whole part of it."""
     stale: int
     """Nodes to check again."""
     seen: int
-    """The version of the change log when it was last checked."""
+    """The version of the change log at the last check."""
 
 
 class PreemptionCache:
@@ -53,19 +53,19 @@ class PreemptionCache:
         self._impossible_at = -1
 
     def block(self, job: JobState) -> None:
-        """No job may start before this one, and it does not fit."""
+        """Record that this job does not fit and blocks all jobs behind it."""
         resources = self._state.resources
         self._blocked = job, resources.change_log.version, resources.topology
 
     def still_blocked(self) -> bool:
-        """Whether the same job still blocks all others: nothing changed, and no better job came."""
+        """Return whether the same job still blocks all others: nothing changed, and no better job came."""
         if self._blocked is None or self._order.fresh:
             return False
         job, version, _ = self._blocked
         return job.status == "waiting" and version == self._state.resources.change_log.version
 
     def blocks_again(self, allocator: Allocator) -> bool:
-        """Whether the same job blocks all others after a change: no better job came, and it fits nowhere still."""
+        """Return whether the same job blocks all others after a change: no better job came, and it fits nowhere."""
         if self._blocked is None or self._order.fresh:
             return False
         job, _, topology = self._blocked
@@ -79,7 +79,7 @@ class PreemptionCache:
         return True
 
     def impossible(self, shape: Shape, placement: Placement) -> bool:
-        """Whether the living nodes could not hold it even if they were empty. It waits for others to join."""
+        """Return whether the living nodes could not hold the shape even if empty. It waits for nodes to join."""
         topology = self._state.resources.topology
         if self._impossible_at != topology:
             self._impossible.clear()
@@ -90,7 +90,7 @@ class PreemptionCache:
         return found
 
     def hopeless(self, shape: Shape, key: float, tie: int) -> bool:
-        """Whether preemption is known to be of no use to a waiting job of this shape and key."""
+        """Return whether preemption is known to be of no use to a waiting job of this shape and key."""
         known = self._findings.get(shape)
         if known is None or key < known.key or (key == known.key and tie < known.tie):
             return False
@@ -115,7 +115,7 @@ class PreemptionCache:
         return shape.whole and (self._fills_nodes or shape.gpus <= self._state.resources.after_release.top)
 
     def _suffices(self, shape: Shape, able: int) -> bool:
-        """One node that could hold it all; or whole nodes for all but a rest, where no node is large enough."""
+        """Return whether one node could hold the shape; if none is large enough, whole nodes all but a rest of it."""
         sizes, top = self._state.resources.after_release.size, self._state.resources.after_release.top
         if shape.gpus <= top or not top:
             return able != 0
@@ -124,7 +124,7 @@ class PreemptionCache:
         return whole + (shape.gpus % top if alike else top) >= shape.gpus
 
     def learn(self, shape: Shape, key: float, tie: int, free: Free, promised: Iterable[int]) -> None:
-        """An attempt failed: `free` is what each node could have given with all preemptible runs gone."""
+        """Record a failed attempt; `free` has the GPUs that each node could give with all preemptible runs gone."""
         if shape.gpus <= self._state.resources.after_release.top:
             able = free.at_least(shape.gpus)
         else:

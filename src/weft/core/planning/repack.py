@@ -34,7 +34,7 @@ Wanted = Iterable[tuple[tuple[JobState, ...], Shape, Share]]
 
 
 def repack(state: State, wanted: Wanted, placement: Placement, fail: Callable[[Shape], None]) -> list[Assignment]:
-    """The target: everything wanted, in that order, placed on an emptied cluster where it fits."""
+    """Return the target: everything wanted, in that order, placed on an emptied cluster where it fits."""
     cluster, chosen = TentativeCluster(state, placement), []
     for jobs, shape, share in wanted:
         slots = cluster.allocate(shape)
@@ -49,7 +49,7 @@ def repack(state: State, wanted: Wanted, placement: Placement, fail: Callable[[S
 
 
 def _keep_in_place(cluster: TentativeCluster, chosen: list[Assignment]) -> None:
-    """The same choice where any GPUs will do: what runs as it should kept on those it has, if all find room so."""
+    """Keep runs that match the target on the GPUs they have, if all others still fit; only for plain shapes."""
     if not all(assignment.shape.plain for assignment in chosen):
         return
     kept = {}
@@ -100,7 +100,7 @@ def move_to(state: State, target: list[Assignment], decide: Decide) -> None:
 
 
 class RepackPlanner(TargetPlanner):
-    """Keeps a target and moves to it; what `replan` does differs."""
+    """A planner that keeps a target and moves to it. Subclasses define `replan`."""
 
     replaces_order: ClassVar[bool] = True
 
@@ -113,7 +113,7 @@ class RepackPlanner(TargetPlanner):
 
 
 class RepackKeysPlanner(RepackPlanner):
-    """The target of a key policy: every job, best first, where it fits."""
+    """The repack planner of a key policy: the target has every job, best first, where it fits."""
 
     preempts_by_key: ClassVar[bool] = True
 
@@ -124,7 +124,7 @@ class RepackKeysPlanner(RepackPlanner):
 
 
 class RepackAsksPlanner(RepackPlanner):
-    """The target of a replanner: its asks, where they fit."""
+    """The repack planner of a replanner: the target has its asks, where they fit."""
 
     def replan(self) -> None:
         context = self.context

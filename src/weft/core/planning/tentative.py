@@ -1,4 +1,4 @@
-"""From counts to GPUs, on the real cluster or tentatively on an emptied copy of it."""
+"""The step from counts to GPUs, on the real cluster or tentatively on an emptied copy of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.errors import PlanError
 from weft.model import JobId, Slots
 
 Parts = tuple[tuple[int, int], ...]
-"""How many GPUs on which node."""
+"""Pairs of a node (its index) and a number of GPUs."""
 
 
 @dataclass(slots=True, eq=False)
 class TentativeRun:
-    """Holds GPUs of a tentative cluster."""
+    """A holder of GPUs of a tentative cluster."""
 
     allocation: Shape
     placed: Slots
@@ -66,12 +66,12 @@ class TentativeCluster:
                 self._taken[node] |= 1 << gpu
 
     def vacant(self, slots: Slots) -> bool:
-        """Whether none of these whole GPUs is taken."""
+        """Return whether none of these whole GPUs is taken."""
         nodes = self._real.by_id
         return not any(self._taken[nodes[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
 
     def resources(self) -> ClusterResources:
-        """All nodes with their holders."""
+        """Return all nodes with their holders."""
         if self._full is None:
             self._full = self._real.empty_copy()
             for shape, slots in self._taken_slots:
@@ -94,7 +94,7 @@ class TentativeCluster:
 
 
 def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement: Placement) -> Slots | None:
-    """The GPUs for these counts on each node; None where they are not available after all."""
+    """Return the GPUs for these counts on each node; None if they are not available after all."""
     picks = type(placement).pick is not Placement.pick
     slots, total = [], 0
     for node, count in parts:
@@ -110,7 +110,7 @@ def slots_of(resources: ClusterResources, shape: Shape, parts: Parts, placement:
 
 
 def pinned_slots(resources: ClusterResources, shape: Shape) -> Slots | None:
-    """The pinned GPUs, if the shape fits on every one of them now."""
+    """Return the pinned GPUs if the shape fits on every one of them now."""
     pinned = shape.family.where.pinned
     for node, gpus in pinned:
         host = resources.by_id.get(node)
@@ -120,7 +120,7 @@ def pinned_slots(resources: ClusterResources, shape: Shape) -> Slots | None:
 
 
 def node_for_cpus(resources: ClusterResources, shape: Shape) -> Slots | None:
-    """The first node with CPUs and RAM enough for a job without GPUs."""
+    """Return the first node with enough CPUs and RAM for a job without GPUs."""
     for host in resources.nodes:
         if host.alive and host.fits_cpus(shape):
             return ((host.node.id, ()),)
@@ -128,7 +128,7 @@ def node_for_cpus(resources: ClusterResources, shape: Shape) -> Slots | None:
 
 
 def fits_empty(empty: ClusterResources, placement: Placement, shape: Shape) -> bool:
-    """Whether an empty cluster, as `ClusterResources.empty_copy` makes it, could hold the shape. Takes nothing."""
+    """Return whether an empty cluster, made by `ClusterResources.empty_copy`, could hold the shape. Take nothing."""
     if shape.family.where.pinned:
         return pinned_slots(empty, shape) is not None
     if not shape.gpus:
@@ -138,7 +138,7 @@ def fits_empty(empty: ClusterResources, placement: Placement, shape: Shape) -> b
 
 
 def _picked(placement: Placement, host: NodeResources, count: int, shape: Shape) -> tuple[int, ...]:
-    """The GPUs that the placement itself picks of a node; it may pick only GPUs that fit."""
+    """Return the GPUs that the placement picks from a node; it may pick only GPUs that fit."""
     fitting = host.fitting(shape, after_release=False)
     gpus = tuple(placement.pick(host, count, shape, fitting))
     if len(set(gpus)) != count or not set(gpus) <= set(fitting):

@@ -16,7 +16,7 @@ from weft.model import JobId, Seconds
 
 
 class ClusterView:
-    """Implements `ports.View`."""
+    """The implementation of `ports.View`."""
 
     def __init__(self, state: State, order: Order, placement: Placement, memo: Any) -> None:
         self._state, self._order, self._placement = state, order, placement
@@ -66,7 +66,7 @@ class ClusterView:
         return ((key, job) for key, _, job in self._order.ordered(shape, self._running().get(shape, [])))
 
     def cursor(self) -> StreamCursor:
-        """All jobs, best first."""
+        """Return all jobs, best first."""
         running = self._running()
         streams = (iter(self._order.ordered(shape, running.get(shape, []))) for shape in self.shapes())
         return StreamCursor(streams, self._state.resources.after_release.top)
@@ -75,7 +75,7 @@ class ClusterView:
         return TentativeCluster(self._state, self._placement)
 
     def _running(self) -> dict[Shape, list[tuple[float, int, JobState]]]:
-        """Active jobs by shape with their keys, smallest first."""
+        """Return the active jobs by shape with their keys, smallest first."""
         if self._active is None:
             self._active = {}
             for entry in self._order.ranked(self.active, self.now):

@@ -1,4 +1,4 @@
-"""Those who wait, by the queue that the policy puts them in; each queue kept sorted as facts come in."""
+"""Waiting jobs by queue, for policies with queues. Each queue stays sorted as facts come in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Queues:
         self._at: dict[JobId, tuple[Hashable, Place]] = {}
 
     def take_up(self, job: JobState, key: Callable[[JobState], float]) -> None:
-        """Something about this job has changed."""
+        """Update the place of a job that has changed."""
         known = self._at.pop(job.id, None)
         if known is not None:
             queue, place = known
@@ -38,9 +38,9 @@ class Queues:
         return places[-1][2] if places else None
 
     def queued(self, queue: Hashable) -> list[JobState]:
-        """All in a queue, best first."""
+        """Return all jobs in a queue, best first."""
         return [job for _, _, job in reversed(self._lists.get(queue, ()))]
 
     def firsts(self) -> Iterator[tuple[Hashable, JobState]]:
-        """The queues in which anybody waits, each with its first."""
+        """Yield the queues with waiting jobs, each with its first job."""
         return ((queue, places[-1][2]) for queue, places in self._lists.items())

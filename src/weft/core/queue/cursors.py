@@ -1,4 +1,4 @@
-"""Cursors over waiting jobs, best first, that skip the shapes that cannot fit any more."""
+"""Cursors over waiting jobs, best first. They skip shapes that no longer fit."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from weft.core.resources.shapes import Family, Shape
 from weft.core.state.job import JobState
 
 Entry = tuple[float, int, JobState]
-"""(key, tie-breaker, job): the best first."""
+"""(key, tie-breaker, job); the best sorts first."""
 NEVER = 1 << 60
 MAX_GONE = 500
-"""How many entries of started jobs a list keeps before it drops them."""
+"""The most entries of started jobs that a list keeps before it drops them."""
 
 
 class Cursor:
-    """Jobs best first; a shape that fails drops all larger ones of its family.
+    """Jobs, best first. A shape that fails drops all larger shapes of its family.
 
-    Shapes larger than any node are apart: they are split, and two halves may fit where a whole does not.
+    Shapes larger than any node count separately: they are split, and the parts may fit where a smaller shape does not.
     """
 
     def __init__(self, largest_node: int) -> None:
@@ -36,7 +36,7 @@ class Cursor:
             self._failed_split[shape.family] = 0
 
     def dropped(self, shape: Shape) -> bool:
-        """Whether a smaller one of its family has failed."""
+        """Return whether a shape of its family, no larger than it, has failed."""
         if 0 < shape.gpus <= self._largest:
             return shape.gpus >= self._failed.get(shape.family, NEVER)
         return shape.gpus >= self._failed_split.get(shape.family, NEVER)
@@ -49,7 +49,7 @@ class WaitingList:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        """Ascending; those before `head` are gone."""
+        """Ascending; the entries before `head` are removed."""
         self.head = 0
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class WaitingList:
         return islice(self.entries, self.head, None)
 
     def add(self, entry: Entry) -> bool:
-        """Return whether it is the best now."""
+        """Add an entry; return whether it is now the best."""
         entries = self.entries
         if not entries or entries[-1] < entry:
             entries.append(entry)

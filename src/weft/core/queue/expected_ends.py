@@ -1,4 +1,4 @@
-"""Which runs end soonest, as far as anybody knows; kept sorted as facts come in."""
+"""Runs by expected end, soonest first. The list stays sorted as facts come in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ End = tuple[Seconds, int, JobState]
 
 
 def end_of(job: JobState, now: Seconds) -> End:
-    """When a run ends, as far as anybody knows; it may be past."""
+    """Return when a run is expected to end; the instant may be past."""
     at = job.rate_since if job.rate else now
     return at + job.ends_in(at), job.tie_breaker, job
 
@@ -21,13 +21,13 @@ def end_of(job: JobState, now: Seconds) -> End:
 class ExpectedEnds:
     def __init__(self) -> None:
         self._ends: list[End] = []
-        """Runs that work."""
+        """The ends of runs that make progress, ascending."""
         self._at: dict[JobId, End] = {}
         self._loading: dict[JobId, JobState] = {}
-        """Runs that do not yet: their ends move on with the time."""
+        """Runs that make no progress yet: their ends move with the clock."""
 
     def take_up(self, job: JobState) -> None:
-        """Something about this job has changed."""
+        """Update the end of a job that has changed."""
         known = self._at.pop(job.id, None)
         if known is not None:
             del self._ends[bisect_left(self._ends, known)]

@@ -1,4 +1,4 @@
-"""Who is next, kept sorted as facts come in.
+"""The order of jobs by key. It stays sorted as facts come in.
 
 A key is a line: its value now, plus a slope while the job holds GPUs. Waiting jobs have a constant key: one sorted list
 per shape. Jobs that run with the same slope never overtake each other: one sorted list of intercepts per slope, of
@@ -26,16 +26,16 @@ from weft.errors import PlanError
 from weft.model import JobId, Seconds
 
 Line = tuple[float, int, JobState]
-"""(intercept, tie-breaker, job): ascending, so that the worst is last."""
+"""(intercept, tie-breaker, job); ascending, so the worst job is last."""
 KEY_ROUNDING = 1e-6
-"""A line gives back a key with this much error: keys that close are equal, or a job could be stopped for its like."""
+"""The error of a key computed from a line. Keys this close count as equal, so that no job stops for its equal."""
 ROUNDING_S = 1e-6
-"""The same step computed at two instants may differ by this much."""
+"""The most that one step, computed at two instants, may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Which runs are left alone, so that nobody is stopped again and again."""
+    """Limits on preemption, so that no job is stopped again and again."""
 
     min_run_s: float = 0.0
     """A run is not preempted before it has lasted this long."""
@@ -43,7 +43,7 @@ class Protection:
     """A job that was preempted this often is not preempted again."""
 
     def until(self, job: JobState) -> Seconds:
-        """From when on its run may be preempted; infinite: never."""
+        """Return from when on the job's run may be preempted; infinite: never."""
         if self.max_preemptions is not None and job.preemptions >= self.max_preemptions:
             return inf
         return job.started_at + self.min_run_s if self.min_run_s else -inf
@@ -53,10 +53,10 @@ UNPROTECTED: Final = Protection()
 
 
 class Order:
-    """With `victims`, it also keeps the running jobs, worst last; with `ends`, when runs are expected to end."""
+    """The order of waiting jobs; with `victims`, also of runs, worst last; with `ends`, also their expected ends."""
 
     keyed: ClassVar[bool] = True
-    """Whether the policy has a key."""
+    """True if the policy has a key."""
 
     def __init__(
         self, policy: Policy, *, victims: bool, ends: bool = False, protection: Protection = UNPROTECTED
@@ -64,30 +64,30 @@ class Order:
         self.policy, self._victims, self._protection = policy, victims, protection
         self._protects = victims and protection != UNPROTECTED
         self._protected: list[tuple[Seconds, int, JobState]] = []
-        """Runs that may not be stopped yet, those first that may be first."""
+        """A heap of the runs that may not be preempted yet, by the end of their protection."""
         self._protected_run: dict[str, int] = {}
         self.waiting: dict[Shape, WaitingList] = {}
         self._partial: list[WaitingList] = []
-        """Of these lists, those of shapes that do with a part of a GPU, or with none."""
+        """The lists of shapes that need a part of a GPU, or no GPU."""
         self.fresh: dict[Shape, None] = {}
-        """Shapes with somebody new at their head; whoever walks the heads clears it."""
+        """Shapes whose first job is new; `cursor` clears it."""
         self._lines: dict[float, list[Line]] = {}
         self._queued: dict[str, tuple[WaitingList, Entry]] = {}
-        """Where each waiting job stands."""
+        """The list and entry of each waiting job."""
         self._at: dict[str, tuple[list[Line], Line]] = {}
-        """Where each run stands."""
+        """The list and line of each run."""
         self._due: list[tuple[Seconds, int, JobState]] = []
         self._due_of: dict[str, Seconds] = {}
-        """When each running job's key steps next; what the heap says otherwise is out of date."""
+        """When the key of each running job steps next; other entries of the heap are out of date."""
         self.line_of: dict[Holder, tuple[float, float, int]] = {}
         """(slope, intercept, tie-breaker) of the runs that hold GPUs."""
         self.rising = False
-        """Whether keys of running jobs grow, so that whoever was safe may not stay so."""
+        """True if keys of running jobs grow: a run that could not be preempted may become preemptible."""
         kind = type(policy)
         self.memo: Any = None
-        """What the policy remembers; the scheduler keeps it."""
+        """The memory of the policy; the scheduler updates it."""
         self.remembers = kind.key_from is not Policy.key_from
-        """Whether keys come of memory. They are not journalled when they step: a replay gives the same memory."""
+        """True if keys depend on the memory. Their steps are not journalled: a replay restores the memory."""
         self.steps = kind.until is not Policy.until
         self._tracks_runs = victims or self.steps
         self.queues = Queues(policy)
@@ -95,7 +95,7 @@ class Order:
         self._ends = ExpectedEnds() if ends else None
 
     def key(self, job: JobState, now: Seconds) -> float:
-        """The policy's key; one that steps is what the facts say, 0 at first."""
+        """Return the policy's key. A key that steps comes from the facts and starts at 0."""
         if self.remembers:
             key = self.policy.key_from(self.memo, job, now)
         elif self.steps:
@@ -103,11 +103,12 @@ class Order:
         else:
             key = self.policy.key(job, now)
         if key != key:
-            raise PlanError(f"policy {type(self.policy).__name__} gave job {job.id} a key that is not a number")
+            name = type(self.policy).__name__
+            raise PlanError(f"policy {name} returned a key for job {job.id} that is not a number: {key}")
         return key
 
     def drain(self, state: State) -> None:
-        """Takes up what changed since the last time."""
+        """Update the places of all jobs that changed since the last call."""
         touched = state.touched
         if not touched:
             return
@@ -169,7 +170,7 @@ class Order:
             heappush(self._due, (due, job.seq, job))
 
     def _take_up_many(self, jobs: Iterable[JobState], now: Seconds) -> None:
-        """A burst: extend and sort once, instead of one insertion each."""
+        """Update many jobs: extend and sort each list once, instead of one insertion per job."""
         changed: dict[Shape, list[Entry]] = {}
         for job in jobs:
             if job.status == "waiting" and job.id not in self._queued and job.id not in self._at:
@@ -192,48 +193,48 @@ class Order:
         return queue
 
     def ranked(self, jobs: Iterable[JobState], now: Seconds) -> list[tuple[float, int, JobState]]:
-        """Jobs that are not in the lists, best first."""
+        """Return the given jobs, best first; they need not be in the lists."""
         return sorted(((self.key(job, now), job.tie_breaker, job) for job in jobs), key=lambda e: e[:2])
 
-    # ---- who is best
+    # ---- waiting jobs, best first
 
     def cursor(self, largest_node: int, *, fresh: bool = False) -> QueueCursor:
-        """Waiting jobs, best first; with `fresh`, only of shapes that have somebody new at their head."""
+        """Return the waiting jobs, best first; with `fresh`, only those of shapes whose first job is new."""
         lists = [self.waiting[shape] for shape in self.fresh] if fresh else self.waiting.values()
         self.fresh.clear()
         return QueueCursor(lists, largest_node)
 
     def best_first(self) -> Iterator[JobState]:
-        """All that wait, lazily."""
+        """Yield all waiting jobs, best first; lazy."""
         return (job for _, _, job in merge(*self.waiting.values()))
 
     def all_want_whole_gpus(self) -> bool:
-        """Whether nobody waits who would do with a part of a GPU, or with none."""
+        """Return whether no waiting job needs only a part of a GPU, or no GPU."""
         return not any(self._partial)
 
     def ordered(self, shape: Shape, active: list[tuple[float, int, JobState]]) -> Iterator[tuple[float, int, JobState]]:
-        """Waiting jobs of a shape merged with the given active ones, best first."""
+        """Return the waiting jobs of a shape, merged with the given active jobs, best first."""
         waiting = self.waiting.get(shape, ())
         return merge(waiting, active) if active else iter(waiting)
 
     def soonest(self, state: State) -> Iterator[JobState]:
-        """Runs that stay until they end by themselves, those first that end first."""
+        """Yield the runs that are not stopping, by expected end."""
         if self._ends is not None:
             return self._ends.soonest(state.now)
         runs = (run for run in state.active.values() if not run.releasing)
         return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
 
-    # ---- who is worst
+    # ---- runs, worst first
 
     def anybody_worse(self, now: Seconds, key: float, tie: int) -> bool:
-        """Whether there is a run that may be stopped for a waiting job with this key and tie-breaker."""
+        """Return whether any run may be preempted for a waiting job with this key and tie-breaker."""
         for slope, lines in self._lines.items():
             if lines and lines[-1][0] + slope * now >= key - KEY_ROUNDING:
                 return next(self.worst(now, (key, tie)), None) is not None
         return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
-        """Runs that may be stopped for a waiting job with this (key, tie-breaker), the worst first."""
+        """Yield the runs that may be preempted for a waiting job with this (key, tie-breaker), worst first."""
         least_key, least_tie = worse_than
         heap = []
         for slope, lines in self._lines.items():
@@ -251,7 +252,7 @@ class Order:
             lines = self._lines[slope]
             if -key > least_key + KEY_ROUNDING or -tie > least_tie:
                 yield lines[index][2]
-            else:  # nor may those be stopped that stand as it does and have started before
+            else:  # skip the runs with the same key that started before: they may not be preempted either
                 index = bisect_left(lines, lines[index][0], hi=index, key=_intercept)
             if index:
                 heapreplace(heap, self._tail(slope, lines, index - 1, now))
@@ -269,7 +270,7 @@ class Order:
             heappush(self._protected, (self._protection.until(job), job.seq, job))
 
     def unprotected(self, now: Seconds) -> list[JobState]:
-        """Runs whose protection has ended by now: they can be taken up anew."""
+        """Return the runs whose protection has ended by now, and forget them."""
         found = []
         while self._protected and self._protected[0][0] <= now:
             found.append(heappop(self._protected)[2])
@@ -277,7 +278,7 @@ class Order:
         return [job for job in found if job.active and not job.releasing]
 
     def next_unprotected(self) -> Seconds | None:
-        """When the next run's protection ends."""
+        """Return when the next run's protection ends."""
         while self._protected and not self._protected[0][2].active:
             self._protected_run.pop(heappop(self._protected)[2].id, None)
         return self._protected[0][0] if self._protected and self._protected[0][0] < inf else None
@@ -285,7 +286,7 @@ class Order:
     # ---- keys that step
 
     def stepping(self, now: Seconds) -> list[JobState]:
-        """Running jobs whose key may have stepped by now, in order of submission."""
+        """Return the running jobs whose key may have stepped by now, in order of submission."""
         found = []
         while (following := self._next_due()) is not None and following[0] <= now:
             heappop(self._due)
@@ -294,7 +295,7 @@ class Order:
         return sorted(found, key=lambda job: job.seq)
 
     def next_step(self) -> Seconds | None:
-        """When the next key steps."""
+        """Return when the next key steps."""
         following = self._next_due()
         return None if following is None else following[0]
 
@@ -310,7 +311,7 @@ class Order:
 
 
 class Resorted(Order):
-    """The same order, sorted anew each time: slow and obvious, to check the other against."""
+    """The same order, sorted again at each step: slow and obvious, to check `Order` against."""
 
     def cursor(self, largest_node: int, *, fresh: bool = False) -> QueueCursor:  # noqa: ARG002
         return super().cursor(largest_node)
@@ -325,7 +326,7 @@ class Resorted(Order):
 
 
 class Unordered(Order):
-    """For replanners without a key: first come, first served, and nothing is kept sorted."""
+    """The order for replanners without a key: first come, first served. Nothing is kept sorted."""
 
     keyed: ClassVar[bool] = False
 
@@ -347,7 +348,7 @@ class Unordered(Order):
         return iter(sorted(self._waiting.values(), key=lambda job: job.seq))
 
     def all_want_whole_gpus(self) -> bool:
-        """Unknown: nothing is kept by shape."""
+        """Return False: the shapes of waiting jobs are unknown."""
         return False
 
 
@@ -357,7 +358,7 @@ def has_key(policy: Policy) -> bool:
 
 
 def order_of(policy: Policy, *, victims: bool, ends: bool, protection: Protection, resort: bool) -> Order:
-    """The order of a policy; with `resort`, one that sorts everything again each time."""
+    """Return the order of a policy; with `resort`, one that sorts all jobs again at each step."""
     if not has_key(policy):
         return Unordered(policy)
     return (Resorted if resort else Order)(policy, victims=victims, ends=ends, protection=protection)

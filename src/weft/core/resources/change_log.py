@@ -1,9 +1,9 @@
-"""Which nodes changed since when, so that an index is brought up to date only where it must be."""
+"""A log of changed nodes, so that an index recounts only the nodes that changed."""
 
 from __future__ import annotations
 
 REMEMBERED = 10_000
-"""How many changes are remembered at least."""
+"""The least number of changes that the log keeps."""
 
 
 class ChangeLog:
@@ -22,7 +22,7 @@ class ChangeLog:
             del self._log[:REMEMBERED]
 
     def since(self, version: int) -> int | None:
-        """The nodes on which anything changed since then; None where that is too long ago to know."""
+        """Return the nodes that changed since a version; None if the log no longer reaches back to it."""
         ago = self.version - version
         if ago > len(self._log):
             return None

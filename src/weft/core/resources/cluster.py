@@ -1,7 +1,7 @@
 """Every GPU of the cluster, its holders, and what it can still give.
 
 GPUs that are being released count as free for planning (`after_release`), but nothing starts on them until they are
-`idle`. The same code serves the state's own resources and the empty copies that planners try things on.
+`idle`. The same code serves the resources of the state and the empty copies on which planners place tentatively.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from weft.core.resources.shapes import Family, Shape
 from weft.model import Node, NodeId, Slots
 
 MANY_SHAPES = 1_000
-"""How many shapes are remembered before they are forgotten."""
+"""The most shapes that a cache keeps before it is cleared."""
 
 
 RECENT = 1000
-"""How many submissions make up the recent mix of demands."""
+"""The number of submissions that count as recent demand."""
 
 
 class RecentDemand(Mapping[Shape, int]):
-    """How often each shape came among the last submissions; counted when a placement asks."""
+    """The number of recent submissions of each shape, counted when a placement reads it."""
 
     def __init__(self) -> None:
         self._counted: deque[Shape] = deque()
@@ -67,17 +67,17 @@ class ClusterResources:
         self.nodes: list[NodeResources] = []
         self.by_id: dict[NodeId, NodeResources] = {}
         self.recent = RecentDemand()
-        """What has been asked for lately."""
+        """The recent demand by shape."""
         self.change_log = ChangeLog()
         self.idle, self.after_release = Free(self.nodes, self.recent), Free(self.nodes, self.recent, after_release=True)
         self._index_runs()
         self.releasing = 0
-        """How many runs were told to stop and still hold GPUs."""
+        """The number of stopping runs, which still hold GPUs."""
         self.oversubscription = oversubscription
         self._foreign = 0
-        """How many GPUs have memory taken by others."""
+        """The number of occupants that take a part of a GPU's memory."""
         self.node_sizes: Counter[int] = Counter()
-        """How many living nodes have each number of GPUs."""
+        """The number of living nodes by their number of GPUs."""
         self.topology = 0
         """Rises when nodes come or go."""
         self._masks: dict[object, int | None] = {}
@@ -85,7 +85,7 @@ class ClusterResources:
         self._largest_mb: int | None = None
         self._sizes: dict[Family | Shape, list[int]] = {}
         self._counted: dict[tuple[Family | Shape, bool], tuple[Free, int]] = {}
-        """What each node could give to a shape or family, and as of which version."""
+        """The GPUs that each node can give to a shape or family, and the version of the change log when counted."""
 
     # ---- nodes come and go
 
@@ -118,13 +118,13 @@ class ClusterResources:
         self._topology_changed()
 
     def emptied(self) -> Free:
-        """What the living nodes could give without any run on them."""
+        """Return the GPUs that the living nodes could give without any run on them."""
         if self._empty is None:
             self._empty = self.idle.recounted([len(r.node.gpus) if r.alive else 0 for r in self.nodes])
         return self._empty.copy()
 
     def empty_copy(self) -> ClusterResources:
-        """The same living nodes without any run on them."""
+        """Return a copy of the living nodes without any run on them."""
         twin = ClusterResources(self.oversubscription)
         twin._masks = self._masks
         for host in self.nodes:
@@ -168,7 +168,7 @@ class ClusterResources:
                 host.ram_used += family.ram_mb * (len(gpus) or 1)
 
     def begin_release(self, holder: Holder, slots: Slots) -> None:
-        """The holder (its `releasing` just set) was told to stop: count its GPUs as free for planning."""
+        """Count the GPUs of a stopping holder as free for planning. Its `releasing` is already set."""
         family = holder.allocation.family
         self.releasing += 1
         for node_id, gpus in slots:
@@ -188,7 +188,7 @@ class ClusterResources:
                 host.ram_releasing += family.ram_mb * (len(gpus) or 1)
 
     def release(self, holder: Holder, slots: Slots, *, last: bool = True) -> None:
-        """The holder no longer has these GPUs; `last` unless it keeps others."""
+        """Take these GPUs from the holder. `last` is False if it keeps others."""
         family = holder.allocation.family
         if holder.releasing and last:
             self.releasing -= 1
@@ -269,7 +269,7 @@ class ClusterResources:
         closure.occupants.clear()
 
     def largest_memory_mb(self) -> int:
-        """Of any GPU of the living nodes."""
+        """Return the memory of the largest GPU of the living nodes."""
         if self._largest_mb is None:
             living = (gpu for host in self.nodes if host.alive for gpu in host.node.gpus)
             self._largest_mb = max((gpu.memory_mb for gpu in living), default=0)
@@ -283,7 +283,7 @@ class ClusterResources:
     # ---- what a shape could have
 
     def free_for(self, shape: Shape, *, after_release: bool) -> Free:
-        """How many GPUs each node can give to this shape, now or once stopping runs have exited."""
+        """Return the GPUs that each node can give to this shape, now or once stopping runs have exited."""
         base = self.after_release if after_release else self.idle
         if shape.plain:
             return base
@@ -311,7 +311,7 @@ class ClusterResources:
         return free
 
     def _sizes_for(self, alike: Family | Shape, shape: Shape) -> list[int]:
-        """How many GPUs each node could give this shape if it were empty."""
+        """Return how many GPUs each node could give this shape if it were empty."""
         sizes = self._sizes.get(alike)
         if sizes is None:
             empty = self.empty_copy()
@@ -336,7 +336,7 @@ class ClusterResources:
         self.idle.top = self.after_release.top = max(self.node_sizes, default=0)
 
     def _mask(self, shape: Shape) -> int | None:
-        """The nodes whose every GPU suits this shape; None where a node has GPUs of both kinds."""
+        """Return the nodes on which every GPU suits this shape; None if on some node only a part of the GPUs does."""
         key = shape.family
         if key not in self._masks:
             self._masks[key] = self._suited(shape)
@@ -356,7 +356,7 @@ class ClusterResources:
 
 
 class UncountedResources(ClusterResources):
-    """Nodes without their holders, for readers of facts that ask only which nodes there are."""
+    """Nodes without their holders, for readers of facts that need only the nodes."""
 
     def hold(self, holder: Holder, slots: Slots) -> None: ...
     def begin_release(self, holder: Holder, slots: Slots) -> None: ...

@@ -1,4 +1,4 @@
-"""How many GPUs each node can give, indexed so that finding a node is a few integer operations.
+"""The number of GPUs that each node can give, indexed so that finding a node is a few integer operations.
 
 A set of nodes is an int with one bit per node, in the order in which the nodes joined: `levels[k]` is the set of nodes
 that can give exactly k GPUs. The lowest bit is the first node.
@@ -30,51 +30,51 @@ class Free:
         after_release: bool = False,
     ) -> None:
         self.nodes = nodes
-        """The nodes themselves, for placements that see runs."""
+        """The nodes with their runs, for placements that see runs."""
         self.recent: Mapping[Shape, int] = recent if recent is not None else {}
-        """What has been asked for lately, and how often."""
+        """The number of recent submissions of each shape."""
         self.count: list[int] = []
         """GPUs that each node can give."""
         self.size: list[int] = []
         """GPUs that each node has."""
         self.sized: list[int] = [0]
-        """The set of nodes that have exactly k GPUs."""
+        """For each k from 0, the set of nodes that have exactly k GPUs."""
         self.levels: list[int] = [0]
         self.racks: dict[str, int] = {}
-        """The nodes under each switch."""
+        """The set of nodes under each switch."""
         self.memories: dict[int, int] = {}
-        """The nodes with so much memory on all their GPUs together."""
+        """The set of nodes by the total memory of their GPUs."""
         self.run_counts: RunCounts | None = None
-        """How many runs are on each node; None: no run is on any."""
+        """The number of runs on each node; None: it is not kept."""
         self.top = 0
         """The size of the largest living node."""
         self.mask: int = -1
-        """The nodes that count at all."""
+        """The set of nodes that this index covers; -1: all."""
         self.after_release = after_release
-        """Whether runs that were told to stop count as gone."""
+        """True if stopping runs count as gone."""
         self.gone: Collection[Holder] = ()
-        """Other runs that count as gone, in a plan that is tried out."""
+        """Other runs that count as gone, in a tentative plan."""
 
-    # ---- what a placement asks
+    # ---- for placements
 
     def at_least(self, gpus: int) -> int:
-        """The set of nodes that can give this many GPUs."""
+        """Return the set of nodes that can give this many GPUs."""
         nodes = 0
         for level in self.levels[gpus:]:
             nodes |= level
         return nodes & self.mask
 
     def exhausted(self) -> bool:
-        """Whether no node can give any."""
+        """Return whether no node can give a GPU."""
         return not any(self.levels[1:])
 
     def first(self, gpus: int) -> int | None:
-        """The first node that can give this many GPUs."""
+        """Return the first node that can give this many GPUs."""
         nodes = self.at_least(gpus)
         return (nodes & -nodes).bit_length() - 1 if nodes else None
 
     def tightest(self, gpus: int) -> int | None:
-        """The node that can give this many GPUs and has the fewest to give; the first of those."""
+        """Return the node with the fewest GPUs to give among those that can give this many; the first of equals."""
         for level in self.levels[gpus:]:
             nodes = level & self.mask
             if nodes:
@@ -82,34 +82,34 @@ class Free:
         return None
 
     def roomiest(self) -> Iterator[int]:
-        """Nodes with any GPU to give, those with the most first."""
+        """Yield the nodes that can give a GPU, those with the most first."""
         for gpus in range(len(self.levels) - 1, 0, -1):
             yield from members(self.levels[gpus] & self.mask)
 
     def idle_nodes(self) -> Iterator[int]:
-        """Nodes whose every GPU can be given, in order."""
+        """Return the nodes that can give all their GPUs, in order."""
         nodes = 0
         for idle in self._idle():
             nodes |= idle
         return members(nodes)
 
     def largest_idle_nodes(self) -> Iterator[int]:
-        """The same, those with the most GPUs first."""
+        """Return the nodes that can give all their GPUs, those with the most first."""
         return (node for idle in reversed(self._idle()) if idle for node in members(idle))
 
     def _idle(self) -> list[int]:
-        """For each k from 1, the nodes that have k GPUs and can give them all."""
+        """Return, for each k from 1, the set of nodes that have k GPUs and can give them all."""
         mask = self.mask
         return [level & sized & mask for level, sized in zip(self.levels[1:], self.sized[1:], strict=False)]
 
     def largest(self) -> int:
-        """The size of the largest node that counts."""
+        """Return the size of the largest node that this index covers."""
         if self.mask == -1:
             return self.top
         return max((self.size[node] for node in members(self.mask)), default=0)
 
     def rack(self, switch: str) -> int:
-        """The set of nodes under a switch."""
+        """Return the set of nodes under a switch."""
         return self.racks.get(switch, 0) & self.mask
 
     def total(self) -> int:
@@ -125,11 +125,11 @@ class Free:
         return not (self.after_release and holder.releasing) and holder not in self.gone
 
     def tasks(self, node: int) -> int:
-        """How many runs stay on a node, those without GPUs included."""
+        """Return how many runs stay on a node, runs without GPUs included."""
         return sum(self.stays(holder) for holder in self.nodes[node].runs())
 
     def tiers(self) -> list[int]:
-        """For each k from 0, the set of nodes on which exactly k runs stay."""
+        """Return, for each k from 0, the set of nodes on which exactly k runs stay."""
         if self.run_counts is not None and not self.gone:
             return self.run_counts.tiers()
         tiers = [0]
@@ -140,12 +140,12 @@ class Free:
         return tiers
 
     def gpus(self, node: int, shape: Shape) -> list[int]:
-        """The GPUs of a node that this shape could have, the fullest first."""
+        """Return the GPUs of a node that this shape could have, the fullest first."""
         if not self.mask >> node & 1:
             return []
         return self.nodes[node].fitting(shape, after_release=self.after_release, gone=self.gone)[: self.count[node]]
 
-    # ---- what the core does
+    # ---- for the core
 
     def add_node(self, node: Node) -> None:
         gpus = len(node.gpus)
@@ -159,7 +159,7 @@ class Free:
         self.levels[0] |= 1 << (len(self.count) - 1)
 
     def equip(self, index: int, node: Node) -> None:
-        """The node hangs on this switch now, and has these GPUs."""
+        """Record the switch and the GPU memory of a node."""
         _put(self.racks, node.switch, index)
         _put(self.memories, sum(gpu.memory_mb for gpu in node.gpus), index)
 
@@ -171,7 +171,7 @@ class Free:
         levels[after] |= bit
 
     def masked(self, mask: int) -> Free:
-        """The same index, seen through a set of nodes."""
+        """Return a view of this index that covers only a set of nodes."""
         view = Free.__new__(Free)
         view.count, view.levels = self.count, self.levels
         self._share(view)
@@ -185,14 +185,14 @@ class Free:
         return twin
 
     def resize(self, sizes: list[int]) -> None:
-        """What each node has, as far as a shape can use it."""
+        """Set the size of each node to the GPUs that a shape can use."""
         self.size, self.sized = sizes, [0] * len(self.levels)
         for node, gpus in enumerate(sizes):
             self.sized[gpus] |= 1 << node
         self.top = max(sizes, default=0)
 
     def recounted(self, counts: list[int]) -> Free:
-        """An index of the same nodes with other counts."""
+        """Return an index of the same nodes with other counts."""
         twin = Free.__new__(Free)
         self._share(twin)
         twin.mask, twin.count, twin.levels = -1, counts, [0] * len(self.levels)
@@ -201,7 +201,7 @@ class Free:
         return twin
 
     def _share(self, other: Free) -> None:
-        """Another index of the same nodes."""
+        """Give another index all but the counts of this one."""
         other.size, other.sized, other.top, other.mask = self.size, self.sized, self.top, self.mask
         other.nodes, other.recent, other.racks, other.memories = self.nodes, self.recent, self.racks, self.memories
         other.after_release, other.gone, other.run_counts = self.after_release, self.gone, self.run_counts
@@ -211,7 +211,7 @@ Label = TypeVar("Label", str, int)
 
 
 def _put(sets: dict[Label, int], label: Label, node: int) -> None:
-    """The node is in this set from now on, and in no other."""
+    """Move the node into this set, out of all others."""
     for other, nodes in sets.items():
         if nodes >> node & 1:
             sets[other] = nodes & ~(1 << node)
@@ -219,7 +219,7 @@ def _put(sets: dict[Label, int], label: Label, node: int) -> None:
 
 
 def members(nodes: int) -> Iterator[int]:
-    """The nodes of a set, in order."""
+    """Yield the nodes of a set, in order."""
     while nodes:
         bit = nodes & -nodes
         yield bit.bit_length() - 1

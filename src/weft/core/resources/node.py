@@ -1,4 +1,4 @@
-"""The GPUs of one node, their holders, and what they can still give."""
+"""The GPUs of one node, their holders, and the parts that are still free."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
 SLACK = 1e-9
-"""Shares are fractions such as 1/3: their sums are compared with this much patience."""
+"""The tolerance for sums of shares, which are fractions such as 1/3."""
 
 
 class Holder(Protocol):
-    """What holds GPUs: a run, or a planner's trial."""
+    """A holder of GPUs: a run, or a tentative run of a planner."""
 
     allocation: Shape
-    """What it holds: its shape with the share and memory it was started with."""
+    """The shape it holds, with the share and memory it started with."""
     placed: Slots
-    """Where it was put, in rank order."""
+    """The GPUs it started on, in rank order."""
     releasing: bool
     weave: tuple[JobId, ...]
 
 
 @dataclass(slots=True, eq=False)
 class Occupant:
-    """Something that is no run of ours and keeps a GPU, or a part of its memory, from being used."""
+    """An occupant other than a run: it keeps a GPU, or a part of its memory, from being used."""
 
     node: NodeId
     gpu: int
@@ -43,7 +43,7 @@ class Occupant:
 
 @dataclass(slots=True, eq=False)
 class Closure:
-    """Why nothing new is started on a node, and what keeps its GPUs meanwhile."""
+    """A reason why no new jobs start on a node, and the occupants that keep its GPUs meanwhile."""
 
     detail: str
     occupants: list[Occupant] = field(default_factory=list)
@@ -63,25 +63,25 @@ class NodeResources:
         self.guests: list[Holder] = []
         """Runs without GPUs."""
         self.occupants: list[Occupant] = []
-        """What keeps whole GPUs."""
+        """The occupants of whole GPUs."""
         self.closures = 0
-        """For how many reasons nothing new is started here."""
+        """The number of reasons why no new jobs start here."""
         self.foreign_mb: dict[int, int] = {}
-        """Memory of each GPU that others have taken."""
+        """Memory of each GPU that occupants take, in MB."""
         self.cpus_used = self.ram_used = self.cpus_releasing = self.ram_releasing = 0
 
     def runs(self) -> list[Holder]:
-        """The runs that are here, each once."""
+        """Return the runs on this node, each once."""
         everyone = {holder: None for holders in self.holders if holders for holder in holders}
         everyone.update(dict.fromkeys(self.guests))
         return [holder for holder in everyone if not isinstance(holder, Occupant)]
 
     def blocked(self) -> int:
-        """How many GPUs something keeps that is no run of ours."""
+        """Return how many GPUs have an occupant."""
         return len({occupant.gpu for occupant in self.occupants}) if self.occupants else 0
 
     def check(self, gpu: int, holder: Holder) -> None:
-        """A GPU that somebody holds takes another only of the same weave, or with a share that is left."""
+        """Raise a `PlanError` unless the holder is of a weave on this GPU, or its share is free."""
         weave = holder.weave
         if weave:
             for other in self.holders[gpu]:
@@ -92,7 +92,7 @@ class NodeResources:
         if request + holder.allocation.family.share.request > 1 + SLACK:
             raise PlanError(f"GPU {gpu} of {self.node.id} would be given out twice")
 
-    # ---- what a shape could have
+    # ---- GPUs for a shape
 
     def count_for(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> int:
         if not self.alive:
@@ -107,7 +107,7 @@ class NodeResources:
         return max(count, 0)
 
     def fitting(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> list[int]:
-        """The GPUs of a node that this shape could use, the fullest first; of a pool, the emptiest."""
+        """Return the GPUs that this shape could use, the fullest first; from a pool, the emptiest first."""
         where = shape.family.where
         if where.labels and not set(where.labels) <= set(self.node.labels):
             return []
@@ -129,7 +129,7 @@ class NodeResources:
         return [index for _, _, index in fitting]
 
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
-        """Which of a node's GPUs: the lowest of the idle for whole GPUs, else the fullest that fit."""
+        """Choose GPUs of this node: the lowest idle ones for whole GPUs, else the fullest that fit."""
         if shape.plain:
             idle = [gpu for gpu, holders in enumerate(self.holders) if not holders]
             return tuple(idle[:count]) if len(idle) >= count else None
@@ -139,7 +139,7 @@ class NodeResources:
         return tuple(sorted(fitting[:count])) if len(fitting) >= count else None
 
     def fits_cpus(self, shape: Shape) -> bool:
-        """Whether a job without GPUs finds the CPUs and RAM it needs here."""
+        """Return whether this node has the CPUs and RAM that a job without GPUs needs."""
         family, node = shape.family, self.node
         if self.closures or not set(family.where.labels) <= set(node.labels):
             return False
@@ -160,7 +160,7 @@ class NodeResources:
     def _left_on(
         self, index: int, shape: Shape, *, after_release: bool, gone: Collection[Holder]
     ) -> tuple[float, int] | None:
-        """What a GPU has left, (request, memory), if a share of this shape fits on it; None if not."""
+        """Return the free (request, memory) of a GPU if a share of this shape fits on it; None if not."""
         gpu, share = self.node.gpus[index], shape.family.share
         request = limit = 0.0
         memory = self.foreign_mb.get(index, 0)
@@ -180,16 +180,16 @@ class NodeResources:
         return 1 - request, gpu.memory_mb - memory
 
     def _fits_ranks(self, shape: Shape, *, after_release: bool, gone: Collection[Holder]) -> bool:
-        """Whether the whole gang fits on this node, each rank on a GPU with memory enough for it."""
+        """Return whether the whole gang fits on this node, each rank on a GPU with enough memory for it."""
         left = (self._left_on(g, shape, after_release=after_release, gone=gone) for g in range(len(self.node.gpus)))
         memories = sorted((m for _, m in filter(None, left)), reverse=True)
         ranks = sorted(shape.memory_mb.each(shape.gpus), reverse=True)
         return len(memories) >= len(ranks) and all(m >= r for m, r in zip(memories, ranks, strict=False))
 
     def _assign_ranks(self, fitting: list[int], count: int, shape: Shape) -> tuple[int, ...] | None:
-        """A GPU for each rank: the neediest rank takes the smallest GPU that will do."""
+        """Choose a GPU for each rank: the rank that needs most takes the smallest GPU that is enough."""
         left = {g: (self._left_on(g, shape, after_release=False, gone=()) or (0, 0))[1] for g in fitting}
-        if count < shape.gpus:  # a part of the gang: which ranks is not known here, so any must fit
+        if count < shape.gpus:  # a part of the gang: its ranks are unknown here, so every rank must fit
             able = [g for g in fitting if left[g] >= shape.memory_mb.max]
             return tuple(able[:count]) if len(able) >= count else None
         chosen: dict[int, int] = {}
@@ -207,7 +207,7 @@ def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:
 
 
 def memory_held(holder: Holder, node: NodeId, gpu: int) -> int:
-    """What a holder has of the memory of one of its GPUs."""
+    """Return the memory that a holder has on one of its GPUs."""
     memory = holder.allocation.memory_mb
     if not memory.differs:
         return memory.max

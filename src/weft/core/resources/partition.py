@@ -1,4 +1,4 @@
-"""Spreading a gang over nodes: what placements have in common."""
+"""Partitions of a gang over nodes, as placements have them in common."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from weft.core.resources.free import Free
 
 Parts = tuple[tuple[int, int], ...]
-"""How many GPUs on which node (its place in `Free`)."""
+"""Pairs of a node (its index in `Free`) and a number of GPUs."""
 
 
 def fill(need: int, nodes: Iterable[int], free: Free) -> Parts | None:
-    """All that each node can give, in this order, until it is enough."""
+    """Take all that each node can give, in this order, until it is enough; None if it never is."""
     parts = []
     for node in nodes:
         take = min(need, free.count[node])
@@ -23,7 +23,7 @@ def fill(need: int, nodes: Iterable[int], free: Free) -> Parts | None:
 
 
 def fill_whole(need: int, nodes: Iterable[int], free: Free) -> tuple[Parts, int, Free]:
-    """Whole nodes in this order, none larger than what is needed still; the rest of the need; the other nodes."""
+    """Take whole nodes in this order, none larger than the rest of the need; return parts, rest and other nodes."""
     parts = []
     for node in nodes:
         if not need:

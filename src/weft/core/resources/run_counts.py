@@ -1,6 +1,6 @@
-"""How many runs stay on each node, for placements that see runs.
+"""The number of runs that stay on each node, for placements that see runs.
 
-Nothing is counted before it is asked for; then only the nodes that changed since are counted again.
+Runs are counted at the first use; later uses count only the nodes that changed since.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.core.resources.node import NodeResources
 
 
 class RunCounts:
-    """With `after_release`, runs that were told to stop count as gone."""
+    """Run counts by node; with `after_release`, stopping runs count as gone."""
 
     def __init__(self, nodes: Sequence[NodeResources], change_log: ChangeLog, *, after_release: bool) -> None:
         self._nodes, self._change_log, self._after_release = nodes, change_log, after_release
@@ -22,7 +22,7 @@ class RunCounts:
         self._seen = 0
 
     def tiers(self) -> list[int]:
-        """For each k from 0, the set of nodes on which exactly k runs stay."""
+        """Return, for each k from 0, the set of nodes on which exactly k runs stay."""
         changed = self._change_log.since(self._seen)
         if changed is None or len(self._runs) < len(self._nodes):
             changed = (1 << len(self._nodes)) - 1

@@ -1,4 +1,4 @@
-"""Shapes: what a run needs of the cluster. Jobs of one shape are interchangeable to a placement."""
+"""Shapes: the resources that a run needs. Jobs of one shape are interchangeable to a placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model import ANYWHERE, UNCOUNTED, WHOLE, Job, PerRank, Share, Where
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """All of a shape but its size. If a shape does not fit, no larger one of its family does."""
+    """A shape without its size. If a shape does not fit, no larger shape of its family does."""
 
     memory_mb: PerRank
     cpus: int
@@ -21,12 +21,12 @@ class Family:
 
     @property
     def plain(self) -> bool:
-        """Whole GPUs, wherever they are: counting them is enough."""
+        """True for whole GPUs on any node: counting them is enough."""
         return not (self.memory_mb or self.cpus or self.ram_mb) and self.share == WHOLE and self.where == ANYWHERE
 
     @property
     def counted(self) -> bool:
-        """Whole GPUs of certain nodes: which nodes does not change with who runs there."""
+        """True for whole GPUs of certain nodes, where the runs there do not change which nodes suit."""
         return (
             not self.memory_mb.differs
             and not (self.cpus or self.ram_mb or self.where.pinned or self.where.choice)
@@ -36,13 +36,13 @@ class Family:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """One object per distinct need, made by `shape_of`, so that identity is equality and hashing is free."""
+    """A need of GPUs, CPUs and memory. `shape_of` makes one object per need, so that identity is equality."""
 
     gpus: int
     family: Family
     plain: bool
     whole: bool
-    """Needs GPUs, each all to itself."""
+    """True if it needs GPUs and shares none of them."""
 
     @property
     def memory_mb(self) -> PerRank:
@@ -61,7 +61,7 @@ def _shape(gpus: int, family: Family) -> Shape:
 
 
 _plain: dict[int, Shape] = {}
-"""Shapes of so many whole GPUs: most jobs have one of these, and it is found without hashing anything."""
+"""Plain shapes by number of GPUs. Most jobs have one, and this lookup avoids hashing the job's fields."""
 
 
 def shape_of(job: Job) -> Shape:
@@ -74,19 +74,19 @@ def shape_of(job: Job) -> Shape:
 
 
 def exclusive_shape(job: Job, memory_mb: int) -> Shape:
-    """The need of a job that shares its GPUs with nobody, with no less memory than this on each."""
+    """Return the shape of a job that shares its GPUs with no other job, with at least this much memory on each."""
     memory = PerRank(*(max(asked, memory_mb) for asked in job.memory_mb))
     return _shape(job.gpus, _family(memory, job.cpus, job.ram_mb, WHOLE, job.where))
 
 
 def with_memory(shape: Shape, memory_mb: int) -> Shape:
-    """The same need with this much memory on each GPU."""
+    """Return the same shape with this much memory on each GPU."""
     family = shape.family
     return _shape(shape.gpus, _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where))
 
 
 def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:
-    """The need of several jobs on the same GPUs: one share, and the memory, CPUs and RAM of all."""
+    """Return the shape of several jobs on the same GPUs: one share, and the memory, CPUs and RAM of all."""
     if len(shapes) == 1 and (share, where) == (shapes[0].family.share, shapes[0].family.where):
         return shapes[0]
     if share == WHOLE and all(shape.plain for shape in shapes):
@@ -99,12 +99,12 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
 
 
 def plain_shape(gpus: int) -> Shape:
-    """So many whole GPUs, anywhere."""
+    """Return the shape of a number of whole GPUs on any nodes."""
     return _shape(gpus, _family(UNCOUNTED, 0, 0, WHOLE, ANYWHERE))
 
 
 def pinned_shape(shape: Shape, share: Share, where: Where) -> Shape:
-    """The same need on certain GPUs. Not remembered: there are as many as there are sets of GPUs."""
+    """Return the same shape on certain GPUs. It is not cached: there are as many as there are sets of GPUs."""
     family = shape.family
     return Shape(
         shape.gpus, Family(family.memory_mb, family.cpus, family.ram_mb, share, where), plain=False, whole=False

@@ -1,1 +1,1 @@
-"""The state that facts add up to: jobs and their status, what keeps jobs from waiting, and what each fact changes."""
+"""The state that facts add up to: jobs and their status, eligibility and quotas, and one function per fact."""

@@ -49,7 +49,7 @@ class Eligibility:
                 _count(self._ill, batch, 1)
 
     def forget(self, job: JobState) -> None:
-        """Register a job that has ended."""
+        """Forget a job that has ended."""
         if job.job.batch and job.status != "done":
             _count(self._undone, job.job.batch, -1)
             _count(self._ill, job.job.batch, -1)
@@ -81,11 +81,11 @@ class Eligibility:
             self._going.setdefault(batch, {})[job.id] = None
 
     def concerns(self, job: JobState) -> bool:
-        """Whether the end of this job may let another wait: one that depends on it, or of the same user."""
+        """Return whether the end of this job may make another eligible: a dependent, or a job of the same user."""
         return bool(self.limits) or job.id in self._followers
 
     def doomed(self, job: JobState) -> JobId | None:
-        """Return the dependencies that ended otherwise than done."""
+        """Return the first dependency that ended otherwise than done; None if there is none."""
         return next((other for other in job.unmet_dependencies if self._is_ill(other)), None)
 
     def _is_undone(self, name: str) -> bool:
@@ -116,7 +116,7 @@ class Eligibility:
             yield from self._tell(batch, done)
 
     def _tell(self, other: str, done: bool) -> Iterator[JobState]:
-        """Return the dependents of a job or batch: the ones that may wait now, and the ones it dooms."""
+        """Yield the dependents of a job or batch: the ones that may wait now, and the ones it dooms."""
         for name in self._followers.pop(other, ()):
             follower = self._jobs[name]
             if done:
@@ -127,8 +127,8 @@ class Eligibility:
                 yield follower
 
     def join_batch(self, job: JobState) -> bool:
-        """Return whether its batch has a place and its user GPUs left; otherwise queue it. A held job needs no
-        place."""
+        """Return whether the batch has a place and the quota has room for the job; otherwise queue it. A held job
+        needs no place."""
         return self._take_place(job) and (job.held or self.quotas.take(job))
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
@@ -150,7 +150,7 @@ class Eligibility:
         heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
 
     def step_aside(self, job: JobState) -> Iterator[JobState]:
-        """Give up its place in the batch and its user's GPUs; return the jobs that get them."""
+        """Free the job's place in its batch and its GPUs in the quota; yield the jobs that get them."""
         yield from self.quotas.leave(job)
         going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
@@ -180,7 +180,7 @@ class Eligibility:
         return self._later[0][0] if self._later else None
 
     def come(self, now: Seconds) -> Iterator[JobState]:
-        """Return the jobs whose begin time has come."""
+        """Yield the jobs whose begin time has come."""
         while self._later and self._later[0][0] <= now:
             job = self._delayed(*heappop(self._later))
             if job is not None:

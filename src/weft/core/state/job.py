@@ -1,4 +1,4 @@
-"""A job and all that is known of it. Anything may read it; only `State.apply` writes."""
+"""The state of a job. Any code may read it; only `State.apply` writes it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class JobState:
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
         self.id, self.seq, self.submitted_at, self.waiting_since = job.id, seq, at, at
         self.exclusive = False
-        """It ran out of GPU memory next to other jobs: from now on it shares its GPUs with none."""
+        """True once the job ran out of GPU memory: from then on it shares its GPUs with no other job."""
         self.measured_mb = 0
-        """The most memory it was seen to need on a GPU."""
+        """The most memory measured on one of its GPUs."""
         self.over_quota = False
-        """Its user holds as many GPUs as the quota allows, counting jobs that are next."""
+        """True while the quota of its user has no room for the job."""
         self.unmet_dependencies: dict[JobId, None] = {}
-        """Jobs that must be done before it may wait."""
+        """Jobs and batches that must be done before the job becomes eligible."""
         self.become(job)
         self.allocation: Shape = self.shape
-        """What its run holds: its shape with the share and memory it was started with."""
+        """The shape that its run holds, with the share and memory it started with."""
         self.share = job.share
         self.status: Status = "waiting"
         self.run = 0
         """The number of the latest run; 0 before the first."""
         self.slots: Slots = ()
         self.placed: Slots = ()
-        """Where the run was started, in rank order; `slots` is what is left of it."""
+        """The GPUs the run started on, in rank order; `slots` has those it still holds."""
         self.reserved: Slots = ()
         self.weave: tuple[JobId, ...] = ()
         self.releasing = self.cancelling = self.held = self.lost = False
@@ -49,20 +49,20 @@ class JobState:
         """Solo seconds of work per second, while running."""
         self.preemptions = self.failures = self.moves = self.requeues = 0
         self.delays = 0
-        """How many of its last runs, one after the other, asked for the next to wait."""
+        """The number of consecutive runs, up to the last, that asked for a delay of the next."""
         self.begin_at: Seconds | None = None
-        """Its next run is not to start before this."""
+        """The earliest start of its next run; None: at once."""
         self.code: int | None = None
-        """What its last run exited with."""
+        """The exit code of its last run."""
         self.why = ""
-        """Why it ended, or its last run did, where the code does not say."""
+        """The reason why the job or its last run ended, if the exit code does not tell."""
         self.tie_breaker = seq
-        """Orders jobs of equal keys, smaller first: `core.state.state` explains how."""
+        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
         self.key: float | None = None
-        """The last stepped key, where the policy has such."""
+        """The key it last stepped to; None: it never stepped."""
 
     def become(self, job: Job) -> None:
-        """The job is this, from now on."""
+        """Replace the job's definition."""
         self.job = job
         self.shape: Shape = shape_of(job) if not self.exclusive else exclusive_shape(job, self.measured_mb)
         self.remaining_s: float | None = job.declared_s
@@ -71,7 +71,7 @@ class JobState:
 
     @property
     def wanted_share(self) -> Share:
-        """What its next run is to hold of each GPU."""
+        """The part of each GPU that its next run will hold."""
         return WHOLE if self.exclusive else self.job.share
 
     @property
@@ -87,15 +87,15 @@ class JobState:
         return self.status in ACTIVE
 
     def attained(self, now: Seconds) -> float:
-        """Seconds it has held GPUs for, over all its runs."""
+        """Return the seconds it held GPUs, over all its runs."""
         return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
 
     def ends_in(self, now: Seconds) -> float:
-        """Seconds until its run ends, as far as anybody knows."""
+        """Return the expected seconds until its run ends; infinite where unknown."""
         return self.remaining(now) / (self.rate or 1.0)
 
     def remaining(self, now: Seconds) -> float:
-        """Solo seconds of work still to do, as far as anybody knows; infinite where nobody does."""
+        """Return the solo seconds of work left; infinite where unknown."""
         if self.remaining_s is None:
             return float("inf")
         if self.rate:

@@ -20,7 +20,7 @@ class Quotas:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
         self.limits: dict[str, int] = {}
-        """By user; EVERYBODY is the default, if set."""
+        """The quota of each user; EVERYBODY is the default, if set."""
         self._held: dict[str, dict[JobId, int]] = {}
         """GPUs of each user's jobs that run or are eligible."""
         self._used: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Quotas:
         return not job.over_quota
 
     def leave(self, job: JobState) -> Iterator[JobState]:
-        """Release the job's GPUs; return the jobs that become eligible."""
+        """Release the job's GPUs; yield the jobs that become eligible."""
         user = job.job.user
         job.over_quota = False
         held = self._held.get(user)
@@ -91,7 +91,7 @@ class Quotas:
         return limit is None or not gpus or self._used.get(job.job.user, 0) + gpus <= limit
 
     def _stand(self, job: JobState) -> None:
-        """Put the job where it belongs now."""
+        """Count the job's GPUs, or queue it if the quota has no room."""
         job.over_quota = not self._has_room(job)
         (self._line_up if job.over_quota else self._hold)(job)
 

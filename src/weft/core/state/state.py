@@ -1,11 +1,11 @@
-"""The state: what the facts so far add up to. `State.apply(fact)` is the only way to change it.
+"""The state that the facts so far add up to. `State.apply(fact)` is the only way to change it.
 
-What each fact does is in `core.state.apply`, one function each; `core.state.transitions` has the table.
+`core.state.apply` has one function per fact; `core.state.transitions` has the table of statuses.
 
 A job's `tie_breaker` orders jobs of equal keys: running jobs come first, in the order in which they started; then jobs
 put back, the latest first, so that a job that just lost its GPUs is next; then the others, first come first. A job that
 is moved keeps its tie-breaker. A job whose key stepped goes to the tail, and if it still runs at the next instant it
-joins the end of the running.
+joins the end of the running jobs.
 """
 
 from __future__ import annotations
@@ -74,37 +74,37 @@ class State:
         self.now: Seconds = 0.0
         self.jobs: dict[JobId, JobState] = {}
         self.active: dict[JobId, JobState] = {}
-        """Those that hold GPUs, in the order in which they started."""
+        """Jobs that hold GPUs, in the order in which they started."""
         self.waiting: dict[JobId, JobState] = {}
         self.ended: dict[JobId, JobState] = {}
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
-        """What keeps GPUs from being used, by node, GPU and reason."""
+        """The occupants of GPUs, by node, GPU and reason."""
         self.closed: dict[tuple[NodeId, str], Closure] = {}
-        """What keeps whole nodes from being used, by node and reason; also of nodes that are not there."""
+        """The closures of cordoned nodes, by node and reason; lost nodes keep theirs."""
         self.gpus = 0
         """GPUs of the living nodes."""
         self.highest_id = 0
         self.paused: dict[str, str] = {}
-        """Why nothing new is to be started, each reason with its detail; empty where something is."""
+        """The reasons why no new jobs start, each with its detail; empty: not paused."""
         self.touched: dict[JobId, JobState] = {}
         """Jobs whose place in the order may have changed; the scheduler's order drains it."""
         self.orphans: dict[JobId, JobState] = {}
-        """Runs to be stopped whatever the policy says: cancelled, or with a part of their gang lost."""
+        """Runs that must stop whatever the policy decides: cancelled, or with a part of their gang lost."""
         self.planned_at: Seconds = float("-inf")
         self.pending: tuple[tuple[JobId, ...], ...] = ()
-        """What a replanner planned last, as far as it waits for GPUs."""
+        """The jobs of a replanner's last plan that still wait for GPUs."""
         self.news = False
-        """Something happened that a plan should look at; the scheduler clears it."""
+        """True if an event calls for a plan; the scheduler clears it."""
         self.vacated = False
-        """A run that was told to stop has left; the scheduler clears it."""
+        """True if a stopping run has exited; the scheduler clears it."""
         self.stepped: list[JobState] = []
         """Jobs whose key stepped at this instant."""
         self._seq = self._front = self._runs = 0
 
     def apply(self, fact: Fact) -> bool:
-        """Folds a fact in; False where it was stale or impossible, and dropped."""
+        """Fold a fact into the state; return False if it was stale or impossible, and dropped."""
         if fact.at > self.now:
             self.now = fact.at
             if self.stepped:
@@ -114,15 +114,15 @@ class State:
         return FOLDS[type(fact)](self, fact)
 
     def running(self, job_id: JobId, run: int) -> JobState | None:
-        """The job, if this is its present run."""
+        """Return the job if this is its present run."""
         job = self.jobs.get(job_id)
         return job if job is not None and job.run == run and job.status in ACTIVE else None
 
-    # ---- what the folds have in common
+    # ---- for the folds
 
     @property
     def ties(self) -> tuple[int, int, int]:
-        """The last ones given out, at the tail, at the front and to runs."""
+        """The last tie-breakers given out: at the tail, at the front and to runs."""
         return self._seq, self._front, self._runs
 
     @ties.setter
@@ -142,7 +142,7 @@ class State:
         return self._front
 
     def _settle(self) -> None:
-        """Jobs whose key stepped at an earlier instant and that still run join the end of the running."""
+        """Move jobs that still run, and whose key stepped at an earlier instant, to the end of the running jobs."""
         for job in sorted(self.stepped, key=lambda job: job.tie_breaker):
             if job.status in ACTIVE and not job.releasing:
                 job.tie_breaker = self.next_run_tie()
@@ -150,19 +150,19 @@ class State:
         self.stepped.clear()
 
     def _begin(self) -> None:
-        """Those whose time has come may wait for GPUs."""
+        """Let jobs whose begin time has come wait for GPUs."""
         for job in self.eligibility.come(self.now):
             self.open(job)
             self.news = True
 
     def count_id(self, job: JobId) -> None:
-        """Keeps the highest number given to a job, forgotten ones included, so that none is given twice."""
+        """Record the highest number given to a job, purged jobs included, so that no number is given twice."""
         number = job.partition("_")[0]
         if number.isdecimal():
             self.highest_id = max(self.highest_id, int(number))
 
     def open(self, job: JobState) -> None:
-        """Nothing keeps this job from waiting any more, unless it is held."""
+        """Let an eligible job wait for GPUs, or hold it."""
         self.touched[job.id] = job
         if not job.held:
             change_status(job, "eligible")
@@ -173,7 +173,7 @@ class State:
             self.open(follower)
 
     def put_back(self, job: JobState, how: Cause, at: Seconds) -> None:
-        """The run is over and the job waits for its next."""
+        """End a run whose job runs again: the job waits for its next run."""
         if how in ("stopped", "requeued") and job.releasing and job.stop_why == "preempted":
             job.preemptions += 1
         elif how == "stopped" and job.releasing and job.stop_why == "moved":
@@ -194,7 +194,7 @@ class State:
             self.eligibility.delay(job)
 
     def end(self, job: JobState, cause: Cause, at: Seconds, why: str = "") -> None:
-        """The job ends, and with it the jobs that depend on it if it is not done."""
+        """End the job, and its dependents if it is not done."""
         ending = [(job, cause, why)]
         while ending:
             job, cause, why = ending.pop()
@@ -216,7 +216,7 @@ class State:
                     ending.append((follower, "doomed", "dependency"))
 
     def _off(self, job: JobState, at: Seconds) -> None:
-        """The run holds nothing any more."""
+        """Remove a run that has exited from the active jobs."""
         job.attained_s += at - job.started_at
         job.rate, job.releasing, job.lost, job.weave = 0.0, False, False, ()
         self.active.pop(job.id, None)

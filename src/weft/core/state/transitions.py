@@ -1,13 +1,13 @@
 """The status of a job, and every way it changes.
 
-A job that was submitted is *waiting*, or *blocked* while it comes after others, its batch or its user has enough going,
-or its next run must not begin yet. A *held* job waits for its user. A `Start` decision gives the next run GPUs: the run
+A job that was submitted is *waiting*, or *blocked* while a dependency is not done, its batch or user has no place left,
+or its begin time has not come. A *held* job waits for its user. A `Start` decision gives the next run GPUs: the run
 is *starting* until `Started`, then *running*. A `Stop` makes it *stopping*, and it keeps its GPUs until `Exited`:
 stopping is two-phase. A run that ends by itself is *done* or *failed*; a job whose run was stopped, was lost with its
 node, or asked to run again waits again. Facts that the table does not have, and facts about an old run, are dropped.
 
 Some facts change the status in two rows, one after the other: a job that waits again and is held, or must not begin
-yet, goes on from *waiting* with `Held` or `ineligible`.
+yet, continues from *waiting* with `Held` or `ineligible`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Cause = Literal[
     "eligible", "ineligible", "doomed",
     "done", "failed", "retried", "stopped", "lost", "requeued", "cancelling",
 ]  # fmt: skip
-"""A fact; what `eligibility` found; or how a run ended."""
+"""A fact, a result of `eligibility`, or the way a run ended."""
 
 TRANSITIONS: Final[dict[Cause, dict[Status, Status]]] = {
     "Start": {"waiting": "starting"},
@@ -32,7 +32,7 @@ TRANSITIONS: Final[dict[Cause, dict[Status, Status]]] = {
     "Released": {"held": "waiting"},
     "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},
     "Edited": {"blocked": "waiting", "waiting": "waiting", "held": "waiting"},
-    # A dependency is done, a place in the batch or the quota is free, the time has come; or not any more.
+    # Eligible: the dependencies are done, the batch and the quota have a place, and the begin time has come.
     "eligible": {"blocked": "waiting", "waiting": "waiting"},
     "ineligible": {"waiting": "blocked"},
     # A dependency ended otherwise than done.

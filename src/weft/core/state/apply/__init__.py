@@ -1,1 +1,1 @@
-"""What each fact does to the state: one function per fact; False where it was stale or impossible."""
+"""Changes of the state: one function per fact. Each returns False if its fact was stale or impossible."""

@@ -1,4 +1,4 @@
-"""What users do."""
+"""Facts about jobs: submissions, edits, cancellations, holds, pauses and quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and GPUs come and go."""
+"""Facts about nodes and GPUs: they join, are lost, are blocked or cordoned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler notes down for itself."""
+"""Facts about the scheduler itself: wakes, plans, reservations and keys."""
 
 from __future__ import annotations
 

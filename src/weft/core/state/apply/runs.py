@@ -1,4 +1,4 @@
-"""Runs start, work, are told to stop, and end."""
+"""Facts about runs: they start, progress, stop and exit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
-"""After these somebody is already meant to have the GPUs."""
+"""Reasons of stops whose GPUs a plan has already given to other jobs."""
 MORE_MEMORY: Final = 1.5
-"""By how much the estimate of a job rises that ran out of GPU memory."""
+"""The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
 
 def start(state: State, fact: Start) -> bool:
@@ -109,7 +109,7 @@ def exited(state: State, fact: Exited) -> bool:
 
 
 def _cause(state: State, job: JobState, fact: Exited) -> Cause:
-    """How the run ended, as the table of transitions has it; a job that runs again goes to the tail."""
+    """Return the cause by which the run ended, a key of `TRANSITIONS`; a job that runs again goes to the tail."""
     how: Cause = "lost" if job.lost and fact.how == "failed" else fact.how
     if job.cancelling and how != "done":
         return "cancelling"
@@ -123,7 +123,7 @@ def _cause(state: State, job: JobState, fact: Exited) -> Cause:
 
 
 def _gets_another(state: State, job: JobState) -> bool:
-    """Whether a failed job runs again. One that ran out of memory next to others does, once, on GPUs of its own."""
+    """Return whether a failed job runs again. One that shared GPUs and ran out of memory gets one run alone."""
     if job.why == "oom":
         beside_others = not job.exclusive and job.allocation.family.share.request < 1
         job.exclusive = True
@@ -139,7 +139,7 @@ def _gets_another(state: State, job: JobState) -> bool:
 
 
 def measured(state: State, fact: Measured) -> bool:
-    """What it was given is what it was seen to need, from now on."""
+    """Allocate to the run the memory that was measured."""
     job = state.running(fact.job, fact.run)
     if job is None:
         return False

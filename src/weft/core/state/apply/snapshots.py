@@ -1,4 +1,4 @@
-"""A state as facts that are fewer than those it came from, and back."""
+"""Snapshots: a state as a few facts, and the state restored from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COPIED: Final = tuple(field.name for field in fields(JobSnapshot) if field.name 
 
 
 def snapshot(state: State) -> Iterator[Fact]:
-    """Facts that add up to the same state. A replanner's own memory is not among it."""
+    """Yield facts that add up to the same state. They do not include the memory of a policy."""
     now = state.now
     for host in state.resources.nodes:
         yield NodeJoined(now, host.node)
-        if not host.alive:  # it keeps its place: nodes are looked at in the order in which they first joined
+        if not host.alive:  # it keeps its index: nodes are checked in the order in which they first joined
             yield NodeLost(now, host.node.id)
     for user, gpus in state.eligibility.limits.items():
         yield Limited(now, user, gpus)
