@@ -44,7 +44,7 @@ class EndResult(NamedTuple):
 
     remote: Remote
     ended: bool = False
-    """Whether the worker was alive until now."""
+    """False: the worker had ended before."""
     error: str = ""
     """Why it could not be ended."""
 

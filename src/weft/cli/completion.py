@@ -11,7 +11,7 @@ import shtab
 from weft.cli.main import COMMANDS, Parser
 
 Completer = dict[str, str | dict[str, str]]
-"""How to complete a value, by shell."""
+"""The code that completes a value, by shell."""
 SHELLS: Final = ("bash", "zsh", "fish")
 QUEUE: Final = "weft queue -o id --no-header --color never 2>/dev/null"
 JOBS: Final[Completer] = {**shtab.cmd(QUEUE), "zsh": "_weft_jobs", "fish": f"({QUEUE} | string trim)"}
@@ -25,7 +25,7 @@ PREAMBLE: Final = {
 """
 }
 BY_METAVAR: Final[dict[str, Completer]] = {"JOB": JOBS, "FILE": shtab.FILE, "DIR": shtab.DIRECTORY}
-"""How to complete a value, by its name in the help text."""
+"""The completer of a value, by its name in the help text."""
 
 
 def script(shell: str) -> str:

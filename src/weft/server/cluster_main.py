@@ -36,7 +36,7 @@ log = logging.getLogger("weft.server")
 
 @dataclass(frozen=True)
 class Plan:
-    """How and where to serve."""
+    """The folder, address and settings of a server."""
 
     folder: Path
     host: str

@@ -53,7 +53,7 @@ class Controller:
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
         self.policy_failed = ""
-        """What the policy raised; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
+        """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
         self.scheduler = self._build_scheduler()
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
         self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))

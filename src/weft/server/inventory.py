@@ -1,4 +1,4 @@
-"""What a backend knows of its nodes and GPUs beyond the state. Answers, metrics and `weft doctor` show it."""
+"""Knowledge of a backend about its nodes and GPUs beyond the state. Answers, metrics and `weft doctor` show it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeConnection:
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """What the driver last measured of a GPU."""
+    """The usage of a GPU that the driver last measured."""
 
     used_mb: int | None = None
     utilisation: float | None = None
@@ -42,7 +42,7 @@ class BackendSummary:
 
     node: str = ""
     nodes: MembersView | None = None
-    """Of a cluster."""
+    """The members of a cluster; None: one machine."""
     gpus: Sequence[DeviceView] = ()
     gpus_from: str = ""
     driver: str = ""

@@ -27,7 +27,7 @@ class Settings:
     models: str = ""
     memories: str = ""
     foreign: Literal["avoid", "share", "ignore"] = "avoid"
-    """What to do with a GPU that has processes of others: avoid, share or ignore."""
+    """The treatment of a GPU that has processes of others: avoid, share or ignore."""
     idle_s: float = 600.0
     """Seconds without queued or running jobs after which the server ends; 0: never."""
     min_run_s: float = 60.0

@@ -25,7 +25,7 @@ _RESOLVER: Final = yaml.resolver.Resolver()
 
 @dataclass
 class SetupSummary:
-    """What `create_workspace` did."""
+    """The changes that `create_workspace` made."""
 
     home: Path
     made: list[str] = field(default_factory=list)

@@ -64,7 +64,7 @@ class WorkspaceGpuView(View):
 
 @dataclass(frozen=True)
 class WorkspaceView(Answer):
-    """What `weft workspace status --json` prints."""
+    """The answer of `weft workspace status --json`."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {"gpus": WorkspaceGpuView, "tasks": TaskView}
 

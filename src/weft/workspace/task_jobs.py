@@ -27,7 +27,7 @@ POLL_S: Final = 0.05
 
 @dataclass
 class StartSummary:
-    """What `start` did."""
+    """The results of `start`."""
 
     started: dict[str, str] = field(default_factory=dict)
     """The job of each config that was submitted."""

@@ -22,7 +22,7 @@ EXAMPLE: Final = """examples:
   weft sim demo --policy fifo --explain 57 --at 8000"""
 
 MAX_SUGGESTIONS: Final = 2000
-"""How many ids an unknown one is compared with."""
+"""The most ids that an unknown id is compared with."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What the scheduler of one machine enforces, and what it only asks of jobs. `weft doctor` shows it."""
+"""Guarantees of the scheduler of one machine: the rules it enforces or only asks of jobs. `weft doctor` shows them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from weft.wire.views.operations import (
 
 MAX_OPTION_CHARS: Final = 4096
 KILL_TIMEOUT_S: Final = 10.0
-"""How long to wait for killed runs to end."""
+"""The most seconds to wait for killed runs to end."""
 
 
 class AdminRequest(NamedTuple):

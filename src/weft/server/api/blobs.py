@@ -22,10 +22,10 @@ from weft.wire import messages as m
 
 MAX_BLOB_BYTES: Final = 1 << 30
 MAX_TOTAL_BYTES: Final = 64 << 30
-"""Of all blobs together."""
+"""The limit for all blobs together."""
 PART_BYTES: Final = 1 << 18
 STALE_S: Final = 3600.0
-"""How long an unused blob is kept."""
+"""The seconds for which an unused blob is kept."""
 PRUNE_S: Final = 600.0
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 

@@ -26,9 +26,9 @@ from weft.wire.service import MAX_MESSAGE_BYTES, SCHEDULER
 
 BACKLOG: Final = 4096
 REQUEST_TIMEOUT_S: Final = 10.0
-"""How long a client may take to send its request."""
+"""The most seconds that a client may take to send its request."""
 MAX_UNSENT_BYTES: Final = 1 << 20
-"""How much a client may leave unread before a stream pauses."""
+"""The most bytes that a client may leave unread before a stream pauses."""
 MAX_ERROR_CHARS: Final = 500
 _CREDENTIALS: Final = struct.Struct("3i")
 Method = Callable[[Any], Any]

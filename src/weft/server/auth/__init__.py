@@ -1,1 +1,1 @@
-"""Who may call: tokens, identities, certificates, and the interceptor that checks every call."""
+"""Access to calls: tokens, identities, certificates, and the interceptor that checks every call."""

@@ -45,7 +45,7 @@ SERVER_OPTIONS: Final = (
 )
 """Disconnect peers that are slow to connect or have vanished."""
 TOKEN_CHECK_S: Final = 2.0
-"""How often the tokens of open calls are checked."""
+"""The seconds between two checks of the tokens of open calls."""
 MAY_CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
 MAY_SERVE: Final[frozenset[Role]] = frozenset({"admin", "worker"})
 ADMIN_ONLY: Final[frozenset[Role]] = frozenset({"admin"})

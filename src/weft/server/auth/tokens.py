@@ -30,7 +30,7 @@ MAX_TOKEN_CHARS: Final = 400
 MAX_NAME_CHARS: Final = 64
 LOCK_TIMEOUT_S: Final = 5.0
 MIN_EXPIRY_S, MAX_EXPIRY_S = 1.0, 30 * 86400.0
-"""How long a join token may be valid."""
+"""The least and most seconds for which a join token may be valid."""
 SCHEMA: Final = """
 create table if not exists tokens (
     id text primary key, kind text not null, hash blob not null, role text not null, user text not null,

@@ -25,7 +25,7 @@ from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"
 REQUEST_TIMEOUT_S: Final = 10.0
-"""How long a connection may take to send a request."""
+"""The most seconds that a connection may take to send a request."""
 MAX_HEAD_BYTES: Final = 8192
 CLOSE_TIMEOUT_S: Final = 1
 MESSAGES: Final = {404: "the pages are /metrics, /healthz and /readyz\n", 405: "these pages are read-only\n"}

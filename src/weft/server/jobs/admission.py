@@ -23,7 +23,7 @@ MAX_CPUS: Final = 1 << 20
 
 
 class AdmissionRules(Protocol):
-    """What jobs may ask for, and what they mean by the names of nodes and GPUs."""
+    """The rules for requests of jobs, and the meaning of names of nodes and GPUs in them."""
 
     numbers: GpuNumbers
 

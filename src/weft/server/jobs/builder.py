@@ -25,7 +25,7 @@ MAX_JOBS: Final = 100_000
 MAX_LINKS: Final = 1_000_000
 """Dependencies in one request. An array counts as one job to depend on."""
 MAX_JOB_BYTES: Final = 6 << 20
-"""Of the command, params and environment of a job. Linux starts no program with more."""
+"""The limit for the command, params and environment of a job together. Linux starts no program with more."""
 MAX_NAME_SOURCE_CHARS: Final = 4096
 """Characters at the end of a program's path that its default name is derived from."""
 MAX_REFS: Final = 10_000

@@ -14,7 +14,7 @@ from weft.server.loop import Loop
 from weft.wire.views.jobs import ProgressView
 
 JOURNAL_PERIOD_S: Final = 10.0
-"""How often the progress of a run is journalled. Policies need no more."""
+"""The seconds between two journal entries of a run's progress. Policies need no more."""
 
 
 class Progress:

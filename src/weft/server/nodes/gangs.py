@@ -40,7 +40,7 @@ def parts_of(job: JobState) -> tuple[NodeId, ...]:
 
 @dataclass(slots=True)
 class Gang:
-    """What agents have reported of the parts of one run. They report it again after a restart: no end is confirmed
+    """The reports of agents about the parts of one run. Agents report again after a restart: no end is confirmed
     before the end of the whole run is on disk."""
 
     job: JobId
@@ -48,7 +48,7 @@ class Gang:
     nodes: tuple[NodeId, ...]
     started: set[NodeId] = field(default_factory=set)
     ends: dict[NodeId, RunExited] = field(default_factory=dict)
-    """How parts ended, in the order of the reports."""
+    """The ends of parts, in the order of the reports."""
     lost: set[NodeId] = field(default_factory=set)
     """Nodes that the scheduler has given up."""
     missed: dict[NodeId, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Gang:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a part has failed. The others must stop then."""
+        """True once a part has failed. The others must stop then."""
         return any(not is_clean(end) for end in self.ends.values())
 
     def unfinished(self) -> list[NodeId]:

@@ -23,7 +23,7 @@ FULL_NODE: Final = {
     "no-files": (FILE_LIMIT, "no more files could be opened to start a job"),
 }
 CORDON_S: Final = 60.0
-"""How long a node is cordoned after it ran out of disk space or file handles."""
+"""The seconds for which a node is cordoned after it ran out of disk space or file handles."""
 MISSES_BEFORE_QUERY: Final = 2
 """Heartbeats in a row that leave out a started run before its status is queried. The first may have been sent before
 the run started."""

@@ -17,7 +17,7 @@ from weft.server.rpc.handlers import handler
 from weft.wire import messages as m
 
 HELLO_TIMEOUT_S: Final = 30.0
-"""How long a connection may be open before the agent sends Hello."""
+"""The most seconds that a connection may be open before the agent sends Hello."""
 
 
 class AgentLink(Protocol):

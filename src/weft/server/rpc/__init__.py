@@ -1,1 +1,1 @@
-"""How calls are served: gRPC handlers, the decoding of requests, errors as statuses, protocol versions."""
+"""The serving of calls: gRPC handlers, the decoding of requests, errors as statuses, protocol versions."""

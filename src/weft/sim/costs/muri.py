@@ -23,9 +23,9 @@ class Quirks:
 
     placement: str = "yarn"
     group_ends: bool = True
-    """Whether completions within 1e-9 of each other are one event."""
+    """True if completions within 1e-9 of each other are one event."""
     near_arrival: bool = False
-    """Whether a completion close to an arrival is one event with it."""
+    """True if a completion close to an arrival is one event with it."""
 
 
 QUIRKS = {

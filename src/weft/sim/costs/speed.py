@@ -50,7 +50,7 @@ class Speed:
     switches: Mapping[NodeId, str]
     pace: Pace = field(default_factory=Pace)
     sharing: bool = False
-    """Whether runs may share GPUs without being woven."""
+    """True if runs may share GPUs without being woven."""
     across_nodes: float = ACROSS_NODES
     across_switches: float = ACROSS_SWITCHES
     on: dict[tuple[NodeId, int], list[Run]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class Variant:
     name: str
     jobs: Sequence[TraceJob]
     made: str = ""
-    """How the variant was derived; empty: read from a file."""
+    """The derivation of the variant; empty: read from a file."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class ClusterView(View):
     """runs, gone, or "not ours" if `weft cluster` did not start the scheduler."""
     workers: int
     running: int
-    """How many of the workers of this machine are alive."""
+    """The number of workers of this machine that are alive."""
     remotes: Sequence[str]
 
 

@@ -55,4 +55,4 @@ class Format:
     from_earliest: bool = False
     """Submit times are dates; the first job's becomes 0."""
     strict: bool = False
-    """Whether a column that is neither required nor optional is an error; else it is ignored."""
+    """True if a column that is neither required nor optional is an error; False: it is ignored."""
