@@ -1,7 +1,8 @@
 """Append-only logs of facts: in memory, in a text file, in SQLite. Replaying the facts restores the scheduler.
 
 The port is in `base`, the JSON of facts in `codec`; each store is a module or a room. A new store implements both
-protocols of `base` and gets its scheme in `SCHEMES` and `store_at`; the contract tests then run against it.
+protocols of `base` and gets its scheme in `SCHEMES` and `store_at`. Add its suffix to `ON_DISK` of
+tests/contract/test_journals.py, so that the contract tests run against it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from weft.journal import old_formats
 from weft.model import FACTS, Fact, PerRank
 
 FORMAT: Final = 3
-"""The number of the format. Increase it when older versions can no longer read new journals."""
+"""The number of the format. Increase it when a fact or field is renamed, removed or changes its meaning. A version that
+meets an unknown fact or field asks for an upgrade whatever the number."""
 
 Pack = Callable[[Any], Any]
 Converters = dict[type, Callable[[Any], Any] | None]
