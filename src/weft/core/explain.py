@@ -32,7 +32,7 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """Return the message with GPUs as the core counts them."""
+        """The message, with GPUs numbered as in the core."""
         return format_message(self.message)
 
 

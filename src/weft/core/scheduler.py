@@ -19,7 +19,7 @@ from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, 
 
 
 class Scheduler:
-    """`step(*events)` takes all events of one instant and returns the decisions.
+    """The scheduler. `step(*events)` takes all events of one instant and returns the decisions.
 
     With `repack`, every plan places all jobs on an emptied copy of the cluster, as Muri's simulator does; without it,
     runs stay where they are unless a better job needs their GPUs. `resort` sorts all jobs again at each step.

@@ -32,7 +32,7 @@ class PreemptionPlan:
 
 
 class Allocator:
-    """Passes over what is wanted; each pass promises GPUs on the way."""
+    """The allocator of GPUs. A pass serves wanted shapes in turn, and promises GPUs on the way."""
 
     def __init__(self, state: State, placement: Placement, decide: Decide) -> None:
         self.state, self.resources, self.placement, self.decide = state, state.resources, placement, decide

@@ -20,7 +20,7 @@ from weft.model import JobId, Share, Slots, Start, Stop, StopReason
 
 @dataclass(slots=True)
 class Assignment:
-    """Part of a target: these jobs on these GPUs."""
+    """A part of a target: these jobs on these GPUs."""
 
     jobs: tuple[JobState, ...]
     shape: Shape

@@ -18,7 +18,7 @@ MAX_GONE = 500
 
 
 class Cursor:
-    """Jobs, best first. A shape that fails drops all larger shapes of its family.
+    """A cursor over jobs, best first. A shape that fails drops all larger shapes of its family.
 
     Shapes larger than any node count separately: they are split, and the parts may fit where a smaller shape does not.
     """
@@ -84,7 +84,7 @@ class WaitingList:
 
 
 class QueueCursor(Cursor):
-    """Iterates over the lists of waiting jobs, whether or not each job leaves its list once seen."""
+    """A cursor over the lists of waiting jobs. A job may leave its list, or stay, once the cursor has passed it."""
 
     def __init__(self, lists: Iterable[WaitingList], largest_node: int) -> None:
         super().__init__(largest_node)
@@ -113,7 +113,7 @@ class QueueCursor(Cursor):
 
 
 class StreamCursor(Cursor):
-    """Iterates over several sorted streams at once."""
+    """A cursor over several sorted streams at once."""
 
     def __init__(self, streams: Iterable[Iterator[tuple[float, int, JobState]]], largest_node: int) -> None:
         super().__init__(largest_node)
