@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from support.local_scheduler import until
 from support.weft_cli import Weft
 from weft.cli.main import COMMANDS, build_parser, list_flags
+from weft.wire.views.base import View
+from weft.wire.views.jobs import JobDetailView, QueueView
+from weft.wire.views.nodes import GpuView, NodeView
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SIMULATING = {"sim", "compare", "figures", "metrics", "policies", "trace"}
@@ -57,3 +61,10 @@ def test_every_field_of_json_is_in_the_reference(weft: Weft) -> None:
     ]  # fmt: skip
     found = [weft.json(*words, code=143 if words[0] == "wait" else 0) for words in calls]
     assert sorted(set(keys(found)) - set(re.findall(r"`(\w+)`", page("json.md"))) - ELSEWHERE) == []
+
+
+@pytest.mark.parametrize("view", [JobDetailView, QueueView, NodeView, GpuView])
+def test_every_field_of_a_view_is_in_the_reference(view: type[View]) -> None:
+    """The calls above print no fields of a cluster."""
+    names = {view.KEYS.get(field.name, field.name) for field in fields(view)}
+    assert sorted(names - set(re.findall(r"`(\w+)`", page("json.md")))) == []

@@ -19,7 +19,7 @@ OnGpus = Callable[[Sequence[GpuBlock], Sequence[GpuMemory]], None]
 class NodeStatusCollector:
     """Collects the facts of the GPU poller. Calls `on_gpus` with all blocks and the newly measured needs.
 
-    `folder` is what a status may measure besides the machine, such as the space on its disk.
+    `folder` holds the agent's files: a status may measure its disk.
     """
 
     def __init__(self, folder: AgentDir, on_gpus: OnGpus) -> None:
