@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# what only tests need: torch, mpirun, sshd
+TEST_READY := $(VENV)/.test-ready
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
 # $(call debian,PROGRAM,PACKAGE,WITHOUT IT): install PROGRAM if it is missing and the user is root; otherwise print a note
@@ -30,6 +32,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@$(call debian,tmux,tmux,workspaces have no sessions and their tests are skipped)
+	@touch $@
+
+$(TEST_READY): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch]' || \
 		echo "torch could not be installed: tests that train on several nodes are skipped" >&2
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
@@ -69,10 +74,10 @@ run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: st
 	@case "$(IP)" in 127.*|localhost) at=localhost ;; *) at=$$(hostname) ;; esac; $(WEFT) worker --scheduler "$(IP):50051" \
 		--id $(@:run%=%) --addr "$$at:$(WORKER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
 
-test: setup ## run all tests
+test: $(TEST_READY) ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-soak: setup ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
+soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
 	@$(BIN)/python -m pytest -n 2 --dist load -m soak
 
 check: setup ## check format, lint, types and imports, then run the quick tests

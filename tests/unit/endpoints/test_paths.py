@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import socket
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,24 @@ def test_a_scheduler_that_holds_its_lock_is_alive(here: Paths) -> None:
 
 def test_no_scheduler_died_where_none_ran(here: Paths) -> None:
     assert not here.has_died()
+
+
+def test_a_scheduler_with_a_full_backlog_answers(tmp_path: Path) -> None:
+    """Nothing accepts: the probe must neither wait nor take the scheduler for dead."""
+    paths = Paths(tmp_path, tmp_path)
+    waiting: list[socket.socket] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(paths.socket))
+        listening.listen(0)
+        try:
+            while len(waiting) < 10:
+                client = socket.socket(socket.AF_UNIX)
+                client.setblocking(False)
+                waiting.append(client)
+                client.connect(str(paths.socket))
+        except BlockingIOError:
+            pass
+        assert len(waiting) < 10
+        assert paths.answers()
+        for client in waiting:
+            client.close()

@@ -102,7 +102,7 @@ class Order:
             return job.key or 0.0
         else:
             key = self.policy.key(job, now)
-        if key != key:
+        if +key != key:  # not a number; the plus rejects text and None, which would compare equal
             name = type(self.policy).__name__
             raise PlanError(f"policy {name} returned a key for job {job.id} that is not a number: {key}")
         return key
