@@ -6,7 +6,6 @@ if the node's stop begins before the exit or within `HOLD_S` after it: the job r
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from contextlib import suppress
@@ -35,25 +34,31 @@ def remaining_hold_s(exited: RunExited) -> float:
 def mark(folder: str) -> None:
     """Mark a run before the node stops: its exit then counts as caused by the node. Skip runs without a folder."""
     with suppress(OSError):
-        _write_mark(folder, WINDOW_S)
+        _write_mark(folder, time.time() + WINDOW_S)
 
 
 def shorten_mark(folder: str) -> None:
     """End the window soon: the node is back and the run is alive, so later exits are caused by the job."""
-    with suppress(OSError):
-        if os.path.exists(f"{folder}/{run_files.NODE_STOP}"):
-            _write_mark(folder, HOLD_S)
+    until, soon = _read_mark(folder), time.time() + HOLD_S
+    if until is not None and until > soon:
+        with suppress(OSError):
+            _write_mark(folder, soon)
 
 
-def _write_mark(folder: str, window_s: float) -> None:
-    run_files.write_new(f"{folder}/{run_files.NODE_STOP}", run_files.to_json({"until": time.time() + window_s}))
+def _write_mark(folder: str, until: float) -> None:
+    run_files.write_new(f"{folder}/{run_files.NODE_STOP}", run_files.to_json({"until": until}))
+
+
+def _read_mark(folder: str) -> float | None:
+    until = (run_files.read_object(f"{folder}/{run_files.NODE_STOP}") or {}).get("until")
+    return until if isinstance(until, int | float) else None
 
 
 def with_node_stop(exited: RunExited, folder: str) -> RunExited:
     """Return the exit with the reason `node-stopped` if the mark in the run's folder says so."""
     if not is_unrequested_sigterm(exited):
         return exited
-    until = (run_files.read_object(f"{folder}/{run_files.NODE_STOP}") or {}).get("until")
-    if isinstance(until, int | float) and exited.at <= until:
+    until = _read_mark(folder)
+    if until is not None and exited.at <= until:
         return replace(exited, why=NODE_STOPPED)
     return exited
