@@ -141,7 +141,7 @@ def test_who_may_be_stopped_among_equals_is_found_without_looking_at_them_all() 
     rig.submit(*(Job(f"j{n}", 1) for n in range(32)))
     rig.settle()
     order, now = rig.scheduler.order, rig.now
-    assert not order.anybody_worse(now, 0.0, rig.job("j31").tie_breaker + 1)
+    assert not order.has_worse_run(now, 0.0, rig.job("j31").tie_breaker + 1)
     assert [job.id for job in order.worst(now, (0.0, rig.job("j29").tie_breaker))] == ["j31", "j30"]
-    assert order.anybody_worse(now, -1.0, 0)
+    assert order.has_worse_run(now, -1.0, 0)
     assert [job.id for job in order.worst(now, (-1.0, 0))] == [f"j{n}" for n in reversed(range(32))]

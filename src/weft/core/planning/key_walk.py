@@ -54,7 +54,7 @@ class PreemptivePlanner(RoundPlanner):
         allocator.begin()
         full = only_whole and allocator.full()
         for key, tie, job in cursor:
-            if full and not order.anybody_worse(now, key, tie):
+            if full and not order.has_worse_run(now, key, tie):
                 break  # no later job fits either
             shape = job.shape
             if not (remembers and cache.hopeless(shape, key, tie)) and (

@@ -226,7 +226,7 @@ class Order:
 
     # ---- runs, worst first
 
-    def anybody_worse(self, now: Seconds, key: float, tie: int) -> bool:
+    def has_worse_run(self, now: Seconds, key: float, tie: int) -> bool:
         """Return whether any run may be preempted for a waiting job with this key and tie-breaker."""
         for slope, lines in self._lines.items():
             if lines and lines[-1][0] + slope * now >= key - KEY_ROUNDING:

@@ -40,7 +40,7 @@ class Eligibility:
         self.opens_at: Seconds = NEVER
         """No job becomes eligible by the clock before this."""
 
-    def meet(self, job: JobState) -> None:
+    def register(self, job: JobState) -> None:
         """Register a job, new or restored."""
         batch = job.job.batch
         if batch and job.status != "done":
@@ -64,7 +64,7 @@ class Eligibility:
 
     def recall(self, job: JobState) -> None:
         """Restore a job at its old place in line."""
-        self.meet(job)
+        self.register(job)
         for other in job.unmet_dependencies:
             self._followers.setdefault(other, {})[job.id] = None
         delayed = _is_delayed(job)
@@ -108,14 +108,14 @@ class Eligibility:
         if job.status not in ENDED:
             return
         done, batch = job.status == "done", job.job.batch
-        yield from self._tell(job.id, done)
+        yield from self._update_dependents(job.id, done)
         if not batch:
             return
         _count(self._undone if done else self._ill, batch, -1 if done else 1)
         if not done or batch not in self._undone:
-            yield from self._tell(batch, done)
+            yield from self._update_dependents(batch, done)
 
-    def _tell(self, other: str, done: bool) -> Iterator[JobState]:
+    def _update_dependents(self, other: str, done: bool) -> Iterator[JobState]:
         """Yield the dependents of a job or batch: the ones that may wait now, and the ones it dooms."""
         for name in self._followers.pop(other, ()):
             follower = self._jobs[name]
@@ -179,7 +179,7 @@ class Eligibility:
         self.opens_at = self._later[0][0] if self._later else NEVER
         return self._later[0][0] if self._later else None
 
-    def come(self, now: Seconds) -> Iterator[JobState]:
+    def pop_due(self, now: Seconds) -> Iterator[JobState]:
         """Yield the jobs whose begin time has come."""
         while self._later and self._later[0][0] <= now:
             job = self._delayed(*heappop(self._later))

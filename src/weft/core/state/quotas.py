@@ -13,14 +13,14 @@ from weft.core.state.job import JobState
 from weft.model import JobId
 from weft.model.status import ACTIVE, ENDED
 
-EVERYBODY = ""
+ALL_USERS = ""
 
 
 class Quotas:
     def __init__(self, jobs: Mapping[JobId, JobState]) -> None:
         self._jobs = jobs
         self.limits: dict[str, int] = {}
-        """The quota of each user; EVERYBODY is the default, if set."""
+        """The quota of each user; ALL_USERS is the default, if set."""
         self._held: dict[str, dict[JobId, int]] = {}
         """GPUs of each user's jobs that run or are eligible."""
         self._used: dict[str, int] = {}
@@ -28,7 +28,7 @@ class Quotas:
         """For each user, a heap of blocked jobs; it may hold jobs that are no longer blocked."""
 
     def limit_of(self, user: str) -> int | None:
-        return self.limits.get(user, self.limits.get(EVERYBODY))
+        return self.limits.get(user, self.limits.get(ALL_USERS))
 
     def take(self, job: JobState) -> bool:
         """Return whether the quota has room for the job; otherwise queue it."""

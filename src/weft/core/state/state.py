@@ -151,7 +151,7 @@ class State:
 
     def _begin(self) -> None:
         """Let jobs whose begin time has come wait for GPUs."""
-        for job in self.eligibility.come(self.now):
+        for job in self.eligibility.pop_due(self.now):
             self.open(job)
             self.news = True
 

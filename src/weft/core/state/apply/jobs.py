@@ -21,7 +21,7 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
-    state.eligibility.meet(job)
+    state.eligibility.register(job)
     if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
         _check_eligibility(state, job, fact.at)
     else:

@@ -125,12 +125,12 @@ def _cause(state: State, job: JobState, fact: Exited) -> Cause:
 def _gets_another(state: State, job: JobState) -> bool:
     """Return whether a failed job runs again. One that shared GPUs and ran out of memory gets one run alone."""
     if job.why == "oom":
-        beside_others = not job.exclusive and job.allocation.family.share.request < 1
+        shared_gpus = not job.exclusive and job.allocation.family.share.request < 1
         job.exclusive = True
         needed = max(int(job.allocation.memory_mb.max * MORE_MEMORY), job.measured_mb)
         job.measured_mb = min(needed, state.resources.largest_memory_mb())
         job.shape = exclusive_shape(job.job, job.measured_mb)
-        if beside_others:
+        if shared_gpus:
             return True
     if job.why == "timeout" or job.failures >= job.job.retries:
         return False
