@@ -17,7 +17,7 @@ def encode_error(error: WeftError) -> str:
 
 
 def _parts_of(error: WeftError) -> dict[str, Any]:
-    kind = type(error).__name__
+    kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in KINDS), type(error).__name__)
     if not isinstance(error, InputError):
         return {"kind": kind, "what": str(error), "hint": ""}
     parts = {"kind": kind, "what": error.what, "hint": error.hint, "where": error.where, "key": error.key}
