@@ -134,9 +134,9 @@ def no_claim(patch: pytest.MonkeyPatch) -> None:
 
 def no_home(patch: pytest.MonkeyPatch) -> None:
     """A machine is whoever has its name."""
-    patch.setattr(registration, "in_the_way", lambda *_: None)
-    patch.setattr(registration, "still_there", lambda *_: [])
-    patch.setattr(registration, "is_other", lambda *_: False)
+    patch.setattr(registration, "check_runs_alive", lambda *_: None)
+    patch.setattr(registration, "runs_alive", lambda *_: [])
+    patch.setattr(registration, "has_changed", lambda *_: False)
 
 
 def nothing_again(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def first_end_counts(patch: pytest.MonkeyPatch) -> None:
 
 def gang_not_torn(patch: pytest.MonkeyPatch) -> None:
     """When one part fails, the others go on."""
-    patch.setattr(Gang, "torn", False)
+    patch.setattr(Gang, "has_failed", False)
 
 
 def last_code_counts(patch: pytest.MonkeyPatch) -> None:
