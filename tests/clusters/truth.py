@@ -54,4 +54,4 @@ class Truth:
 
     def by_themselves(self, key: RunKey) -> list[End]:
         """The ends of a run that nobody had asked for."""
-        return [end for end in self.ends.get(key, ()) if end.why in ("", "lost")]
+        return [end for end in self.ends.get(key, ()) if not end.why]

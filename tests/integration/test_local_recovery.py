@@ -111,7 +111,7 @@ def test_a_killed_shim_takes_its_run_with_it(tmp_path: Path) -> None:
             kill(begun.shim)
             ended = await found.exited()
             assert time.monotonic() - at < 25
-            assert (ended.why, exit_event(ended).how) == ("lost", "failed")
+            assert (ended.why, exit_event(ended).how) == ("lost", "lost")
             assert "3 remaining processes" in ended.detail
             await gone(begun.leader)
 
@@ -130,7 +130,7 @@ def test_a_shim_killed_while_nobody_looked(tmp_path: Path) -> None:
         kill(evidence.started.shim)
         found = await adopting(tmp_path, "job")
         ended = await found.exited("job")
-        assert (ended.why, exit_event(ended).how) == ("lost", "failed")
+        assert (ended.why, exit_event(ended).how) == ("lost", "lost")
         assert not is_alive(evidence.started.leader)
         await leave(found)
 

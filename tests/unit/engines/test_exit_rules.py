@@ -36,7 +36,7 @@ from weft.engines.process.exit_rules import MAX_QUICK_REQUEUES, MAX_TRY_LATER, e
         (127, None, "not-found", False, "failed", 127, "not-found"),
         (126, None, "bad-directory", False, "failed", 126, "bad-directory"),
         (None, None, "disk-full", False, "lost", None, "disk-full"),
-        (None, None, "lost", False, "failed", None, "lost"),
+        (None, None, "lost", False, "lost", None, "lost"),
         (None, None, "reboot", False, "lost", None, "reboot"),
         (None, None, "never-started", False, "lost", None, "never-started"),
         (None, None, "port-taken", False, "lost", None, "port-taken"),
@@ -70,6 +70,12 @@ def test_the_next_try_waits_longer_each_time(code: int, ran_s: float, delays: li
     report = RunExited(0.0, "a", 1, code=code, ran_s=ran_s)
     found = [exit_event(report, requeue_exits=(42,), tries=tries).delay_s for tries in range(len(delays))]
     assert found == delays
+
+
+def test_a_job_that_kills_its_shim_each_time_waits_longer_for_each_run() -> None:
+    report = RunExited(0.0, "a", 1, why="lost", ran_s=5.0)
+    found = [exit_event(report, tries=tries) for tries in (0, 1, 2, 40)]
+    assert [(fact.how, fact.delay_s) for fact in found] == [("lost", 1.0), ("lost", 2.0), ("lost", 4.0), ("lost", 300.0)]
 
 
 @pytest.mark.parametrize("code", [42, 75, 85])

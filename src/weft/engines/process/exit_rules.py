@@ -22,9 +22,11 @@ MAX_DELAY_S: Final = 300.0
 
 STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
 NOT_JOBS_FAULT: Final = frozenset(
-    {"reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped"}
+    {"lost", "reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped"}
 )
-"""Exit reasons that are not the job's fault."""
+"""Exit reasons that are not the job's fault. They cost no retry."""
+SHIM_KILLED: Final = "lost"
+"""The exit reason of a run whose shim was killed. A job that kills its shim each time waits longer for each run."""
 
 
 def exit_event(report: RunExited, *, requeue_exits: Collection[int] = (), tries: int = 0) -> Exited:
@@ -37,6 +39,8 @@ def exit_event(report: RunExited, *, requeue_exits: Collection[int] = (), tries:
         loop = "try-later" if report.code == TRY_LATER_EXIT and TRY_LATER_EXIT not in requeue_exits else "requeue-loop"
         if tries >= (MAX_TRY_LATER if loop == "try-later" else MAX_QUICK_REQUEUES):
             how, why, delay_s = "failed", loop, 0.0
+    elif how == "lost" and why == SHIM_KILLED:
+        delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), MAX_DELAY_S)
     return Exited(report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s)
 
 
