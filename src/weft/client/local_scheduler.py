@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.client import Client
 from weft.endpoints.paths import Paths
 from weft.errors import Unreachable
 from weft.inputs.locks import is_locked
-from weft.wire.views.operations import SHUTDOWN, ShutdownView
+
+if TYPE_CHECKING:
+    from weft.wire.views.operations import ShutdownView
 
 END_TIMEOUT_S: Final = 60.0
 """Time within which a scheduler must end."""
@@ -28,6 +30,8 @@ def find_scheduler(here: Paths, *, start: bool) -> Client | None:
 
 def end_scheduler(client: Client, **options: str) -> ShutdownView:
     """Tell the scheduler to end, and return its answer once it has released its lock."""
+    from weft.wire.views.operations import SHUTDOWN  # commands that only look for a scheduler do not need it
+
     here = client.paths
     answer = client.operate(SHUTDOWN, **options)
     until = time.monotonic() + END_TIMEOUT_S

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -13,7 +12,7 @@ from weft.client import Client
 from weft.engines.process.shim import run_files
 from weft.errors import InputError
 from weft.model.status import PENDING
-from weft.wire.views.base import Answer, View
+from weft.wire.views.base import Answer, View, field, replace_fields
 from weft.wire.views.jobs import JobDetailView, ProgressView
 from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
@@ -27,7 +26,6 @@ STATES: Final[Mapping[str, TaskState]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
 class TaskView(View):
     """A config of the workspace, and its last job."""
 
@@ -51,7 +49,6 @@ class TaskView(View):
     log: str | None = None
 
 
-@dataclass(frozen=True)
 class WorkspaceGpuView(View):
     gpu: int = 0
     jobs: int = 0
@@ -62,7 +59,6 @@ class WorkspaceGpuView(View):
     blocked: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
 class WorkspaceView(Answer):
     """The answer of `weft workspace status --json`."""
 
@@ -207,7 +203,7 @@ def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
     took = [task.time_s for task in tasks if task.state == "done" and task.time_s]
     usual = sum(took) / len(took) if took else None
     running = {task.name: _left_s(task, usual) for task in tasks if task.state == "running"}
-    found = [replace(task, eta_s=running[task.name]) if task.name in running else task for task in tasks]
+    found = [replace_fields(task, eta_s=running[task.name]) if task.name in running else task for task in tasks]
     if usual is None:
         return found
     free = [left if left is not None else usual for left in running.values()]
@@ -216,7 +212,7 @@ def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
     for at, task in enumerate(found):
         if task.state == "waiting":
             ends = heapq.heappop(free) + usual
-            found[at] = replace(task, eta_s=ends)
+            found[at] = replace_fields(task, eta_s=ends)
             heapq.heappush(free, ends)
     return found
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from weft.cli.views.monitor import bar, combine, draw, is_on
+from weft.wire.views.base import replace_fields
 from weft.wire.views.jobs import JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
 
@@ -32,7 +32,7 @@ def gpus(nodes: int, each: int) -> GpusView:
 
 def nodes(count: int, **more: Any) -> NodesView:
     usual = NodeView(alive=True, gpus=2, busy=1, jobs=1, ram_mb=8, ram_used_mb=4)
-    return NodesView(nodes=[replace(usual, node=f"n{at}", **more) for at in range(1, count + 1)])
+    return NodesView(nodes=[replace_fields(usual, node=f"n{at}", **more) for at in range(1, count + 1)])
 
 
 def drawn(seen: MonitorView) -> str:
@@ -54,9 +54,9 @@ def test_workers_gpus_and_jobs_are_drawn() -> None:
 def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> None:
     first, second, third = nodes(3, state="connected", beat_s=1.0, load=0.0).nodes
     seen = [
-        replace(first, node="n10", closed=["Drained"]),
-        replace(second, state="silent", beat_s=130.0, closed=["ReqNodeNotAvail"], lost_in_s=485.0),
-        replace(third, alive=False, state="lost"),
+        replace_fields(first, node="n10", closed=["Drained"]),
+        replace_fields(second, state="silent", beat_s=130.0, closed=["ReqNodeNotAvail"], lost_in_s=485.0),
+        replace_fields(third, alive=False, state="lost"),
     ]
     text = drawn(combine(QUEUE, gpus(1, 1), NodesView(nodes=seen), None))
     assert "3 workers (1 silent, 1 lost), " in text
@@ -81,7 +81,7 @@ def test_many_gpus_take_a_line_per_worker() -> None:
 
 
 def test_nothing_there_is_said() -> None:
-    text = drawn(combine(replace(QUEUE, jobs=[]), GpusView(), NodesView(), None))
+    text = drawn(combine(replace_fields(QUEUE, jobs=[]), GpusView(), NodesView(), None))
     assert all(f"no {what}" in text for what in ("workers", "GPUs", "jobs"))
 
 

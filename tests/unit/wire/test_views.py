@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import pkgutil
@@ -13,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import weft.wire.views
-from weft.wire.views.base import View, decode, encode, extend_view, plain
+from weft.wire.views.base import View, decode, encode, extend_view, plain, replace_fields
 from weft.wire.views.jobs import CheckpointView, JobDetailView, JobFields, JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodeView
 
@@ -37,7 +36,7 @@ def held(hint: Any) -> type[View] | None:
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_parts_and_optional_fields_are_those_of_the_annotations(kind: type[View]) -> None:
     hints = get_type_hints(kind, vars(importlib.import_module(kind.__module__)))
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = list(kind.DEFAULTS)
     assert dict(kind.PARTS) == {name: part for name in names if (part := held(hints[name]))}
     assert {*kind.OPTIONAL, *kind.OPTIONAL.values(), *kind.KEYS} <= set(names)
     assert kind() == kind(), "every field has a default"
@@ -47,14 +46,14 @@ def test_parts_and_optional_fields_are_those_of_the_annotations(kind: type[View]
 def test_a_view_comes_back_as_it_was(kind: type[View]) -> None:
     made = kind()
     again = decode(kind, encode(made))
-    for field in dataclasses.fields(kind):
-        value = getattr(made, field.name)
-        assert getattr(again, field.name) == (list(value) if isinstance(value, tuple) else value)
+    for name in kind.DEFAULTS:
+        value = getattr(made, name)
+        assert getattr(again, name) == (list(value) if isinstance(value, tuple) else value)
 
 
 def test_the_fields_of_a_line_of_the_queue_are_those_of_its_view() -> None:
     hints = get_type_hints(JobView)
-    assert get_type_hints(JobFields) == {field.name: hints[field.name] for field in dataclasses.fields(JobView)}
+    assert get_type_hints(JobFields) == {name: hints[name] for name in JobView.DEFAULTS}
 
 
 def test_views_within_views() -> None:
@@ -69,7 +68,7 @@ def test_views_within_views() -> None:
 
 def test_keys_are_in_the_order_of_the_fields() -> None:
     keys = list(json.loads(encode(QueueView(now="now"))))
-    assert keys == [field.name for field in dataclasses.fields(QueueView)]
+    assert keys == list(QueueView.DEFAULTS)
 
 
 def test_what_nobody_knows_is_left_out_or_null() -> None:
@@ -88,10 +87,10 @@ def test_an_older_server_leaves_keys_out_and_a_newer_one_has_more() -> None:
     (gpu,) = found.gpus
     assert (gpu.node, gpu.jobs, gpu.used_mb, gpu.blocked) == ("n1", (), None, [BlockView("x")])
     assert decode(NodeView, "{}").labels == {}
-    assert dataclasses.replace(gpu, gpu=2).gpu == 2
+    assert replace_fields(gpu, gpu=2).gpu == 2
     with pytest.raises(AttributeError, match="has no field 'size'"):
         _ = gpu.size
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="does not change"):
         gpu.node = "n2"  # type: ignore[misc]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from weft.endpoints.paths import Paths
 from weft.errors import InputError
+from weft.wire.views.base import replace_fields
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
 from weft.workspace.session_display import SessionDisplay
@@ -148,7 +148,7 @@ def test_cleanup_closes_what_completed_while_nobody_looked() -> None:
     sessions = Remembered()
     show = display(sessions, more="cleanup_on_complete: true")
     show.update([RUNS])
-    display(sessions, more="cleanup_on_complete: true").update([replace(RUNS, status="done")])
+    display(sessions, more="cleanup_on_complete: true").update([replace_fields(RUNS, status="done")])
     assert list(sessions.open_ones) == []
 
 

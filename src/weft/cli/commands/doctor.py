@@ -8,13 +8,13 @@ import argparse
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
+from weft.wire.views.base import extend_view, plain, replace_fields
 
 if TYPE_CHECKING:
     from weft.endpoints.paths import Paths
@@ -33,7 +33,6 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
-    from weft.wire.views.base import extend_view, plain
     from weft.wire.views.doctor import DoctorView
 
     here = user_paths()
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         found = _would_be(here, found, problems)
     found = _with_journal(here, found, problems)
     problems += _problems(here, found)
-    found = replace(found, problems=problems)
+    found = replace_fields(found, problems=problems)
     if args.json:
         render.print_json(_without_home(plain(found)))
     else:
@@ -83,7 +82,7 @@ def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView
 
     try:
         settings = load(here.state)
-        found = replace(found, policy=settings.policy, idle_s=settings.idle_s)
+        found = replace_fields(found, policy=settings.policy, idle_s=settings.idle_s)
         return _with_machine(found, settings)
     except WeftError as error:
         problems.append(_one_line(error))
@@ -101,7 +100,7 @@ def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
     if not isinstance(nvml, NoDriver):
         nvml.close()
     node = machine.node
-    return replace(
+    return replace_fields(
         found, node=node.id, gpus=[DeviceView(gpu.model, gpu.memory_mb) for gpu in node.gpus],
         gpus_from=machine.source, driver=machine.note or "ok", cpus=node.cpus, ram_mb=node.ram_mb,
         enforced=ENFORCED, advisory=ADVISORY,
@@ -128,7 +127,7 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
         problems.append(f"{here.journal_url} is damaged: {health.check}{remedy}")
     facts = found.journal.facts if found.journal is not None else None
     journal = JournalView(facts, health.size_bytes, health.pending_bytes, health.check, backup)
-    return replace(found, journal=journal)
+    return replace_fields(found, journal=journal)
 
 
 def _problems(here: Paths, found: DoctorView) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field
 from importlib.metadata import EntryPoint
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,14 +21,12 @@ example:
 COLUMNS: Final = [Column(name, key=name) for name in ("kind", "name", "options", "about")]
 
 
-@dataclass(frozen=True)
 class OptionView(View):
     name: str
     values: str
     default: str | None
 
 
-@dataclass(frozen=True)
 class PluginView(View):
     """A placement, or what a policy has in common with one."""
 
@@ -37,7 +35,6 @@ class PluginView(View):
     options: Sequence[OptionView]
 
 
-@dataclass(frozen=True)
 class PolicyView(PluginView):
     aliases: Sequence[str]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
@@ -56,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
+    from weft.wire.views.base import replace_fields
     from weft.wire.views.jobs import QueueView
 
     if client is None:
@@ -66,7 +66,7 @@ def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
     ended = client.history(limit=args.limit)
     gone = {job.id for job in ended.jobs}  # a job may have ended between the two queries
     jobs = [*(job for job in found.jobs if job.id not in gone), *ended.jobs]
-    return replace(found, jobs=jobs, more=found.more + ended.more)
+    return replace_fields(found, jobs=jobs, more=found.more + ended.more)
 
 
 def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> None:

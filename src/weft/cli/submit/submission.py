@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 5
 
 
-@dataclass(frozen=True)
 class SubmittedView(View):
     """A submitted job, or an array with the ids of its tasks."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final, TypedDict
 
@@ -26,6 +25,7 @@ from weft.server.state_views import (
     whereabouts,
 )
 from weft.wire.messages import QueryRequest
+from weft.wire.views.base import replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
@@ -122,7 +122,7 @@ class Queries:
         found = job_detail(job, self._now, reason, self._controller.progress_of(job), self._numbers)
         strays = self._misplaced(job.id) if job.active else ()
         reported = found.progress.checkpoint if found.progress is not None else None
-        return replace(
+        return replace_fields(
             found,
             misplaced=[self._numbers.number(*where) for where in strays],
             checkpoint=reported or last_checkpoint(self._controller.paths.jobs, job.id),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from weft.wire.views.base import Answer, View
 from weft.wire.views.operations import Operation
 
 
-@dataclass(frozen=True)
 class InvitationView(Answer):
     """A join token."""
 
@@ -20,7 +18,6 @@ class InvitationView(Answer):
     expires_s: float = 0.0
 
 
-@dataclass(frozen=True)
 class TokenView(View):
     """A token without its secret."""
 
@@ -35,7 +32,6 @@ class TokenView(View):
     state: str = ""
 
 
-@dataclass(frozen=True)
 class TokensView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"tokens": TokenView}
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from weft.wire.views.base import Answer, View
 from weft.wire.views.operations import Operation
 
 
-@dataclass(frozen=True)
 class DeviceView(View):
     """A declared or detected GPU."""
 
@@ -18,7 +16,6 @@ class DeviceView(View):
     memory_mb: int = 0
 
 
-@dataclass(frozen=True)
 class MembersView(View):
     """The number of nodes of a cluster."""
 
@@ -28,7 +25,6 @@ class MembersView(View):
     known: int = 0
 
 
-@dataclass(frozen=True)
 class JournalView(View):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "facts": "facts", "bytes": "bytes", "wal_bytes": "wal_bytes", "check": "check", "backup": "backup"
@@ -42,14 +38,12 @@ class JournalView(View):
     backup: str | None = None
 
 
-@dataclass(frozen=True)
 class JobCountsView(View):
     running: int = 0
     waiting: int = 0
     ended: int = 0
 
 
-@dataclass(frozen=True)
 class SchedulerView(Answer):
     """The report of a scheduler about itself, without names, commands or environments of jobs: it is safe to share."""
 
@@ -84,7 +78,6 @@ class SchedulerView(Answer):
     idle_s: float = 0.0
 
 
-@dataclass(frozen=True)
 class DoctorView(Answer):
     """The findings of `weft doctor`, with or without a scheduler. Unknown values are omitted."""
 

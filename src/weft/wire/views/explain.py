@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from weft.model.slots import Renumber, format_message
@@ -13,20 +12,17 @@ if TYPE_CHECKING:
     from weft.core.explain import Explanation
 
 
-@dataclass(frozen=True)
 class ReasonView(View):
     code: str = ""
     text: str = ""
 
 
-@dataclass(frozen=True)
 class AheadView(View):
     job: str = ""
     user: str = ""
     gpus: int = 0
 
 
-@dataclass(frozen=True)
 class UnblockView(View):
     """The jobs whose end would let the job start."""
 
@@ -36,7 +32,6 @@ class UnblockView(View):
     preempted: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
 class ExplainView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"reasons": ReasonView, "ahead": AheadView, "unblock": UnblockView}
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypedDict
 
-from weft.wire.views.base import Answer, View
+from weft.wire.views.base import Answer, View, field
 
 
-@dataclass(frozen=True)
 class CheckpointView(View):
     path: str = ""
     step: int | None = None
     at: str | None = None
 
 
-@dataclass(frozen=True)
 class ProgressView(View):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"checkpoint": CheckpointView}
     KEYS: ClassVar[Mapping[str, str]] = {"source": "from"}
@@ -30,7 +27,6 @@ class ProgressView(View):
     """`job`: reported by the job. `log`: found in its log."""
 
 
-@dataclass(frozen=True)
 class JobView(View):
     """One line of the queue."""
 
@@ -76,7 +72,6 @@ class JobFields(TypedDict):
     progress: ProgressView | None
 
 
-@dataclass(frozen=True)
 class JobDetailView(JobView):
     """Everything about a job except its environment, which may hold secrets."""
 
@@ -112,7 +107,6 @@ class JobDetailView(JobView):
     checkpoint: CheckpointView | None = None
 
 
-@dataclass(frozen=True)
 class QueryAnswer(Answer):
     """The head of the answer to a query. Without a scheduler, it has no `now` and `position`."""
 
@@ -123,7 +117,6 @@ class QueryAnswer(Answer):
     """The number of facts at that time."""
 
 
-@dataclass(frozen=True)
 class QueueView(QueryAnswer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView}
 
@@ -136,7 +129,6 @@ class QueueView(QueryAnswer):
     policy: str | None = None
 
 
-@dataclass(frozen=True)
 class HistoryView(QueryAnswer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"jobs": JobView}
 
@@ -144,7 +136,6 @@ class HistoryView(QueryAnswer):
     more: int = 0
 
 
-@dataclass(frozen=True)
 class JobsView(QueryAnswer):
     """The answer for `weft show`; for `weft wait`, without `now` and `position`."""
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar
 
-from weft.wire.views.base import View
+from weft.wire.views.base import View, field
 from weft.wire.views.jobs import JobView, QueryAnswer, QueueView
 
 
-@dataclass(frozen=True)
 class BlockView(View):
     """The reason why a GPU cannot be used."""
 
@@ -19,7 +17,6 @@ class BlockView(View):
     detail: str = ""
 
 
-@dataclass(frozen=True)
 class GpuView(View):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
@@ -40,7 +37,6 @@ class GpuView(View):
     misplaced: Sequence[str] | None = None
 
 
-@dataclass(frozen=True)
 class NodeView(View):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "state": "state", "beat_s": "beat_s", "load": "beat_s", "address": "beat_s", "version": "beat_s",
@@ -68,21 +64,18 @@ class NodeView(View):
     lost_in_s: float | None = None
 
 
-@dataclass(frozen=True)
 class GpusView(QueryAnswer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"gpus": GpuView}
 
     gpus: Sequence[GpuView] = ()
 
 
-@dataclass(frozen=True)
 class NodesView(QueryAnswer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"nodes": NodeView}
 
     nodes: Sequence[NodeView] = ()
 
 
-@dataclass(frozen=True)
 class MonitorView(QueueView):
     """The queue, the GPUs and the nodes at one moment, for one worker or all."""
 

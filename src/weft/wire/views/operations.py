@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from weft.wire.views.base import Answer, View
+from weft.wire.views.base import Answer, View, field
 from weft.wire.views.jobs import JobDetailView
 from weft.wire.views.nodes import GpuView, NodeView
 
@@ -20,12 +19,10 @@ class Operation(NamedTuple, Generic[V]):
     answer: type[V]
 
 
-@dataclass(frozen=True)
 class PausedView(Answer):
     paused: bool = False
 
 
-@dataclass(frozen=True)
 class DrainedView(Answer):
     node: str = ""
     """The first node."""
@@ -35,29 +32,24 @@ class DrainedView(Answer):
     drained: bool = False
 
 
-@dataclass(frozen=True)
 class PolicyView(Answer):
     policy: str = ""
     placement: str = ""
 
 
-@dataclass(frozen=True)
 class IntervalView(Answer):
     interval_s: float = 0.0
 
 
-@dataclass(frozen=True)
 class PassView(Answer):
     started: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
 class RefusalView(View):
     id: str = ""
     why: str = ""
 
 
-@dataclass(frozen=True)
 class SetView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"refused": RefusalView}
 
@@ -65,13 +57,11 @@ class SetView(Answer):
     refused: Sequence[RefusalView] = ()
 
 
-@dataclass(frozen=True)
 class ShutdownView(Answer):
     pid: int | None = None
     running: int = 0
 
 
-@dataclass(frozen=True)
 class ClosedView(View):
     """A node that starts no new runs."""
 
@@ -80,7 +70,6 @@ class ClosedView(View):
     detail: str = ""
 
 
-@dataclass(frozen=True)
 class DumpView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {
         "closed": ClosedView, "nodes": NodeView, "gpus": GpuView, "jobs": JobDetailView

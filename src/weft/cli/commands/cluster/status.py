@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from weft.cli import render, tables
@@ -18,7 +17,6 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class ClusterView(View):
     scheduler: str
     server: str
