@@ -78,7 +78,7 @@ test: $(TEST_READY) ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
-	@$(BIN)/python -m pytest -n 2 --dist load -m soak
+	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -m soak
 
 check: setup ## check format, lint, types and imports, then run the quick tests
 	@$(BIN)/ruff format --check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from support.train_env import Inside, inside
 if TYPE_CHECKING:
     from support.local_scheduler import Site
     from support.weft_cli import Weft
+
+# A shell that starts this in the background leaves SIGINT ignored, and every command started here would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
