@@ -10,6 +10,7 @@ from benchmarks import (
     commands,
     comparison,
     decisions,
+    hostile,
     local_runs,
     muri_traces,
     philly,
@@ -41,6 +42,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "submit": submit.figures,
     "workspace": workspace.figures,
     "agents": agents.figures,
+    "hostile": hostile.figures,
 }
 
 

@@ -39,10 +39,10 @@ CONCURRENT_SUBMITS: Final = 64
 def figures() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory(prefix="weft-b-")))
-        server, port = _start_server(stack, home)
+        server, port = start_server(stack, home, LEASE_S)
         where = Address("localhost", port)
         began = time.perf_counter()
-        fleet = _start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS_PER_AGENT), str(home))
+        fleet = start(stack, "benchmarks.fleet", str(port), str(AGENTS), str(GPUS_PER_AGENT), str(home))
         client = stack.enter_context(Client(scheduler=f"localhost:{port}"))
         while _connected(client) < AGENTS:
             time.sleep(0.2)
@@ -115,12 +115,12 @@ def _unfinished(client: Client) -> int:
 # ---- processes
 
 
-def _start_server(stack: ExitStack, home: Path) -> tuple[int, int]:
+def start_server(stack: ExitStack, home: Path, lease_s: float, *words: str) -> tuple[int, int]:
     before = dict(os.environ)
     os.environ.update(XDG_STATE_HOME=f"{home}/s", XDG_RUNTIME_DIR=f"{home}/r", XDG_CONFIG_HOME=f"{home}/c")
     stack.callback(_restore, before)
-    port = _free_port()
-    pid = _start(stack, "weft", "server", "--port", str(port), "--lease", str(LEASE_S), "--policy", "fifo")
+    port = free_port()
+    pid = start(stack, "weft", "server", "--port", str(port), "--lease", str(lease_s), "--policy", "fifo", *words)
     while not credentials.is_listening(Address("localhost", port)):
         time.sleep(0.05)
     return pid, port
@@ -131,7 +131,7 @@ def _restore(before: dict[str, str]) -> None:
     os.environ.update(before)
 
 
-def _start(stack: ExitStack, module: str, *words: str) -> int:
+def start(stack: ExitStack, module: str, *words: str) -> int:
     process = subprocess.Popen([sys.executable, "-m", module, *words], stdout=subprocess.DEVNULL)
     stack.callback(_end, process)
     return process.pid
@@ -146,7 +146,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -17,6 +17,7 @@ from grpc.aio import ServerInterceptor
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.inputs.locks import locked
+from weft.server import event_loop
 from weft.server.api.blobs import PRUNE_S, Blobs
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import AuthGateway
@@ -79,7 +80,7 @@ def run(plan: Plan) -> None:
     with _exclusive(here.lock, plan), _exclusive(_journal_lock(here), plan):
         log_to(here.server_log, plan.log_format, stderr=plan.log_to_stderr)
         save(here.state, plan.settings)
-        asyncio.run(_serve(here, plan))
+        event_loop.run(_serve(here, plan))
 
 
 def _journal_lock(here: Paths) -> Path:

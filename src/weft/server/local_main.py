@@ -17,6 +17,7 @@ from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
 from weft.inputs.locks import try_lock, write_holder
 from weft.journal import store_at
+from weft.server import event_loop
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
@@ -40,7 +41,7 @@ def main(args: Sequence[str]) -> int:
     write_holder(lock)
     log_to(here.server_log, "text", stderr=False)
     try:
-        lock_content = asyncio.run(_serve(here))
+        lock_content = event_loop.run(_serve(here))
     except JournalError as error:
         hint = "; weft up --restore goes back to the last backup" if store_at(here.journal_url).backup_at() else ""
         log.error("%s%s", error, hint)

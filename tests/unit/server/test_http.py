@@ -108,6 +108,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert {str(key[0]) for key in samples if not str(key[0]).endswith("_bucket")} == {
             "weft_jobs", "weft_jobs_ended", "weft_gpus", "weft_gpus_busy", "weft_gpu_utilisation",
             "weft_gpu_memory_used_bytes", "weft_agents", "weft_paused", "weft_journal_facts", "weft_journal_lag",
+            "weft_loop_longest_turn_seconds", "weft_loop_longest_turn_cpu_seconds",
             "weft_rpc_total", "weft_decision_seconds_count", "weft_decision_seconds_sum",
             "weft_journal_commit_seconds_count", "weft_journal_commit_seconds_sum",
         }  # fmt: skip

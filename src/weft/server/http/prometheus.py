@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import Metric
 
 from weft.core.state.job import JobState
 from weft.server.controller import Controller
+from weft.server.event_loop import current_turns
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
@@ -89,6 +90,17 @@ class _State:
         # The library renames counters to end in _total; as a gauge the metric keeps its name.
         yield _gauge(
             "weft_journal_facts", "Facts written since the journal was created.", [({}, len(controller.journal))]
+        )
+        turns = current_turns()
+        yield _gauge(
+            "weft_loop_longest_turn_seconds",
+            "The longest turn of the server's loop in the last minute or two.",
+            [({}, turns.longest_s)],
+        )
+        yield _gauge(
+            "weft_loop_longest_turn_cpu_seconds",
+            "The most CPU time that a turn of the server's loop took in the last minute or two.",
+            [({}, turns.longest_cpu_s)],
         )
         yield _gauge("weft_journal_lag", "Events that are not on disk yet.", [({}, controller.loop.lag)])
 
