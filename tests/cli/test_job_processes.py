@@ -23,7 +23,8 @@ HEAVY = ("numpy", "rich", "yaml", "rustworkx", "matplotlib", "multiprocessing", 
          "weft.journal", "weft.report", "weft.plugins.registry", "weft.model.job", "weft.model.events")  # fmt: skip
 WIRE = ("grpc", "google.protobuf", "weft.client", "asyncio")
 SLOW = ("grpc", "asyncio", "ssl", "logging", "hashlib", "tempfile", "subprocess", "difflib", "importlib.metadata",
-        "google.protobuf.internal.python_message", "weft.model.facts", "weft.engines", "weft.server")  # fmt: skip
+        "google.protobuf.internal.python_message", "weft.model.facts", "weft.engines", "weft.server", "dataclasses",
+        "inspect", "textwrap", "shutil", "weft.wire.views.operations")  # fmt: skip
 """What a call on the unix socket does not need."""
 
 
@@ -223,12 +224,12 @@ def imported(*words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "light"),
     [
-        (["version"], (*HEAVY, *WIRE, *SLOW, "pathlib", "socket", "dataclasses")),
-        (["--help"], (*HEAVY, *WIRE, *SLOW, "pathlib", "socket", "dataclasses")),
+        (["version"], (*HEAVY, *WIRE, *SLOW, "pathlib", "socket", "datetime")),
+        (["--help"], (*HEAVY, *WIRE, *SLOW, "pathlib", "socket", "datetime")),
         (["submit", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
         (["policies"], ("numpy", "rich", "matplotlib", *WIRE)),
         (["completion", "bash"], ("grpc", "weft.client", "numpy", "rich", "matplotlib")),
-        (["queue"], (*HEAVY, *SLOW)),
+        (["queue"], (*HEAVY, *SLOW, "weft.wire.views.nodes")),
         (["gpus"], (*HEAVY, *SLOW)),
         (["show", "1"], (*HEAVY, *SLOW)),
         (["submit", "--gpus", "0", "--", "true"], (*HEAVY, *SLOW)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from typing import Any
 
 from weft.cli import render
+from weft.cli.help_format import HelpFormatter
 
 
 def add_action(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
@@ -17,7 +17,7 @@ def add_action(actions: Any, command: str, name: str, summary: str, *, json: boo
         help=summary,
         description=module.__doc__,
         epilog=module.EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     module.configure(action)

@@ -7,6 +7,7 @@ permitted, 6 refused, 130 interrupted, 143 terminated. `run` and `wait` return t
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -16,12 +17,15 @@ from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from weft.cli import sigterm
+from weft.cli.help_format import HelpFormatter
 from weft.cli.text import escape_lines
 from weft.errors import InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
+GC_THRESHOLD: Final = 50_000
+"""Containers that are made between two collections. A command that calls a scheduler makes 20,000 and no garbage."""
 EXIT_CODES: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 
@@ -82,9 +86,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:  # the weft process itself: clean up after SIGTERM
-        sigterm.install_handler()
+    if argv is not None:
+        return _main(list(argv))
+    sigterm.install_handler()  # the weft process itself: clean up after SIGTERM
+    gc.set_threshold(GC_THRESHOLD)
+    try:
+        return _main(sys.argv[1:])
+    finally:
+        gc.freeze()  # the interpreter collects when it exits: a tenth of the CPU time of a short command
+
+
+def _main(words: list[str]) -> int:
     _repair_streams()
     try:
         code = _run(words)
@@ -151,7 +163,7 @@ def build_parser(name: str) -> Parser:
         prog=f"weft {name}",
         description=module.__doc__,
         epilog=module.EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     module.configure(parser)

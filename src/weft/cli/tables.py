@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -29,7 +28,7 @@ BEST: Final = "best"
 """The colour of the best value of its column, which also gets a star."""
 MIN_WRAP_WIDTH: Final = 10
 GAP: Final = "  "
-_CODE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+_CODE: Final = r"(\x1b\[[0-9;]*m)"
 
 
 class Column(NamedTuple):
@@ -112,8 +111,10 @@ def _wrap(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
     found: list[list[Cell]] = []
     for row, parts in zip(rows, split, strict=True):
         if excess > 0:
+            from textwrap import wrap  # few tables need it
+
             fit = max(widths[widest] - excess, MIN_WRAP_WIDTH)
-            parts[widest] = [piece for line in parts[widest] for piece in textwrap.wrap(line, fit) or [""]]
+            parts[widest] = [piece for line in parts[widest] for piece in wrap(line, fit) or [""]]
         found += [
             [cell._replace(text=part[at] if at < len(part) else "") for cell, part in zip(row, parts, strict=True)]
             for at in range(max(map(len, parts)))
@@ -197,7 +198,7 @@ def _terminal() -> tuple[int, int]:
 
 def _crop(text: str, columns: int) -> str:
     """Truncate a line at the edge of the terminal. Colour codes take no columns."""
-    parts = _CODE.split(text)
+    parts = re.split(_CODE, text)
     room, kept = columns, ""
     for at, part in enumerate(parts):
         if at % 2:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-from datetime import datetime
-
 ELLIPSIS = "…"
 
 
@@ -26,6 +23,8 @@ def display_width(text: str) -> int:
     """Return the number of columns that the text takes."""
     if text.isascii():
         return len(text)
+    import unicodedata  # most text is ASCII
+
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
@@ -56,6 +55,8 @@ def format_time(iso: str | None) -> str:
     """Format an ISO time in local time, without the date if that is today."""
     if iso is None:
         return "-"
+    from datetime import datetime  # for this alone
+
     at = datetime.fromisoformat(iso).astimezone()
     return f"{at:%H:%M:%S}" if at.date() == datetime.now().date() else f"{at:%Y-%m-%d %H:%M:%S}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -97,16 +96,11 @@ def _dependencies_inside(request: SubmitRequest, number: int) -> list[int]:
     return found
 
 
-@dataclass
 class _Batch:
     """The parts of one batch. A dry run checks every part before the first is submitted."""
 
-    request: SubmitRequest
-    parts: list[list[int]]
-    send: Submit
-    cancel: Cancel
-
-    def __post_init__(self) -> None:
+    def __init__(self, request: SubmitRequest, parts: list[list[int]], send: Submit, cancel: Cancel) -> None:
+        self.request, self.parts, self.send, self.cancel = request, parts, send, cancel
         self.counts = [len(parse_array(job.array)[0]) if job.array else 1 for job in self.request.jobs]
         self.total = sum(self.counts)
 

@@ -10,9 +10,9 @@ from weft.errors import InputError
 
 DEFAULT_PORT: Final = 50051
 MAX_HOST_CHARS: Final = 253
-_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
-_BRACKETS: Final = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\](?::([0-9]{1,5}))?")
-_PLAIN: Final = re.compile(r"([^:]+):([0-9]{1,5})")
+_HOST: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?"
+_BRACKETS: Final = r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\](?::([0-9]{1,5}))?"
+_PLAIN: Final = r"([^:]+):([0-9]{1,5})"
 EXAMPLES: Final = "such as localhost:50051, gpu-head:50051 or [::1]:50051"
 
 
@@ -30,9 +30,9 @@ class Address(NamedTuple):
 
 def parse_address(text: str, where: str = "") -> Address:
     """Parse HOST:PORT, or HOST alone. `where` names the source of the text in errors."""
-    found = _BRACKETS.fullmatch(text.strip()) or _PLAIN.fullmatch(text.strip())
+    found = re.fullmatch(_PLAIN, text.strip()) or re.fullmatch(_BRACKETS, text.strip())
     host, port = (found[1], found[2] or str(DEFAULT_PORT)) if found else (text.strip(), str(DEFAULT_PORT))
-    fits = _is_ip(host) if ":" in host else len(host) <= MAX_HOST_CHARS and _HOST.fullmatch(host)
+    fits = _is_ip(host) if ":" in host else len(host) <= MAX_HOST_CHARS and re.fullmatch(_HOST, host)
     if not fits or not 0 < int(port) < 65536:
         raise InputError(f"{text[:80]!r} is not a scheduler address", where=where, hint=EXAMPLES)
     return Address(host, int(port))

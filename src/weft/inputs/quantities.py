@@ -1,4 +1,7 @@
-"""Parsers of values that users write: sizes, durations, arrays, whole numbers, names."""
+"""Parsers of values that users write: sizes, durations, arrays, whole numbers, names.
+
+Patterns are compiled on first use: most commands need few of them.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ MAX_WHOLE_DIGITS: Final = 18
 MAX_ARRAY_CHARS: Final = 10 * MAX_ARRAY_TASKS
 MAX_NAME_CHARS: Final = 200
 FORBIDDEN_IN_NAMES: Final = frozenset("/\\'\"`$")
-_SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE: Final = r"(?i)(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?"
 _MB: Final = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-_UNITS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])", re.IGNORECASE)
+_UNITS: Final = r"(?i)(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])"
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_CLOCK: Final = re.compile(r"(?:(\d{1,5})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?")
-_PART: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?")
+_CLOCK: Final = r"(?:(\d{1,5})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?"
+_PART: Final = r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?"
 
 
 def parse_megabytes(text: str) -> int:
     """Parse a size such as 8192, 8G, 512M or 0.5T; a bare number is in MB."""
-    match = _SIZE.fullmatch(text.strip())
+    match = re.fullmatch(_SIZE, text.strip())
     value = float(match[1]) * _MB[match[2].upper()] if match else -1.0
     if not 0 <= value <= MAX_MB or (match and value and value < 1):
         raise InputError(f"{_short(text)} is not a size", hint="such as 8192 (MB), 8G or 512M")
@@ -34,8 +37,8 @@ def parse_megabytes(text: str) -> int:
 def parse_duration(text: str) -> float:
     """Parse a duration: Slurm's 90 (minutes), 1:30:00 and 2-12:00:00, or 90s, 30m, 2h, 1d. Return seconds."""
     text = text.strip()
-    parts = _UNITS.findall(text)
-    if parts and not _UNITS.sub("", text).strip():
+    parts = re.findall(_UNITS, text)
+    if parts and not re.sub(_UNITS, "", text).strip():
         value = sum(float(number) * _UNIT_S[unit.lower()] for number, unit in parts)
     else:
         value = _clock_s(text)
@@ -47,7 +50,7 @@ def parse_duration(text: str) -> float:
 
 
 def _clock_s(text: str) -> float:
-    match = _CLOCK.fullmatch(text)
+    match = re.fullmatch(_CLOCK, text)
     if not match:
         return -1.0
     days, first, second, third = (None if part is None else int(part) for part in match.groups())
@@ -66,7 +69,7 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int]:
     if len(text) > MAX_ARRAY_CHARS:
         raise _bad_array(text)
     for part in body.split(","):
-        match = _PART.fullmatch(part.strip())
+        match = re.fullmatch(_PART, part.strip())
         if not match:
             raise _bad_array(text)
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)

@@ -15,9 +15,9 @@ Given = str | list[str] | dict[str, str]
 Value = str | int | float | bool | list[str] | list[int] | list[Variable]
 Reader = Callable[[Given], Value]
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OTHER_DEPENDENCY: Final = re.compile(r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)")
-_PARAM: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_OTHER_DEPENDENCY: Final = r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)"
+_PARAM: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
 
 
 def text(value: Given) -> str:
@@ -70,13 +70,13 @@ def labels(value: Given) -> list[Variable]:
     return _variables(value, _PARAM, "a label")
 
 
-def _variables(value: Given, allowed: re.Pattern[str], what: str) -> list[Variable]:
+def _variables(value: Given, allowed: str, what: str) -> list[Variable]:
     if isinstance(value, str):
         value = [value]
     pairs = value.items() if isinstance(value, dict) else [_pair(part) for part in value]
     found = []
     for name, each in pairs:
-        if not allowed.fullmatch(name):
+        if not re.fullmatch(allowed, name):
             raise InputError(f"{name[:80]!r} cannot be the name of {what}", hint="letters, digits and underscores")
         found.append(Variable(name=name, value=_without_nul([each])[0]))
     return found
@@ -97,7 +97,7 @@ def after(value: Given) -> list[str]:
     """Read references to jobs, or dependencies as Slurm writes them: afterok:3:4."""
     found: list[str] = []
     for part in words(value):
-        if _OTHER_DEPENDENCY.match(part):
+        if re.match(_OTHER_DEPENDENCY, part):
             raise InputError(f"the dependency {part[:80]!r} is not supported", hint="use afterok:JOB, or JOB alone")
         ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
         if not all(ids):
@@ -138,6 +138,6 @@ def yes(value: Given) -> bool:
 
 
 def node(value: str) -> str:
-    if not _PARAM.fullmatch(value):
+    if not re.fullmatch(_PARAM, value):
         raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")
     return value

@@ -9,15 +9,14 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.errors import InputError
 from weft.inputs.quantities import parse_megabytes, parse_whole_or_none
 from weft.jobspec.readers import Given
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
-MARK: Final = re.compile(r"#SBATCH(?:\s+(.*))?")
+MARK: Final = r"#SBATCH(?:\s+(.*))?"
 SHORT: Final = {
     "J": "job-name", "G": "gpus", "t": "time", "a": "array", "d": "dependency", "D": "chdir", "c": "cpus-per-task",
     "H": "hold", "N": "nodes", "n": "ntasks", "p": "partition", "o": "output", "e": "error", "A": "account",
@@ -31,14 +30,13 @@ IMPLIED: Final = {"requeue": "", "nodes": "1", "ntasks": "1", "ntasks-per-node":
 """Options that have no effect with this value, because Weft always applies it."""
 
 
-@dataclass
-class Script:
+class Script(NamedTuple):
     """A batch script: the command that runs it, and its keys, each with its file and line."""
 
     command: list[str]
-    given: dict[str, Given] = field(default_factory=dict)
-    where: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    given: dict[str, Given]
+    where: dict[str, str]
+    left_out: list[str]
 
 
 def read_script(command: Sequence[str]) -> Script | None:
@@ -49,7 +47,7 @@ def read_script(command: Sequence[str]) -> Script | None:
         return None
     path = os.path.abspath(command[0])
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
-    script = Script([*runner, path, *command[1:]])
+    script = Script([*runner, path, *command[1:]], {}, {}, [])
     for where, name, value in options:
         _add_option(script, where, name, value)
     _divide_by_gpus(script)
@@ -73,7 +71,7 @@ def _options(path: str, text: str) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             return
-        match = MARK.fullmatch(line.rstrip())
+        match = re.fullmatch(MARK, line.rstrip())
         if match:
             where = f"{path}:{number}"
             try:

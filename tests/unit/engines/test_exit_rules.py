@@ -75,7 +75,12 @@ def test_the_next_try_waits_longer_each_time(code: int, ran_s: float, delays: li
 def test_a_job_that_kills_its_shim_each_time_waits_longer_for_each_run() -> None:
     report = RunExited(0.0, "a", 1, why="lost", ran_s=5.0)
     found = [exit_event(report, tries=tries) for tries in (0, 1, 2, 40)]
-    assert [(fact.how, fact.delay_s) for fact in found] == [("lost", 1.0), ("lost", 2.0), ("lost", 4.0), ("lost", 300.0)]
+    assert [(fact.how, fact.delay_s) for fact in found] == [
+        ("lost", 1.0),
+        ("lost", 2.0),
+        ("lost", 4.0),
+        ("lost", 300.0),
+    ]
 
 
 @pytest.mark.parametrize("code", [42, 75, 85])

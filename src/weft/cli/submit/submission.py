@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from weft.cli import render
 from weft.cli.submit.task_flags import flag_name, given_flags
 from weft.cli.text import plural
-from weft.cli.views import figures
 from weft.endpoints.config import scheduler_address
 from weft.errors import InputError
 from weft.inputs.quantities import parse_array
@@ -43,8 +41,7 @@ class SubmittedView(View):
     tasks: Sequence[str] | None
 
 
-@dataclass
-class Submission:
+class Submission(NamedTuple):
     """A request that is ready to send."""
 
     request: SubmitRequest
@@ -208,8 +205,10 @@ def _report_limits(specs: Sequence[JobSpec]) -> None:
     """Report time limits as they were understood: durations are easy to misread."""
     for spec in specs:
         if spec.HasField("time_limit_s"):
+            from weft.cli.views.figures import duration  # few jobs have a time limit
+
             of = f" of {spec.name}" if len(specs) > 1 and spec.name else ""
-            render.print_message(f"time limit{of}: {figures.duration(spec.time_limit_s)}")
+            render.print_message(f"time limit{of}: {duration(spec.time_limit_s)}")
 
 
 def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[SubmittedView]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weft.cli import tables
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock, format_time
-from weft.cli.views import figures
 from weft.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -45,7 +44,11 @@ def progress(found: ProgressView | None) -> str:
 
 
 def eta(found: ProgressView | None) -> str:
-    return figures.duration(found.eta_s) if found is not None and found.eta_s is not None else ""
+    if found is None or found.eta_s is None:
+        return ""
+    from weft.cli.views.figures import duration  # few jobs report progress
+
+    return duration(found.eta_s)
 
 
 def _where(row: JobView) -> str:
