@@ -13,14 +13,26 @@ import pytest
 
 from support.process_engine import desk, launch, shell, until
 from weft.engines.process.events import RunExited
+from weft.engines.process.output.logs import read_part
+from weft.engines.process.shim.log_cap import BLOCK_BYTES
+from weft.engines.process.shim.oom import read_tail
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    place = tmp_path / "disk"
+    yield from mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs")
+
+
+@pytest.fixture
+def disk_without_holes(tmp_path: Path) -> Iterator[Path]:
+    """A file system that cannot free a part of a file."""
+    yield from mounted(tmp_path / "disk", "-t", "ramfs", "ramfs")
+
+
+def mounted(place: Path, *kind: str) -> Iterator[Path]:
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    mount = ["mount", *kind, str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         if os.environ.get("CI") == "true":
             pytest.fail("this needs root, to mount a small file system")
@@ -85,20 +97,72 @@ def test_a_run_can_be_stopped_on_a_full_disk(small_disk: Path, why: str, grace_s
     asyncio.run(scene())
 
 
-def test_a_log_without_end_takes_twice_the_cap_at_most(tmp_path: Path) -> None:
-    cap = 1 << 20
+MEBI = 1 << 20
+COUNT = "i=0; while [ $i -lt {times} ]; do {piece}; i=$((i+1)); done; "
+LINES = "seq -f %015.0f $((i * 65536 + 1)) $((i * 65536 + 65536))"
+"""One mebibyte of numbered lines."""
+
+
+def test_a_log_without_end_keeps_its_last_part_without_a_gap(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            script = COUNT.format(times=26, piece=f"{LINES}; sleep 0.1") + "exit 3"
+            ended = await found.run(shell(script, log_cap_bytes=MEBI))
+            assert ended.code == 3
+            log = found.path("output.log")
+            part = read_part(str(log), max_bytes=26 * MEBI)
+            assert 0 < part.offset < part.size == 26 * MEBI
+            assert MEBI <= len(part.text) <= 2 * MEBI
+            assert log.stat().st_blocks * 512 <= 2 * MEBI + BLOCK_BYTES
+            first = part.offset // 16 + 1
+            assert [int(line) for line in part.text.split()] == list(range(first, 26 * 65536 + 1))
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("last", ["CUDA out of memory", "bye"])
+def test_the_last_words_of_a_job_that_ends_over_the_cap_of_its_log_count(tmp_path: Path, last: str) -> None:
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            script = COUNT.format(times=5, piece=LINES) + f"echo {last}; exit 1"
+            ended = await found.run(shell(script, log_cap_bytes=MEBI))
+            assert ended.why == ("oom" if "memory" in last else "")
+            assert read_part(str(found.path("output.log")), lines=1).text == f"{last}\n".encode()
+
+    asyncio.run(scene())
+
+
+def test_a_reader_that_lags_gets_every_byte(tmp_path: Path) -> None:
+    cap, times = 8 * MEBI, 60
 
     async def scene() -> None:
         async with desk(tmp_path) as found:
-            piece = "head -c 131072 /dev/zero | tr '\\0' x; sleep 0.1"
-            script = f"i=0; while [ $i -lt 26 ]; do {piece}; i=$((i+1)); done; echo end"
-            ended = await found.run(shell(script, log_cap_bytes=cap))
-            assert ended.code == 0
-            log, old = found.path("output.log"), found.path("output.log.1")
-            assert old.exists()
-            assert old.stat().st_size <= cap
-            assert log.stat().st_size + old.stat().st_size < 26 * 131072
-            assert found.log().endswith("end\n")
+            found.engine.start(shell(COUNT.format(times=times, piece=f"{LINES}; sleep 0.1"), log_cap_bytes=cap))
+            path, text = str(found.path("output.log")), b""
+            await until(lambda: read_part(path, max_bytes=0).size > 2 * cap)
+            while not found.seen(RunExited):
+                text += read_part(path, len(text)).text
+                await asyncio.sleep(0.2)
+            while (part := read_part(path, len(text))).text:
+                assert part.offset == len(text)
+                text += part.text
+            assert [int(line) for line in text.split()] == list(range(1, times * 65536 + 1))
+
+    asyncio.run(scene())
+
+
+def test_without_holes_in_files_the_log_is_copied_and_truncated(disk_without_holes: Path) -> None:
+    async def scene() -> None:
+        async with desk(disk_without_holes) as found:
+            script = COUNT.format(times=5, piece=LINES) + "echo CUDA out of memory; exec sleep 60"
+            found.engine.start(shell(script, log_cap_bytes=MEBI))
+            older = found.path("output.log.1")
+            await until(lambda: older.exists() and b"memory" in older.read_bytes() and not found.log())
+            assert len(older.read_bytes()) == MEBI
+            assert read_part(str(found.path("output.log"))).older == str(older)
+            found.engine.stop("1", 1, "node-stop", 0.0)
+            await found.exited()
+            assert b"CUDA out of memory" in read_tail(str(found.path("output.log")))
 
     asyncio.run(scene())
 

@@ -179,3 +179,26 @@ def test_turns_on_a_gpu_are_apart(tmp_path: Path) -> None:
     os.utime(path, (time.time() + 1e7, time.time() + 1e7))  # the clock was set back
     assert reserve_turn(path, 10.0) == 0.0
     assert reserve_turn(str(tmp_path / "nowhere" / "turn"), 10.0) == 0.0
+
+
+def test_a_log_over_its_cap_is_renamed_and_the_next_one_begins(a: Run) -> None:
+    assert a.run("seq -f %015.0f 1 300000; echo bye", log_cap=str(2 << 20)) == 0
+    folder = a.root / "logs" / "train_logs"
+    new, older = (folder / name for name in ("a.log", "a.log.1"))
+    assert sorted(path.name for path in folder.iterdir()) == ["a.log", "a.log.1"]
+    assert new.stat().st_size <= older.stat().st_size <= 3 << 20
+    assert [path.read_text().splitlines()[0] for path in (new, older)] == ["# log of me#a"] * 2
+    lines = "".join(path.read_text().split("\n", 1)[1] for path in (older, new)).splitlines()
+    last = [f"{number:015}" for number in range(1, 300_001)][-len(lines) + 1 :]
+    assert len(lines) > 100_000
+    assert lines[1:] == [*last, "bye"][1:]
+    assert a.output().splitlines()[-1] == "bye"
+
+
+def test_a_file_of_another_owner_in_place_of_the_older_log_stays(a: Run) -> None:
+    folder = a.root / "logs" / "train_logs"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "a.log.1").write_text("mine\n")
+    assert a.run("seq 1 500000", log_cap=str(1 << 20)) == 0
+    assert (folder / "a.log.1").read_text() == "mine\n"
+    assert len(list(folder.glob("a.log.*.1"))) == 1

@@ -27,6 +27,7 @@ async def read_log(folder: AgentDir, request: ReadLog) -> AgentMessage:
         end=found.missing or found.next_offset >= found.size,
         missing=found.missing,
         size=found.size,
+        older=found.older,
     )
     return AgentMessage(log=part)
 

@@ -25,9 +25,13 @@ def collapse_redraws(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Keep only the last state of each line that was redrawn, such as a progress bar."""
     rest = b""
     for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        if lines:
-            yield b"".join(_last_state(line) + b"\n" for line in lines)
+        text = rest + piece
+        end = text.rfind(b"\n") + 1
+        rest = text[end:]
+        if end and b"\r" not in text:
+            yield text[:end]  # splitting large logs into lines takes most of the time
+        elif end:
+            yield b"".join(_last_state(line) + b"\n" for line in text[: end - 1].split(b"\n"))
         rest = _last_state(rest, open_end=True)
         if len(rest) > MAX_LINE_BYTES:
             yield rest

@@ -145,11 +145,14 @@ class Client:
 
     def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
+        return (chunk.text for chunk in self._log_chunks(request))
+
+    def _log_chunks(self, request: m.LogsRequest) -> Iterator[m.LogChunk]:
         for chunk in self._transport.stream("Logs", request):
             if chunk.note:
                 self.note(chunk.note)
             if chunk.text:
-                yield chunk.text
+                yield chunk
 
     def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
         """Yield the output of the job, run after run, until it has ended. A scheduler may die and return meanwhile."""
@@ -163,15 +166,12 @@ class Client:
             run, lines = run + 1, 0
 
     def _follow_run(self, job: str, run: int, lines: int, rank: int) -> Iterator[bytes]:
-        seen = 0
+        request = m.LogsRequest(job=job, run=run, follow=True, lines=lines, rank=rank)
         while True:
-            skip = seen
             try:
-                for text in self.logs(job, run=run, follow=True, lines=lines, rank=rank):
-                    new, skip = text[skip:], max(skip - len(text), 0)
-                    seen += len(new)
-                    if new:
-                        yield new
+                for chunk in self._log_chunks(request):
+                    request.offset, request.lines = chunk.offset + len(chunk.text), 0
+                    yield chunk.text
             except Unreachable:
                 self._reconnect()
             else:

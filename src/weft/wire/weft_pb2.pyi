@@ -146,26 +146,30 @@ class JsonReply(_message.Message):
     def __init__(self, json: _Optional[str] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
-    __slots__ = ("job", "run", "follow", "lines", "rank")
+    __slots__ = ("job", "run", "follow", "lines", "rank", "offset")
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     follow: bool
     lines: int
     rank: int
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ...) -> None: ...
+    offset: int
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., follow: _Optional[bool] = ..., lines: _Optional[int] = ..., rank: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
-    __slots__ = ("text", "note")
+    __slots__ = ("text", "note", "offset")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
     text: bytes
     note: str
-    def __init__(self, text: _Optional[bytes] = ..., note: _Optional[str] = ...) -> None: ...
+    offset: int
+    def __init__(self, text: _Optional[bytes] = ..., note: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("after",)
@@ -518,20 +522,22 @@ class ReadLog(_message.Message):
     def __init__(self, id: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., offset: _Optional[int] = ..., lines: _Optional[int] = ...) -> None: ...
 
 class LogPart(_message.Message):
-    __slots__ = ("id", "offset", "text", "end", "missing", "size")
+    __slots__ = ("id", "offset", "text", "end", "missing", "size", "older")
     ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    OLDER_FIELD_NUMBER: _ClassVar[int]
     id: int
     offset: int
     text: bytes
     end: bool
     missing: bool
     size: int
-    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ..., size: _Optional[int] = ...) -> None: ...
+    older: str
+    def __init__(self, id: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[bytes] = ..., end: _Optional[bool] = ..., missing: _Optional[bool] = ..., size: _Optional[int] = ..., older: _Optional[str] = ...) -> None: ...
 
 class LogTail(_message.Message):
     __slots__ = ("job", "run", "offset", "text")

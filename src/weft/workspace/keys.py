@@ -35,6 +35,7 @@ KEYS: Final = (
     Key("command_delay", "seconds", 0.5, "accepted, and without effect: there is nothing left to delay"),
     Key("log_dir", "path", "/tmp", "where the logs are"),
     Key("enable_logging", "switch", True, "whether there are any logs in log_dir"),
+    Key("max_log_mb", "whole", 512, "size at which a task's log is renamed to NAME.log.1 and a new one begins", 1),
     Key(
         "conda_env",
         "text",

@@ -67,6 +67,7 @@ class Launch:
             "marker": str(marker_of(config, task.name)),
             "owner": config.group,
             "logs": str(config.path("log_dir")) if config.is_on("enable_logging") else "",
+            "log_cap": str(config.whole("max_log_mb") << 20),
             "scheduler_log": f"{config.scheduler_session}.log",
             "delay": f"{config.number('startup_delay'):g}",
             "turns": str(self.runtime / TURNS),

@@ -29,7 +29,7 @@ def test_the_last_lines(path: Path, lines: int, start: int) -> None:
     assert (part.offset, part.text, part.size) == (start, path.read_bytes()[start:], 14)
 
 
-def test_a_log_that_was_cut_begins_anew(path: Path) -> None:
+def test_a_log_that_was_truncated_is_read_from_its_start(path: Path) -> None:
     part = read_part(str(path), 100)
     assert (part.offset, part.next_offset) == (0, 14)
 

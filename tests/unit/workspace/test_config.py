@@ -17,6 +17,7 @@ DEFAULTS = {
     "work_dir": ".", "config_dir": "configs", "script_path": "train.py", "output_dir": "out",
     "scheduler_session_suffix": "_scheduler", "worker_prefix": "", "max_jobs_per_gpu": 2, "gpu_count": 2,
     "check_interval": 30, "startup_delay": 1, "command_delay": 0.5, "log_dir": "/tmp", "enable_logging": True,
+    "max_log_mb": 512,
     "conda_env": "base", "cuda_visible_devices_var": "CUDA_VISIBLE_DEVICES", "config_pattern": "*.yml",
     "auto_restart_failed": False, "max_retries": 3, "cleanup_on_complete": False,
 }  # fmt: skip

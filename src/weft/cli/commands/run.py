@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
 def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView:
     from weft.cli.commands.logs import write
 
+    client.note = render.print_message
     write(client.follow(job), follow=True, raw=args.raw)
     return client.wait(job)
 

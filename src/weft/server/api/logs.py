@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.engines.process.output.logs import RUNS_KEPT
+from weft.engines.process.launch_spec import LOG_CAP_BYTES
+from weft.engines.process.output.logs import RUNS_KEPT, LogPart
 from weft.errors import NotFound
 from weft.model import JobId
 from weft.server.auth.identity import Caller, check_owner
@@ -18,6 +19,7 @@ from weft.server.nodes.gangs import nodes_of
 from weft.wire.messages import LogChunk, LogsRequest
 
 POLL_S: Final = 0.2
+MEBI: Final = 1 << 20
 
 
 async def read_log(controller: Controller, request: LogsRequest, who: Caller) -> AsyncIterator[LogChunk]:
@@ -34,7 +36,7 @@ async def read_log(controller: Controller, request: LogsRequest, who: Caller) ->
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
     _check_rank(job, run, request.rank)
-    query = LogQuery(job, request.rank, request.follow, request.lines)
+    query = LogQuery(job, request.rank, request.follow, request.lines, request.offset)
     if run <= job.run - RUNS_KEPT:
         part = await controller.run_logs.read(job, run, request.rank, 0, 0)
         if part is not None and part.missing:
@@ -47,7 +49,7 @@ async def read_log(controller: Controller, request: LogsRequest, who: Caller) ->
             yield chunk
         if not request.follow or request.run or job.ended_at is not None:
             return
-        run, query = run + 1, replace(query, lines=0)
+        run, query = run + 1, replace(query, lines=0, offset=0)
 
 
 def _check_rank(job: JobState, run: int, rank: int) -> None:
@@ -66,10 +68,12 @@ class LogQuery:
     rank: int
     follow: bool
     lines: int
+    offset: int = 0
+    """The first byte to read."""
 
 
 async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncIterator[LogChunk]:
-    at, lines = 0, query.lines
+    at, lines = query.offset, query.lines
     end: int | None = None
     while True:
         over = _is_over(controller, query.job.id, run)
@@ -79,11 +83,13 @@ async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncI
                 break
             if end is None and not query.follow:
                 end = part.size  # otherwise the log of a job that writes fast would never end
+            if note := _missing_part(part, at, lines):
+                yield LogChunk(note=note)
             at, lines = part.next_offset, 0
             text = part.text if end is None else part.text[: max(end - part.offset, 0)]
             if not text:
                 break
-            yield LogChunk(text=text)
+            yield LogChunk(text=text, offset=part.offset)
             await asyncio.sleep(0)
         if over or not query.follow:
             if part is None:
@@ -102,7 +108,19 @@ def _kept_part(controller: Controller, query: LogQuery, run: int, at: int) -> It
         yield LogChunk(note="the node is not connected, and the scheduler keeps no part of this log")
     elif text or missed:
         yield LogChunk(note="the node is not connected: this is the last part of the log that the scheduler keeps")
-        yield LogChunk(text=text)
+        yield LogChunk(text=text, offset=max(kept.offset, at))
+
+
+def _missing_part(part: LogPart, at: int, lines: int) -> str:
+    """Return a note about output before this part that its reader does not get."""
+    if part.older and not at and not lines:
+        return f"earlier output is in {part.older}"
+    removed = part.offset - at
+    if lines or removed <= 0:
+        return ""
+    size = f"{removed / MEBI:,.0f} MB" if removed >= MEBI else f"{removed:,} bytes"
+    which = "the first" if not at else "after the part above,"
+    return f"{which} {size} of this log were removed: a log keeps at least its last {LOG_CAP_BYTES // MEBI} MB"
 
 
 def _is_over(controller: Controller, job: JobId, run: int) -> bool:

@@ -48,7 +48,7 @@ class LogRequests:
         """Pass on the answer of an agent. Drop one that was not asked of this connection."""
         asked_conn, answer = self._pending.get(part.id, (None, None))
         if asked_conn == conn and answer is not None and not answer.done():
-            answer.set_result(LogPart(part.text, part.offset, part.size, part.missing))
+            answer.set_result(LogPart(part.text, part.offset, part.size, part.missing, part.older))
 
     def disconnect(self, conn: int) -> None:
         """Answer the requests to this connection with None."""

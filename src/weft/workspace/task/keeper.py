@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from weft.workspace.task.task_log import MAY_FAIL, TaskLog
+from weft.workspace.task.task_log import CAP_BYTES, MAY_FAIL, TaskLog
 from weft.workspace.task.verdict import LINGER_S, verdict
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
@@ -45,7 +45,7 @@ class Keeper:
         self.child = -1
         self.code: int | None = None
         self.was_stopped = self.ended_by_us = False
-        self.log = TaskLog(self.task, settings["owner"], self.folder)
+        self.log = TaskLog(self.task, settings["owner"], self.folder, int(settings.get("log_cap") or CAP_BYTES))
         self.began = self.marked_at = 0.0
 
     # ---- from start to end

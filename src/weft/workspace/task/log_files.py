@@ -39,19 +39,32 @@ def open_task_log(parent: str, name: str, owner: str) -> tuple[int, str]:
     return open_log(folder, name, owner)
 
 
+def rename_full_log(path: str, owner: str) -> None:
+    """Rename a log to `PATH.1`, in place of the older log of the same owner.
+
+    If another owner has that name, add a hash of this owner to it."""
+    plain, hashed = f"{path}.1", f"{path}.{_hash(owner)}.1"
+    os.rename(path, plain if _is_free(plain, owner) else hashed)
+
+
+def _is_free(path: str, owner: str) -> bool:
+    """Return whether the path does not exist or is a log of this owner."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        return _is_own(handle, owner)
+    finally:
+        os.close(handle)
+
+
 def find_log_path(folder: str, name: str, owner: str) -> str:
     """Return the path that `open_log` uses or would use."""
     plain, hashed = (os.path.join(folder, each) for each in _names(name, owner))
-    try:
-        handle = os.open(plain, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return plain
-    except OSError:
-        return hashed
-    try:
-        return plain if _is_own(handle, owner) else hashed
-    finally:
-        os.close(handle)
+    return plain if _is_free(plain, owner) else hashed
 
 
 def tasks_folder(parent: str) -> str:
@@ -67,7 +80,11 @@ def format_line(text: str) -> bytes:
 
 def _names(name: str, owner: str) -> tuple[str, str]:
     """Return the usual name of a log, and the one to use if another owner has that."""
-    return name, f"{name.removesuffix('.log')}.{zlib.crc32(owner.encode(errors='replace')):08x}.log"
+    return name, f"{name.removesuffix('.log')}.{_hash(owner)}.log"
+
+
+def _hash(owner: str) -> str:
+    return f"{zlib.crc32(owner.encode(errors='replace')):08x}"
 
 
 def _is_ours(folder: str) -> bool:

@@ -11,24 +11,29 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from weft.engines.process.shim import run_files
+from weft.engines.process.shim.log_cap import first_kept, hold_for_reader
 from weft.model import JobId
 
 RUNS_KEPT: Final = 10
 """Older runs are removed: a job that is preempted or requeued all day would otherwise fill the disk."""
 MAX_PART_BYTES: Final = 1 << 16
 """Largest part that one read returns."""
+LAG_BYTES: Final = 16 << 20
+"""A reader this far behind the end asks the shim to keep what it has yet to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """A part of a log. The log may grow or be truncated between two parts."""
+    """A part of a log. The log may grow between two parts, and lose its start."""
 
     text: bytes = b""
     offset: int = 0
-    """Where the text begins; 0 instead of the requested offset if the log has been truncated since."""
+    """Where the text begins: later than requested if the start was removed; 0 if the log has been truncated since."""
     size: int = 0
     """Current size of the log."""
     missing: bool = False
+    older: str = ""
+    """The file with the output before a truncation; only on a file system where the start cannot be removed."""
 
     @property
     def next_offset(self) -> int:
@@ -48,11 +53,20 @@ def read_part(path: str, offset: int = 0, *, lines: int = 0, max_bytes: int = MA
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            start = tail_offset(file, size, lines) if lines else offset if offset <= size else 0
+            begin = first_kept(file.fileno(), size)
+            start = tail_offset(file, size, lines, begin) if lines else max(offset if offset <= size else 0, begin)
             file.seek(start)
-            return LogPart(file.read(min(max(size - start, 0), max_bytes)), start, size)
+            part = LogPart(file.read(min(max(size - start, 0), max_bytes)), start, size, older=_older(path, start))
     except OSError:
         return MISSING
+    if size - part.next_offset > LAG_BYTES and max_bytes:
+        hold_for_reader(os.path.join(os.path.dirname(path), run_files.LOG_READER), part.next_offset)
+    return part
+
+
+def _older(path: str, start: int) -> str:
+    older = os.path.join(os.path.dirname(path), run_files.OLD_LOG)
+    return older if not start and os.path.exists(older) else ""
 
 
 def last_lines_offset(text: bytes, lines: int) -> int:
@@ -60,11 +74,11 @@ def last_lines_offset(text: bytes, lines: int) -> int:
     return tail_offset(io.BytesIO(text), len(text), lines)
 
 
-def tail_offset(file: BinaryIO, end: int, lines: int) -> int:
-    """Return where the last `lines` lines before `end` begin."""
+def tail_offset(file: BinaryIO, end: int, lines: int, begin: int = 0) -> int:
+    """Return where the last `lines` lines between `begin` and `end` begin."""
     at, found = end, 0
-    while at > 0:
-        size = min(MAX_PART_BYTES, at)
+    while at > begin:
+        size = min(MAX_PART_BYTES, at - begin)
         at -= size
         file.seek(at)
         block = file.read(size)
@@ -74,7 +88,7 @@ def tail_offset(file: BinaryIO, end: int, lines: int) -> int:
                 found += 1
                 if found == lines:
                     return at + newline + 1
-    return 0
+    return begin
 
 
 def remove_old_runs(job_dir: str, run: int, keep: Callable[[str], bool] = lambda _: False) -> None:

@@ -30,14 +30,19 @@ def is_gpu_oom(text: bytes) -> bool:
 
 
 def read_tail(path: str) -> bytes:
-    """Return the last `TAIL_BYTES` of a file, or nothing if it cannot be read."""
+    """Return the last `TAIL_BYTES` of a log, the end of its older part included; nothing if it cannot be read."""
+    text = _read_end(path, TAIL_BYTES)
+    return text if len(text) == TAIL_BYTES else _read_end(f"{path}.1", TAIL_BYTES - len(text)) + text
+
+
+def _read_end(path: str, max_bytes: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return b""
     try:
         size = os.fstat(handle).st_size
-        return os.pread(handle, TAIL_BYTES, max(0, size - TAIL_BYTES))
+        return os.pread(handle, max_bytes, max(0, size - max_bytes))
     except OSError:
         return b""
     finally:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from weft.engines.process import lease
 from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
-from weft.engines.process.shim.log_rotation import rotate_if_over
+from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
 from weft.engines.process.shim.stop_escalation import DEFAULT_REASON, StopEscalation, StopStep, first_step
 from weft.inputs.atomic import write_all
@@ -85,6 +85,7 @@ class Shim:
             return
         self._wait_for_leader()
         self._end_leftovers()
+        self._enforce_log_cap()
         self._classify_exit()
 
     # ---- starting
@@ -146,14 +147,14 @@ class Shim:
         """Wait until the leader has ended, and stop it when due."""
         spec = self.spec
         escalation = StopEscalation(self.started, spec["time_limit_s"], spec["grace_s"])
-        cap, check_at = spec["log_cap_bytes"], self.started + lease.POLL_S
-        polls = bool(cap or spec["lease"])
+        check_at = self.started + lease.POLL_S
+        polls = bool(spec["log_cap_bytes"] or spec["lease"])
         self._handle_signal(escalation, CHECK_STOP_FILE)
         while not self._reap():
             now = time.monotonic()
             self._apply_step(escalation.due_step(now))
             if polls and now >= check_at:
-                self._check_every_second(escalation, cap)
+                self._check_every_second(escalation)
                 check_at = now + lease.POLL_S
             due = [at for at in (escalation.next_due_at(), check_at if polls else None) if at is not None]
             signal_number = self._wait_for_signal(max(0.0, min(due) - now) if due else None)
@@ -161,15 +162,18 @@ class Shim:
                 self._handle_signal(escalation, signal_number)
         self.why = escalation.why
 
-    def _check_every_second(self, escalation: StopEscalation, cap: int) -> None:
+    def _check_every_second(self, escalation: StopEscalation) -> None:
         """Check the log size, the stop file and the lease."""
-        if cap:
-            rotate_if_over(cap)
+        self._enforce_log_cap()
         self._handle_signal(escalation, CHECK_STOP_FILE)  # the signal may have failed for lack of descriptors
         if self._lease_has_ended() and not self._reap():
             self._apply_step(
                 escalation.request_stop(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn")))
             )
+
+    def _enforce_log_cap(self) -> None:
+        if self.spec["log_cap_bytes"]:
+            enforce_cap(run_files.LOG, run_files.OLD_LOG, run_files.LOG_READER, self.spec["log_cap_bytes"])
 
     def _lease_has_ended(self) -> bool:
         """Return whether the lease is over. Leases never get shorter: read the file only after its last known end."""
