@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from support.local_scheduler import Site, site
+from support.local_scheduler import Site, site, until
 from weft.client.local import LocalTransport
 from weft.errors import InputError
 from weft.wire.messages import JobSpec, SubmitRequest
 
 JOBS = 100_000
+ARRAY = 20_000
 
 
 @pytest.fixture
@@ -42,6 +47,36 @@ def test_a_word_of_megabytes_is_refused_before_it_is_read(here: Site, size: int)
 def test_a_client_says_so_before_it_sends_it(here: Site) -> None:
     with here.client() as client, pytest.raises(InputError, match=r"the job has 62.9 MB"):
         client.submit(SubmitRequest(jobs=[JobSpec(command=["x" * (60 << 20)])]))
+
+
+@pytest.mark.parametrize("caller_dies", [False, True])
+def test_a_scheduler_that_is_killed_completes_the_array(here: Site, caller_dies: bool) -> None:
+    """Its caller may be gone, or sends the request again: no task is missing, and none is there twice."""
+    with here.client():
+        pass
+    words = ("submit", "--quiet", "--hold", "--array", f"0-{ARRAY - 1}", "--key", "k", "--", "true")
+    caller = subprocess.Popen(
+        [sys.executable, "-m", "weft", *words], env=here.env, cwd=here.root, stdout=subprocess.PIPE, text=True
+    )
+    until(lambda: facts(here) > 1000)
+    if caller_dies:
+        caller.kill()
+    here.kill9()
+    assert list(here.paths.batches.iterdir()), "it was killed before the end"
+    with here.client() as client:
+        until(lambda: client.queue(limit=1).waiting == ARRAY, 120.0)
+        until(lambda: not list(here.paths.batches.iterdir()))
+    out, _ = caller.communicate(timeout=120.0)
+    assert caller_dies or out == "1\n"
+    assert here.weft(*words, timeout_s=120.0).stdout == "1\n"
+    with here.client() as client:
+        assert client.queue(limit=1).waiting == ARRAY
+
+
+def facts(here: Site) -> int:
+    """Return how many facts the journal has on disk."""
+    with closing(sqlite3.connect(f"file:{here.paths.journal_url}?mode=ro", uri=True)) as journal:
+        return int(journal.execute("select coalesce(max(position), 0) from facts").fetchone()[0])
 
 
 def test_a_hundred_thousand_jobs_in_a_file(here: Site) -> None:

@@ -45,6 +45,11 @@ class Paths(NamedTuple):
         return self.state / "jobs"
 
     @property
+    def batches(self) -> Path:
+        """Batches of jobs that are being journalled."""
+        return self.state / "batches"
+
+    @property
     def server_log(self) -> Path:
         return self.state / "server.log"
 
@@ -117,7 +122,7 @@ class Paths(NamedTuple):
         return is_locked(self.lock)
 
     def make(self) -> None:
-        for folder in (self.state, self.jobs, self.runtime.parent, self.runtime):
+        for folder in (self.state, self.jobs, self.batches, self.runtime.parent, self.runtime):
             make_private(folder)
 
 

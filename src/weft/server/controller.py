@@ -22,6 +22,7 @@ from weft.server.backends.base import BuildBackend, Host
 from weft.server.clock import Clock
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
+from weft.server.jobs.requests import JobRequests
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
@@ -61,6 +62,8 @@ class Controller:
             Host(self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name)
         )
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
+        self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands)
+        self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
         self.stopping = asyncio.Event()
@@ -101,7 +104,8 @@ class Controller:
 
     def _new_commands(self) -> JobCommands:
         admission = self.ports.admission
-        return JobCommands(self.scheduler, admission.rules(self.scheduler), admission.quotas)
+        rules = admission.rules(self.scheduler)
+        return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches)
 
     def _execute(self, decision: Decision) -> None:
         self.backend.execute(decision)
@@ -116,6 +120,7 @@ class Controller:
         self.loop.restore_alarm()
         self.loop.wake()
         self.loop.open()
+        self.requests.resume()
 
     def stop(self) -> None:
         """Ask the server to end: `until_done` returns."""
@@ -123,6 +128,7 @@ class Controller:
         self.stopping.set()
 
     async def close(self) -> None:
+        await self.requests.close()
         await self.loop.close()
         await self._tasks.close()
         await self.maintenance.close()

@@ -23,6 +23,9 @@ from weft.server.pause_reasons import POLICY_FAILED
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time, return events and the reply to the caller."""
 RETRY_S: Final = 1.0
+MAX_BATCH_EVENTS: Final = 500
+MAX_BATCH_CPU_S: Final = 0.05
+"""Requests that come when a batch has as many events, or took as long to make them, wait for the next one."""
 log = logging.getLogger(__name__)
 
 
@@ -85,7 +88,12 @@ class Loop:
         now = self.clock.now()
         events: list[Event] = []
         replies: list[tuple[asyncio.Future[Any], Any]] = []
-        for make, future in batch:
+        until = time.thread_time() + MAX_BATCH_CPU_S
+        for at, (make, future) in enumerate(batch):
+            if at and (len(events) >= MAX_BATCH_EVENTS or time.thread_time() > until):
+                self._waiting = batch[at:]
+                self._schedule()
+                break
             try:
                 made, reply = make(now)
             except Exception as error:

@@ -10,6 +10,7 @@ from weft.model import Job, Task
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
+from weft.server.slices import at_once
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 
@@ -22,7 +23,8 @@ def builder() -> JobBuilder:
 
 def made(**fields: object) -> Job:
     spec = JobSpec(command=["true"], **fields)  # type: ignore[arg-type]
-    ((job,),) = builder().jobs(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada")
+    batch = at_once(builder().build(SubmitRequest(jobs=[spec]), 1, lambda _: [], "ada"))
+    ((job, _),) = batch.jobs()
     return job
 
 

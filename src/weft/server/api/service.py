@@ -51,12 +51,11 @@ class Service:
         controller = self._controller
         who = caller()
         controller.check_disk_space()
-        reply: m.SubmitReply = await controller.loop.call(lambda now: controller.commands.submit(request, now, who))
-        return reply
+        return await controller.requests.submit(request, who)
 
     async def _change(self, request: m.ChangeRequest) -> m.ChangeReply:
         controller, who = self._controller, caller()
-        reply: m.ChangeReply = await controller.loop.call(lambda now: controller.commands.change(request, now, who))
+        reply = await controller.requests.change(request, who)
         if request.verb == "forget":
             controller.maintenance.remove_later(tuple(reply.ids))
         return reply

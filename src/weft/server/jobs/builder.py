@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Final
 
@@ -14,9 +13,12 @@ from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec.fields import Field
-from weft.model import Job, JobId, Task
+from weft.model import Job, JobId
 from weft.server.jobs.admission import AdmissionRules
+from weft.server.jobs.batch import Batch, JobTemplate
+from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
+from weft.server.slices import Steps
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 
@@ -41,43 +43,39 @@ class JobBuilder:
 
     def __init__(self, rules: AdmissionRules) -> None:
         self._rules, self._editor = rules, JobEditor(rules)
-        self._env: Pairs = ()
-        self._env_bytes = 0
 
-    def jobs(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> list[list[Job]]:
-        """Return the jobs of each spec, for this user. Raise if any spec is invalid."""
+    def build(self, request: SubmitRequest, first_id: int, resolve: Resolve, user: str) -> Steps[Batch]:
+        """Return the jobs of a request of this user. Raise if any spec is invalid."""
         if not request.jobs:
             raise InputError("no job in the request")
         self._rules.begin()
-        self._env = pairs(request.env)
-        self._env_bytes = sum(each.ByteSize() for each in request.env)
-        made: list[list[Job]] = []
+        env = pairs(request.env)
+        env_bytes = sum(each.ByteSize() for each in request.env)
+        made: list[JobTemplate] = []
+        count = 0
         for at, spec in enumerate(request.jobs):
             try:
-                made.append(self._expand(spec, request, str(first_id + at), user))
+                made.append(self._template(spec, request, str(first_id + at), user, env, env_bytes))
             except InputError as error:
                 raise error.at(index=at) from None
-        if sum(map(len, made)) > MAX_JOBS:
-            raise InputError(f"more than {MAX_JOBS:,} jobs at once", hint="submit them in several requests")
-        self._link(request, made, resolve)
-        return made
+            count += made[-1].count
+            if count > MAX_JOBS:
+                raise InputError(f"more than {MAX_JOBS:,} jobs at once", hint="submit them in several requests")
+            yield
+        order = yield from self._link(request, made, resolve)
+        return Batch(user, request.key, made, order)
 
-    def _expand(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> list[Job]:
+    def _template(
+        self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str, env: Pairs, env_bytes: int
+    ) -> JobTemplate:
         size = spec.ByteSize()
         _check_size(size)
-        job = self._job(spec, request, job_id, user)
-        if size + self._env_bytes > MAX_JOB_BYTES:  # no less than its exact size, which takes longer to count
+        job = self._job(spec, request, job_id, user, env)
+        if size + env_bytes > MAX_JOB_BYTES:  # no less than its exact size, which takes longer to count
             _check_size(_size(job))
         self._check(job)
-        if not spec.array:
-            return [job]
-        indices, limit = parse_array(spec.array)
-        task = job.task or Task()
-        return [
-            replace(job, id=f"{job_id}_{index}", batch=job_id, batch_limit=limit,
-                    task=replace(task, array_index=index, array_size=len(indices)))
-            for index in indices
-        ]  # fmt: skip
+        count = len(parse_array(spec.array)[0]) if spec.array else 1
+        return JobTemplate(job, spec.array, spec.hold, count)
 
     def check(self, job: Job) -> None:
         """Raise if the job cannot be accepted."""
@@ -91,11 +89,11 @@ class JobBuilder:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
         self._rules.check(job)
 
-    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str) -> Job:
+    def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str, env: Pairs) -> Job:
         values = values_of(spec)
         values["name"] = values.get("name") or _default_name(spec)
         values["chdir"] = values.get("chdir") or request.chdir
-        values["env"] = tuple({**dict(self._env), **dict(values["env"])}.items()) if "env" in values else self._env
+        values["env"] = tuple({**dict(env), **dict(values["env"])}.items()) if "env" in values else env
         return self._editor.create(job_id, user, request.key, values)
 
     def edit(self, job: Job, spec: JobSpec, fields: Sequence[Field], resolve: Resolve) -> Job:
@@ -108,8 +106,8 @@ class JobBuilder:
         self.check(edited)
         return edited
 
-    def _link(self, request: SubmitRequest, made: list[list[Job]], resolve: Resolve) -> None:
-        """Set the dependencies of each job. Raise if they form a cycle."""
+    def _link(self, request: SubmitRequest, made: list[JobTemplate], resolve: Resolve) -> Steps[Sequence[int]]:
+        """Set the dependencies of each job, and return the order of the jobs. Raise if they form a cycle."""
         inside: dict[int, set[int]] = {}
         search = _Search(resolve)
         links = 0
@@ -119,20 +117,22 @@ class JobBuilder:
                 if ref.startswith("#"):
                     other = _number(ref, len(made), at)
                     inside.setdefault(at, set()).add(other)
-                    after.update(dict.fromkeys(job.batch or job.id for job in made[other]))
+                    after[made[other].job.id] = None
                 else:
                     after.update(dict.fromkeys(search.jobs(ref, at)))
-            links += len(after) * len(made[at])
+                yield
+            links += len(after) * made[at].count
             if links > MAX_LINKS:
                 what = f"more than {MAX_LINKS:,} dependencies at once"
                 raise InputError(what, hint=LINKS_HINT, key="after", index=at)
             if after:
-                made[at] = [replace(job, after=tuple(after)) for job in made[at]]
-        cycle = _find_cycle(inside)
-        if cycle:
-            names = " after ".join(request.jobs[at].name or f"#{at}" for at in cycle)
+                made[at] = replace(made[at], job=replace(made[at].job, after=tuple(after)))
+        found = yield from sort_by_dependencies(inside, len(made))
+        if found.cycle:
+            names = " after ".join(request.jobs[at].name or f"#{at}" for at in found.cycle)
             hint = "remove one of them"
-            raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=cycle[0])
+            raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=found.cycle[0])
+        return found.order
 
 
 class _Search:
@@ -169,17 +169,6 @@ def _number(ref: str, count: int, at: int) -> int:
         hint = f"#0 to #{count - 1}"
         raise InputError(f"{ref!r} is not one of this request", hint=hint, key="after", index=at)
     return found
-
-
-def _find_cycle(after: dict[int, set[int]]) -> list[int]:
-    """Return the jobs of a cycle, from the first of them on, each after the next; empty where there is none."""
-    try:
-        TopologicalSorter(after).prepare()
-    except CycleError as error:
-        cycle: list[int] = error.args[1][:0:-1]  # graphlib names predecessors first, and the first job twice
-        first = cycle.index(min(cycle))
-        return [*cycle[first:], *cycle[: first + 1]]
-    return []
 
 
 def _check_size(size: int) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from graphlib import TopologicalSorter
+from itertools import repeat
 from typing import Final
 
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
-from weft.errors import InputError, UnknownName
+from weft.errors import InputError, Refused, UnknownName
 from weft.jobspec.fields import settings_of
 from weft.model import (
     Cancelled,
@@ -27,9 +27,11 @@ from weft.model import (
 from weft.model.status import ACTIVE, ENDED
 from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
+from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import JobBuilder
 from weft.server.jobs.job_refs import resolve, resolve_one
 from weft.server.jobs.quotas import Quotas
+from weft.server.slices import Steps, at_once
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
@@ -40,16 +42,30 @@ Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"
 class JobCommands:
     """Handles submit and change requests."""
 
-    def __init__(self, scheduler: Scheduler, rules: AdmissionRules, quotas: Quotas | None = None) -> None:
-        self._quotas = quotas
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        rules: AdmissionRules,
+        quotas: Quotas | None = None,
+        open_batches: Sequence[OpenBatch] = (),
+    ) -> None:
+        self._quotas, self._open_batches = quotas, open_batches
         self._unjournalled: list[Job] = []
         """Accepted jobs that may not be in the state yet."""
+        self._dependencies: dict[tuple[JobId, ...], set[JobId]] = {}
+        """Found for the present request: these jobs and all that they depend on."""
         self._scheduler, self._builder = scheduler, JobBuilder(rules)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
         self._next_id = scheduler.state.highest_id + 1
         for job in scheduler.state.jobs.values():
             self._register(job.job)
+        for each in open_batches:
+            self._next_id = max(self._next_id, *(int(template.job.id) + 1 for template in each.batch.templates))
+
+    def follow(self, scheduler: Scheduler, rules: AdmissionRules) -> None:
+        """Use another scheduler with the same facts."""
+        self._scheduler, self._builder = scheduler, JobBuilder(rules)
 
     def _register(self, job: Job) -> None:
         number = job.id.partition("_")[0]
@@ -67,25 +83,52 @@ class JobCommands:
     # ---- submit
 
     def submit(self, request: SubmitRequest, now: Seconds, who: Caller) -> tuple[list[Event], SubmitReply]:
-        if request.key and (who.user, request.key) in self._keys:
-            return [], SubmitReply(ids=self._keys[who.user, request.key])
-        state, user = self._scheduler.state, who.user
-        made = self._builder.jobs(request, self._next_id, lambda ref: resolve(state, [ref], user), user)
-        if self._quotas is not None:
-            self._quotas.check(user, [job for jobs in made for job in jobs], self._users(), request.other_jobs)
+        if ids := self.known_ids(who.user, request.key):
+            return [], SubmitReply(ids=ids)
+        batch = at_once(self.prepare(request, who))
         if request.dry_run:
             return [], SubmitReply()
+        return self.accept(batch.jobs(), now), SubmitReply(ids=batch.ids())
+
+    def known_ids(self, user: str, key: str) -> list[JobId]:
+        """Return the ids that an earlier request with this key was answered with."""
+        return self._keys.get((user, key), []) if key else []
+
+    def prepare(self, request: SubmitRequest, who: Caller) -> Steps[Batch]:
+        """Return the jobs of a request. Raise, and change nothing, if any of them is invalid or exceeds a quota."""
+        first, user = self._next_id, who.user
+        self._next_id += len(request.jobs)
+        batch = None
+        try:
+            found = yield from self._builder.build(request, first, lambda ref: self._resolve(ref, user), user)
+            if self._quotas is not None:
+                jobs = [each.job for each in found.templates]
+                self._quotas.check(user, jobs, self._users(), found.count - len(jobs) + request.other_jobs)
+            batch = None if request.dry_run else found
+            return found
+        finally:
+            if batch is None and self._next_id == first + len(request.jobs):
+                self._next_id = first  # no other request has got numbers meanwhile
+
+    def accept(self, jobs: Iterable[tuple[Job, bool]], now: Seconds) -> list[Event]:
+        """Return the events that submit these jobs. Each comes with whether it is held."""
         events: list[Event] = []
-        for at in _in_dependency_order(made):
-            spec, jobs = request.jobs[at], made[at]
-            for job in jobs:
-                self._register(job)
-                if self._quotas is not None:
-                    self._unjournalled.append(job)
-                events.append(Submitted(now, job))
-                if spec.hold:
-                    events.append(Held(now, job.id))
-        return events, SubmitReply(ids=[job.id for jobs in made for job in jobs])
+        for job, hold in jobs:
+            self._register(job)
+            if self._quotas is not None:
+                self._unjournalled.append(job)
+            events.append(Submitted(now, job))
+            if hold:
+                events.append(Held(now, job.id))
+        return events
+
+    def _resolve(self, ref: str, user: str) -> list[JobId]:
+        """Return the jobs of a reference. Refuse those of an open batch: an array could seem to have ended."""
+        found = resolve(self._scheduler.state, [ref], user)
+        for job in found if self._open_batches else ():
+            if any(job in each for each in self._open_batches):
+                raise Refused(f"job {job} is part of a batch that is still being submitted\n  try again in a moment")
+        return found
 
     def _users(self) -> Iterator[str]:
         """Yield the user of each job that has not ended."""
@@ -93,13 +136,18 @@ class JobCommands:
         self._unjournalled = [job for job in self._unjournalled if job.id not in jobs]
         yield from (job.user for job in self._unjournalled)
         yield from (job.job.user for job in jobs.values() if job.status not in ENDED)
+        for each in self._open_batches:
+            yield from repeat(each.batch.user, each.left)
 
     # ---- change
 
     def change(self, request: ChangeRequest, now: Seconds, who: Caller) -> tuple[list[Event], ChangeReply]:
-        """Change jobs. Named jobs must belong to the caller; statuses and groups select from the caller's own jobs."""
-        verb = VERBS.get(request.verb)
-        if verb is None:
+        return self.change_some(self.select(request, who), request, now)
+
+    def select(self, request: ChangeRequest, who: Caller) -> list[JobId]:
+        """Return the jobs of a request. Named jobs must belong to the caller; statuses and groups select from the
+        caller's own jobs."""
+        if request.verb not in VERBS:
             raise UnknownName("verb", request.verb, VERBS)
         state = self._scheduler.state
         ids = resolve(state, request.jobs, who.user)
@@ -111,9 +159,17 @@ class JobCommands:
             ids += [job.id for job in chosen if not request.statuses or job.status in request.statuses]
         if not ids and not request.statuses and not request.group:
             raise InputError(f"{request.verb}: no job is named", hint="name jobs by id, name, @ (the last), @~1 or 3-7")
+        return ids
+
+    def change_some(
+        self, ids: Sequence[JobId], request: ChangeRequest, now: Seconds
+    ) -> tuple[list[Event], ChangeReply]:
+        """Change these jobs, except those that are purged by now."""
+        state, verb = self._scheduler.state, VERBS[request.verb]
+        self._dependencies.clear()
         events: list[Event] = []
         reply = ChangeReply()
-        for job in (state.jobs[each] for each in ids):
+        for job in (state.jobs[each] for each in ids if each in state.jobs):
             event = verb(self, job, now, request)
             if isinstance(event, str):
                 reply.refused.append(Variable(name=job.id, value=event))
@@ -161,12 +217,14 @@ class JobCommands:
         spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
         edited = self._builder.edit(job, spec, fields, lambda ref: [resolve_one(state, ref, job.user)])
-        if job.id in self._with_dependencies(edited.after):
+        if edited.after != job.after and job.id in self._with_dependencies(edited.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
 
     def _with_dependencies(self, jobs: Sequence[JobId]) -> set[JobId]:
-        """Return these jobs and all jobs that they depend on."""
+        """Return these jobs and all jobs that they depend on. Search once for all jobs of a request."""
+        if (known := self._dependencies.get(tuple(jobs))) is not None:
+            return known
         state, found, left = self._scheduler.state, set[JobId](), list(jobs)
         batches: dict[str, list[JobId]] = {}
         for each in state.jobs.values():
@@ -178,16 +236,8 @@ class JobCommands:
                 continue
             found.add(job)
             left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
+        self._dependencies[tuple(jobs)] = found
         return found
-
-
-def _in_dependency_order(made: Sequence[Sequence[Job]]) -> Iterable[int]:
-    """Return the positions of the specs in an order in which each follows those that it depends on."""
-    at_of = {name: at for at, jobs in enumerate(made) for job in jobs for name in (job.id, job.batch) if name}
-    after = {at: {at_of[name] for job in jobs for name in job.after if name in at_of} for at, jobs in enumerate(made)}
-    if not any(after.values()):
-        return range(len(made))
-    return TopologicalSorter(after).static_order()
 
 
 VERBS: Final[dict[str, Verb]] = {

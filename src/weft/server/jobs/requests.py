@@ -1,0 +1,172 @@
+"""Requests of users, from the call to the journal. Large ones are taken up in slices, between turns of the loop.
+
+A batch of jobs is accepted as a whole. Its request is checked first; a file then holds it while its slices are
+journalled; the answer follows the last slice. A server that was killed meanwhile finds the file and completes the
+batch. A request that is sent again with the same key gets the ids of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+from typing import Final
+
+from weft.engines.background import TaskSet
+from weft.errors import InputError, JournalError, Refused
+from weft.inputs.atomic import write_atomic
+from weft.inputs.quantities import parse_array
+from weft.model import Event, JobId, Seconds
+from weft.server.auth.identity import Caller
+from weft.server.jobs.batch import OpenBatch, decode_batch
+from weft.server.jobs.commands import JobCommands
+from weft.server.loop import RETRY_S, Loop
+from weft.server.slices import in_slices
+from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
+
+SLICE_JOBS: Final = 250
+"""The most jobs that one request submits or changes in one turn of the loop."""
+SUFFIX: Final = ".batch"
+log = logging.getLogger(__name__)
+
+
+class JobRequests:
+    """Takes up submit and change requests. `folder` holds the batches that are being journalled."""
+
+    def __init__(self, loop: Loop, folder: Path, commands: Callable[[], JobCommands]) -> None:
+        self._loop, self._folder, self._commands = loop, folder, commands
+        self.open_batches: list[OpenBatch] = []
+        self._by_key: dict[tuple[str, str], asyncio.Future[SubmitReply]] = {}
+        """Requests with a key that are being taken up."""
+        self._tasks = TaskSet()
+
+    # ---- submit
+
+    async def submit(self, request: SubmitRequest, who: Caller) -> SubmitReply:
+        """Submit the jobs of a request, all or none. Return once all of them are on disk."""
+        key = (who.user, request.key)
+        while request.key and key in self._by_key:  # sent again meanwhile: the first one is still being taken up
+            await asyncio.wait([self._by_key[key]])
+        if ids := self._commands().known_ids(*key):
+            return SubmitReply(ids=ids)
+        if count_jobs(request) <= SLICE_JOBS:
+            reply: SubmitReply = await self._loop.call(lambda now: self._commands().submit(request, now, who))
+            return reply
+        found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
+        self._remember(key, found)
+        self._tasks.spawn(self._submit_large(request, who, found))
+        return await asyncio.shield(found)  # a caller that leaves does not end a batch in the middle
+
+    def _remember(self, key: tuple[str, str], answer: asyncio.Future[SubmitReply]) -> None:
+        if key[1]:
+            self._by_key[key] = answer
+            answer.add_done_callback(lambda _: self._by_key.pop(key, None))
+
+    async def _submit_large(self, request: SubmitRequest, who: Caller, answer: asyncio.Future[SubmitReply]) -> None:
+        try:
+            batch = await in_slices(self._commands().prepare(request, who))
+            if not request.dry_run:
+                opened = OpenBatch(batch, self._folder / f"{batch.templates[0].job.id}{SUFFIX}")
+                self.open_batches.append(opened)  # in the turn of the check: its jobs count for quotas from now on
+                await self._write(opened)
+                await self._journal(opened, gives_up=True)
+            answer.set_result(SubmitReply(ids=[] if request.dry_run else batch.ids()))
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        except Exception as error:
+            answer.set_exception(error)
+            answer.exception()  # it is retrieved even if the caller has left
+
+    async def _write(self, opened: OpenBatch) -> None:
+        try:
+            content = await in_slices(opened.batch.encode())
+            await asyncio.to_thread(write_atomic, opened.path, content, durable=True)
+        except OSError as error:
+            self.open_batches.remove(opened)
+            raise Refused(
+                f"cannot write {opened.path}: {error.strerror}\n  nothing was queued; free some space and try again"
+            ) from None
+
+    async def _journal(self, opened: OpenBatch, *, gives_up: bool) -> None:
+        """Journal the rest of a batch, slice by slice. With `gives_up`, raise if the very first slice fails."""
+
+        def accept(now: Seconds) -> tuple[list[Event], None]:
+            return self._commands().accept(opened.next_slice(SLICE_JOBS), now), None
+
+        while opened.left:
+            try:
+                await self._loop.call(accept)
+            except Refused as error:
+                opened.put_back()
+                if gives_up and opened.left == opened.batch.count:
+                    self._close(opened)
+                    raise
+                log.error("%d jobs of a batch are still to come: %s", opened.left, error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                opened.advance()
+        self._close(opened)
+
+    def _close(self, opened: OpenBatch) -> None:
+        self.open_batches.remove(opened)
+        opened.path.unlink(missing_ok=True)
+
+    # ---- batches that a server has left unfinished
+
+    def load(self, known: Container[JobId]) -> None:
+        """Read the batches that the last server could not complete. `known` jobs are in the journal."""
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+            try:
+                opened = OpenBatch(decode_batch(path.read_bytes()), path)
+            except JournalError as error:
+                log.error("%s: %s", path, error)
+                continue
+            opened.skip(known)
+            self.open_batches.append(opened)
+
+    def resume(self) -> None:
+        """Journal the rest of the batches that were loaded."""
+        for opened in list(self.open_batches):
+            log.info("completing a batch of %d jobs: %d are missing", opened.batch.count, opened.left)
+            found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
+            self._remember((opened.batch.user, opened.batch.key), found)
+            self._tasks.spawn(self._complete(opened, found))
+
+    async def _complete(self, opened: OpenBatch, done: asyncio.Future[SubmitReply]) -> None:
+        try:
+            await self._journal(opened, gives_up=False)
+        finally:
+            done.cancel()
+
+    # ---- change
+
+    async def change(self, request: ChangeRequest, who: Caller) -> ChangeReply:
+        """Change jobs. A request for many of them is no transaction: a server that dies leaves some unchanged."""
+        ids = self._commands().select(request, who)
+        reply: ChangeReply = await self._change_some(ids[:SLICE_JOBS], request)
+        for at in range(SLICE_JOBS, len(ids), SLICE_JOBS):
+            reply.MergeFrom(await self._change_some(ids[at : at + SLICE_JOBS], request))
+        return reply
+
+    async def _change_some(self, ids: Sequence[JobId], request: ChangeRequest) -> ChangeReply:
+        reply: ChangeReply = await self._loop.call(lambda now: self._commands().change_some(ids, request, now))
+        return reply
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+
+def count_jobs(request: SubmitRequest) -> int:
+    """Return the number of jobs in a request; an array that is none counts as one, and is refused later."""
+    count = len(request.jobs)
+    for spec in request.jobs if count <= SLICE_JOBS else ():
+        if spec.array:
+            try:
+                count += len(parse_array(spec.array)[0]) - 1
+            except InputError:
+                continue
+        if count > SLICE_JOBS:
+            break
+    return count

@@ -1,0 +1,228 @@
+"""Large requests are taken up in slices: other calls are answered meanwhile, and a batch is accepted as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.endpoints.paths import Paths
+from weft.errors import InputError, Refused
+from weft.model import Job, Task
+from weft.server.auth.identity import Caller
+from weft.server.backends.base import AnyJob, BackendPorts
+from weft.server.controller import Controller
+from weft.server.jobs.batch import Batch, JobTemplate, OpenBatch, decode_batch
+from weft.server.jobs.quotas import Quotas
+from weft.server.settings import Settings
+from weft.server.slices import at_once
+from weft.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
+
+ANN = Caller("ann", "user")
+TASKS = 3000
+
+
+class Idle:
+    """A backend that starts nothing."""
+
+    async def open(self, known: object) -> None: ...
+
+    def execute(self, order: object) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Rules(AnyJob):
+    """Accepts every job, within the quotas of its user."""
+
+    def __init__(self, root: Path, max_queued: int) -> None:
+        self.quotas = Quotas(Settings(max_queued_per_user=max_queued), root)
+
+
+Test = Callable[[Controller], Awaitable[None]]
+
+
+def served(root: Path, test: Test, max_queued: int = 0) -> None:
+    async def serve() -> None:
+        paths = Paths(root / "s", root / "r")
+        paths.make()
+        ports = BackendPorts(Idle(), admission=Rules(root, max_queued))
+        controller = Controller(paths, Settings(policy="fifo"), lambda _: ports)
+        await controller.open()
+        try:
+            await test(controller)
+        finally:
+            await controller.close()
+
+    asyncio.run(serve())
+
+
+def array(key: str = "k", last: int = TASKS - 1, **fields: Any) -> SubmitRequest:
+    return SubmitRequest(jobs=[JobSpec(command=["true"], array=f"0-{last}", chdir="/", **fields)], key=key)
+
+
+def many(*broken: int, count: int = TASKS) -> SubmitRequest:
+    jobs = [JobSpec(command=[] if at in broken else ["true"], chdir="/") for at in range(count)]
+    return SubmitRequest(jobs=jobs, key="k")
+
+
+async def answers_during(controller: Controller, work: Awaitable[Any]) -> tuple[Any, int]:
+    """Return the result of a request, and how many other requests were answered before it."""
+    task = asyncio.ensure_future(work)
+    answered = 0
+    while not task.done():
+        await controller.loop.call(lambda _now: ([], None))
+        answered += 1
+    return task.result(), answered
+
+
+@pytest.mark.parametrize("request_of", [array, many])
+def test_other_calls_are_answered_while_a_large_request_is_taken_up(tmp_path: Path, request_of: Any) -> None:
+    async def test(controller: Controller) -> None:
+        reply, answered = await answers_during(controller, controller.requests.submit(request_of(), ANN))
+        assert len(reply.ids) == len(set(reply.ids)) == TASKS
+        assert answered >= 8
+        state = controller.scheduler.state
+        assert list(state.jobs) == list(reply.ids)
+        assert not list(controller.paths.batches.iterdir())
+        changed, answered = await answers_during(
+            controller, controller.requests.change(ChangeRequest(verb="cancel", jobs=[*reply.ids]), ANN)
+        )
+        assert list(changed.ids) == list(reply.ids)
+        assert answered >= 8
+        assert len(state.ended) == TASKS
+
+    served(tmp_path, test)
+
+
+def test_jobs_of_one_batch_have_contiguous_numbers(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        small = SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/")])
+        large = asyncio.ensure_future(controller.requests.submit(many(), ANN))
+        await asyncio.sleep(0)
+        between = [int((await controller.requests.submit(small, ANN)).ids[0]) for _ in range(5)]
+        ids = [int(job) for job in (await large).ids]
+        assert ids == list(range(ids[0], ids[0] + TASKS))
+        assert not set(between) & set(ids)
+
+    served(tmp_path, test)
+
+
+def test_a_batch_with_a_wrong_job_leaves_nothing(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        with pytest.raises(InputError, match="no command") as error:
+            await controller.requests.submit(many(TASKS - 1), ANN)
+        assert error.value.index == TASKS - 1
+        assert not controller.scheduler.state.jobs
+        assert not list(controller.paths.batches.iterdir())
+        reply = await controller.requests.submit(SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/")]), ANN)
+        assert list(reply.ids) == ["1"]
+
+    served(tmp_path, test)
+
+
+def test_a_request_that_is_sent_twice_at_once_is_taken_once(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        first, second = await asyncio.gather(*(controller.requests.submit(array(), ANN) for _ in range(2)))
+        assert list(first.ids) == list(second.ids) == list(controller.scheduler.state.jobs)
+
+    served(tmp_path, test)
+
+
+def test_a_caller_that_leaves_does_not_end_its_batch(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        call = asyncio.ensure_future(controller.requests.submit(array(), ANN))
+        while not controller.scheduler.state.jobs:
+            await asyncio.sleep(0)
+        call.cancel()
+        reply = await controller.requests.submit(array(), ANN)
+        assert list(reply.ids) == [f"1_{at}" for at in range(TASKS)] == list(controller.scheduler.state.jobs)
+
+    served(tmp_path, test)
+
+
+def test_quotas_count_the_jobs_that_are_still_to_come(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        found = await asyncio.gather(
+            *(controller.requests.submit(array(key), ANN) for key in "ab"), return_exceptions=True
+        )
+        assert {type(each) for each in found} == {SubmitReply, Refused}
+        await controller.requests.submit(array("c", last=TASKS - 1000), Caller("bob", "user"))
+        with pytest.raises(Refused, match="quota: ann has 3000 jobs"):
+            await controller.requests.submit(array("d", last=1000), ANN)
+
+    served(tmp_path, test, max_queued=TASKS + 500)
+
+
+def test_a_job_does_not_depend_on_an_array_that_is_not_complete(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        large = asyncio.ensure_future(controller.requests.submit(array(), ANN))
+        while not controller.scheduler.state.jobs:
+            await asyncio.sleep(0)
+        after = SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/", after=["1"])])
+        with pytest.raises(Refused, match="still being submitted"):
+            await controller.requests.submit(after, ANN)
+        await large
+        (job,) = (await controller.requests.submit(after, ANN)).ids
+        assert controller.scheduler.state.jobs[job].job.after == ("1",)
+
+    served(tmp_path, test)
+
+
+def test_a_server_that_ends_in_the_middle_completes_the_batch_when_it_is_back(tmp_path: Path) -> None:
+    known = 0
+
+    async def interrupted(controller: Controller) -> None:
+        nonlocal known
+        task = asyncio.ensure_future(controller.requests.submit(array(hold=True), ANN))
+        while len(controller.scheduler.state.jobs) < 400:
+            await asyncio.sleep(0)
+        await controller.requests.close()
+        assert task.done() is False or task.cancelled()
+        known = len(controller.scheduler.state.jobs)
+
+    async def resumed(controller: Controller) -> None:
+        small = SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/")])
+        assert list((await controller.requests.submit(small, ANN)).ids) == ["2"], "its numbers are taken"
+        reply = await controller.requests.submit(array(), ANN)
+        assert list(reply.ids) == [f"1_{at}" for at in range(TASKS)]
+        jobs = controller.scheduler.state.jobs
+        assert len(jobs) == TASKS + 1
+        assert all(job.held for job in jobs.values() if job.id != "2")
+        assert not list(controller.paths.batches.iterdir())
+
+    served(tmp_path, interrupted)
+    assert 400 <= known < TASKS
+    served(tmp_path, resumed)
+
+
+def test_a_file_holds_a_whole_batch() -> None:
+    env, more = (("A", "1"),), (("A", "1"), ("B", "\u00e9"))
+    jobs = [Job(str(at), command=("x",), task=Task(env=env, key="k"), user="ann") for at in range(1, 4)]
+    jobs[2] = Job("3", command=("x",), after=("1",), task=Task(env=more, key="k"), user="ann")
+    batch = Batch(
+        "ann", "k", [JobTemplate(jobs[0]), JobTemplate(jobs[1], "0-9%2", True, 10), JobTemplate(jobs[2])], [0, 2, 1]
+    )
+    found = decode_batch(at_once(batch.encode()))
+    assert found == batch
+    assert list(found.jobs()) == list(batch.jobs())
+    assert found.ids() == ["1", *(f"2_{at}" for at in range(10)), "3"]
+    opened = OpenBatch(found, Path("none"))
+    opened.skip({"1", "3", "2_0", "2_3"})
+    assert opened.left == 6
+    assert [job.id for job, _ in opened.next_slice(100)] == [f"2_{at}" for at in range(4, 10)]
+
+
+def test_a_setting_of_a_large_array_is_changed_in_slices(tmp_path: Path) -> None:
+    async def test(controller: Controller) -> None:
+        await controller.requests.submit(array(), ANN)
+        await controller.requests.submit(SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/")]), ANN)
+        request = ChangeRequest(verb="set", jobs=["1"], settings=[Variable(name="after", value="2")])
+        changed, answered = await answers_during(controller, controller.requests.change(request, ANN))
+        assert (len(changed.ids), len(changed.refused)) == (TASKS, 0)
+        assert answered >= 8
+
+    served(tmp_path, test)
