@@ -195,3 +195,29 @@ def test_kill_all(tmp_path: Path) -> None:
         assert not any(is_alive(r.leader) for r in found.reports if isinstance(r, RunStarted))
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("signal", "heard"), [("USR2@60", {"parent", "child"}), ("B:USR2@60", {"parent"})])
+def test_the_users_signal_arrives_ahead_of_the_time_limit(tmp_path: Path, signal: str, heard: set[str]) -> None:
+    child = "trap 'printf \"child \"; exit' USR2; while :; do sleep 0.1; done"
+    parent = f"({child}) & trap 'sleep 0.5; printf \"parent \"; kill $!; exit 85' USR2; while :; do sleep 0.1; done"
+
+    async def scene(found: Desk) -> None:
+        ended = await found.run(shell(parent, time_limit_s=61.0, signal=signal))
+        assert (exit_event(ended).how, ended.why) == ("requeued", "")
+        assert {"parent", "child"} & set(found.log("1").split()) == heard, "sh also prints what the signal did to sleep"
+
+    play(tmp_path, scene)
+
+
+def test_a_preempted_run_gets_the_users_signal_instead_of_sigterm(tmp_path: Path) -> None:
+    waits = "trap 'echo usr2; exit 0' USR2; trap 'echo term; exit 1' TERM; echo ready; while :; do sleep 0.1; done"
+
+    async def scene(found: Desk) -> None:
+        found.engine.start(shell(waits, signal="B:USR2@60"))
+        await until(lambda: found.path("output.log", "1").exists() and "ready" in found.log("1"))
+        assert found.engine.stop("1", 1, "preempted")
+        ended = await found.exited()
+        assert (ended.code, ended.why, found.log("1").split()) == (0, "preempted", ["ready", "usr2"])
+
+    play(tmp_path, scene)

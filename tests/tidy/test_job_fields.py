@@ -91,7 +91,9 @@ def launched(job: Job) -> tuple[StartRun, LaunchSpec, LaunchSpec]:
     """Return what a node is sent for a job that starts on its first GPU, what it makes of it, and what one machine
     without a cluster makes of the job."""
     rig = Rig("fifo", NODES)
-    rig.tell(Submitted(rig.now, replace(job, after=(), where=Job("").where, share=Job("").share, gpus=1)))
+    rig.tell(
+        Submitted(rig.now, replace(job, after=(), begin_at=None, where=Job("").where, share=Job("").share, gpus=1))
+    )
     member = RegisteredNode(NODES[0], 0.0, spec=NodeSpec(id="n1", address="n1"))
     message = start_run(rig.job(job.id), member, {"n1": member, "n2": replace(member, node=NODES[1])})
     assert message is not None

@@ -112,6 +112,8 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
 def _gate(state: State, job: JobState, now: Seconds) -> Cause:
     if job.unmet_dependencies:
         return _cause(Reason.DEPENDENCY, f"comes after {', '.join(list(job.unmet_dependencies)[:SHOWN])}")
+    if job.begin_at is not None and job.before_begin:
+        return _cause(Reason.BEGIN_TIME, f"starts no earlier than in {max(job.begin_at - now, 0.0):.0f} s")
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)

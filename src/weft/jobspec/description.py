@@ -50,6 +50,12 @@ def _seconds(value: float | None) -> str | None:
     return None if value is None else f"{value:g}s"
 
 
+def _time(value: float | None) -> str | None:
+    from datetime import datetime
+
+    return None if value is None else datetime.fromtimestamp(value).astimezone().isoformat(timespec="seconds")
+
+
 def _duration(job: Job) -> str | None:
     """Return the declared duration, not the time limit that replaces a missing one."""
     return None if job.task and job.declared_s == job.task.time_limit_s else _seconds(job.declared_s)
@@ -63,6 +69,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "memory": lambda job, _: job.memory_mb.plain(),
     "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
     "grace": lambda job, _: _seconds(job.task.grace_s) if job.task else None,
+    "begin": lambda job, _: _time(job.begin_at),
     "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
     "max_jobs_per_gpu": lambda job, _: _jobs_per_gpu(job),

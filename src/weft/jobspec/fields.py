@@ -111,6 +111,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--after",), "start once these are done; repeat it, or use commas", "JOB", repeated=True),
     ),
     Field(
+        "begin", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.begin, "begin_at", "begin_at", settable=True,
+        flag=Flag(("--begin",), "not before this time: 16:00, tomorrow, 2030-01-31T08:00, now+2h", "WHEN"),
+    ),
+    Field(
         "array", ("0-1", "0-2"), readers.array,
         flag=Flag(("--array",), "one job per index (in WEFT_ARRAY_TASK_ID), here at most four at a time", "0-9%4"),
     ),
@@ -161,6 +165,11 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--grace",), "time from the request to stop until the kill (30s; 60s if preempted)", "T"),
     ),
     Field(
+        "signal", ("USR1@60", "B:USR2@120"), readers.one(quantities.normalize_signal), "task.signal", settable=True,
+        launch="signal",
+        flag=Flag(("--signal",), "a signal this many seconds before --time, and on preemption", "[B:]USR2@120"),
+    ),
+    Field(
         "comment", ("one", "two"), readers.one(readers.line), "task.comment", settable=True,
         flag=Flag(("--comment",), "a note that weft show prints", "TEXT"),
     ),
@@ -193,9 +202,11 @@ class Keys(TypedDict, total=False):
     priority: int
     time: Any
     grace: Any
+    signal: str
     duration: Any
     retries: int
     after: Any
+    begin: Any
     array: str | Iterable[int]
     env: Mapping[str, object]
     chdir: Words

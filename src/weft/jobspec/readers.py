@@ -106,6 +106,15 @@ def after(value: Given) -> list[str]:
     return found
 
 
+def begin(value: Given) -> float:
+    """Read the earliest start of a job."""
+    from datetime import datetime
+
+    from weft.inputs.times import parse_time
+
+    return parse_time(text(value), datetime.now().astimezone()).timestamp()
+
+
 def array(value: Given) -> str:
     found = text(value)
     quantities.parse_array(found)

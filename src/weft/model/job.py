@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from weft.model.ids import JobId, Slots
+from weft.model.ids import JobId, Seconds, Slots
 from weft.model.per_rank import PerRank
 from weft.model.share import WHOLE, Share
 
@@ -62,6 +62,8 @@ class Task:
     """The blob with the source files in which the job runs."""
     key: str = ""
     """An idempotency key of the submitter: a request that is sent twice submits the job once."""
+    signal: str = ""
+    """A signal to send before the time limit, such as USR2@120; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +97,5 @@ class Job:
     batch_limit: int = 0
     """The number of jobs of its batch that may be active or eligible at once; 0: no limit."""
     task: Task | None = None
+    begin_at: Seconds | None = None
+    """The earliest start; None: at once."""

@@ -227,6 +227,78 @@ def test_a_restart_keeps_the_delay() -> None:
         assert [type(each).__name__ for each in again.step(Wake(30.0))] == ["Start", "Alarm"]
 
 
+def test_a_job_waits_for_its_begin_time() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.submit(Job("a", begin_at=30.0), Job("b"))
+    assert (rig.job("a").status, set(rig.active), rig.alarm) == ("blocked", {"b"}, 30.0)
+    (why,) = explain(rig.scheduler, "a", at=10.0).reasons
+    assert (why.code, why.text) == ("BeginTime", "starts no earlier than in 20 s")
+    rig.exit("b")
+    rig.now = 30.0
+    rig.tell(Wake(30.0))
+    assert (rig.job("a").status, rig.alarm) == ("starting", None)
+
+
+def test_a_begin_time_in_the_past_delays_nothing() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.now = 50.0
+    rig.submit(Job("a", begin_at=30.0))
+    assert rig.job("a").active
+
+
+def test_after_its_begin_time_a_job_still_needs_its_dependency_and_a_place_in_its_batch() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("first"), *(Job(f"t{at}", batch="t", batch_limit=1, begin_at=9.0, after=("first",)) for at in "01"))
+    rig.now = 9.0
+    rig.tell(Wake(9.0))
+    assert (rig.job("t0").status, reasons(rig, "t0")) == ("blocked", ["Dependency"])
+    rig.exit("first")
+    assert (rig.job("t0").active, rig.job("t1").status) == (True, "blocked")
+    rig.exit("t0")
+    assert rig.job("t1").active
+
+
+def test_a_job_whose_dependency_failed_meanwhile_is_cancelled_at_its_begin_time() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b", after=("a",), begin_at=9.0))
+    rig.exit("a", "failed")
+    rig.now = 9.0
+    rig.tell(Wake(9.0))
+    assert (rig.job("b").status, rig.job("b").why) == ("cancelled", "dependency")
+
+
+def test_a_job_held_before_its_begin_time_stays_held_after_it() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a", begin_at=9.0))
+    rig.hold("a")
+    rig.now = 9.0
+    rig.tell(Wake(9.0))
+    assert rig.job("a").status == "held"
+
+
+def test_editing_a_job_moves_its_begin_time() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a", begin_at=9.0), Job("b", begin_at=9.0))
+    rig.tell(Edited(1.0, Job("a", begin_at=20.0)), Edited(1.0, Job("b")))
+    assert (rig.job("a").status, rig.job("b").active, rig.alarm) == ("blocked", True, 20.0)
+
+
+def test_a_job_before_its_begin_time_counts_for_no_quota_and_survives_a_restart() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(Limited(0.0, "ann", 1))
+    rig.submit(Job("a", user="ann", begin_at=9.0), Job("b", user="ann"))
+    assert rig.job("b").active, "a job that may not begin yet leaves the quota to others"
+    rig.tell(Limited(0.0, "ann", 1))
+    for facts in (rig.facts, [*snapshot(rig.state), Alarm(rig.now, rig.alarm)]):
+        again = rig.fresh()
+        again.replay(facts)
+        assert (again.state.jobs["a"].status, again.alarm) == ("blocked", 9.0)
+        again.step(Wake(9.0))
+        assert (again.state.jobs["a"].status, again.state.jobs["a"].over_quota) == ("blocked", True)
+        again.step(Exited(10.0, "b", 1, "done"))
+        assert again.state.jobs["a"].active
+
+
 def test_a_users_jobs_hold_no_more_gpus_than_the_limit_and_keep_nobody_else_waiting() -> None:
     rig = Rig("fifo", grid(1, 8))
     rig.tell(Limited(0.0, "", 4), Limited(0.0, "boss", 6))

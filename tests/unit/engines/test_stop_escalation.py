@@ -62,3 +62,23 @@ def test_without_grace_it_is_killed_at_once() -> None:
     assert escalation.request_stop(5.0, "cancelled", 0.0) == "kill"
     assert escalation.due_step(5.0 + KILL_RETRY_S) == "kill"
     assert escalation.request_stop(6.0, "cancelled", 30.0) is None
+
+
+def test_the_users_signal_comes_once_ahead_of_the_time_limit() -> None:
+    escalation = StopEscalation(100.0, 60.0, 30.0, signal_lead_s=20.0)
+    assert escalation.next_due_at() == 140.0
+    assert escalation.due_step(139.9) is None
+    assert escalation.due_step(140.0) == "signal"
+    assert escalation.why == "", "a warned run has not been stopped"
+    assert (escalation.due_step(141.0), escalation.next_due_at()) == (None, 160.0)
+    assert escalation.due_step(160.0) == "term"
+
+
+def test_a_signal_that_leads_by_more_than_the_limit_comes_at_once() -> None:
+    assert StopEscalation(100.0, 60.0, 30.0, signal_lead_s=90.0).due_step(100.0) == "signal"
+
+
+def test_a_run_that_is_being_stopped_gets_no_other_signal() -> None:
+    escalation = StopEscalation(0.0, 60.0, 30.0, signal_lead_s=20.0)
+    escalation.request_stop(30.0, "cancelled", 60.0)
+    assert escalation.due_step(40.0) is None

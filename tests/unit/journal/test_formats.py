@@ -19,7 +19,7 @@ import pytest
 
 from weft.core.state.state import State
 from weft.journal import old_formats, open_journal
-from weft.journal.codec import FORMAT, encode_line
+from weft.journal.codec import FORMAT, decode_line, encode_line
 from weft.journal.jsonl import HEADER
 from weft.journal.sqlite.compaction import compact
 from weft.model import (
@@ -52,6 +52,12 @@ JOB = Job(
         "ada-17",
     ),
 )  # fmt: skip
+
+ADDED: tuple[Fact, ...] = (
+    Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120"))),
+)  # fmt: skip
+"""Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
+yours here, with a value of its own."""
 
 
 @pytest.fixture(params=JOURNALS)
@@ -105,10 +111,15 @@ def test_format_1_loads() -> None:
 @pytest.mark.parametrize("number", [2, 3])
 def test_the_fixtures_set_every_field_of_every_fact(number: int) -> None:
     facts = [*facts_of(FIXTURES / f"journal-v{number}.jsonl"), *facts_of(FIXTURES / f"snapshot-v{number}.jsonl")]
-    assert {type(fact) for fact in facts} == set(FACTS)
+    assert {type(fact) for fact in (*facts, *ADDED)} == set(FACTS)
     nested = {Node, Gpu, Job, Profile, Share, Where, Task, *(type(value) for fact in facts for value in inside(fact))}
     declared = {f"{cls.__name__}.{field.name}" for cls in (*FACTS, *nested) for field in fields(cls)}
-    assert declared - set(fields_set(facts)) == set()
+    assert declared - set(fields_set([*facts, *ADDED])) == set()
+
+
+@pytest.mark.parametrize("fact", ADDED, ids=lambda fact: type(fact).__name__)
+def test_what_was_added_since_is_written_and_read(fact: Fact) -> None:
+    assert decode_line(encode_line(fact)) == fact
 
 
 def test_the_present_format_has_fixtures_of_its_exact_bytes() -> None:

@@ -70,6 +70,8 @@ class Eligibility:
         delayed = _is_delayed(job)
         if delayed:
             self.delay(job)
+            if job.before_begin:
+                return
         if job.over_quota or delayed or job.status not in ("blocked", "held", *ENDED):
             self.quotas.recall(job)
         batch = job.job.batch
@@ -167,7 +169,7 @@ class Eligibility:
     # ---- the clock
 
     def delay(self, job: JobState) -> None:
-        """Block the job until `begin_at`. It keeps its place: other jobs of the batch would have to wait as well."""
+        """Block the job until `begin_at`. Between two runs it keeps its place: others of the batch have to wait too."""
         assert job.begin_at is not None
         heappush(self._later, (job.begin_at, job.id))
         self.opens_at = min(self.opens_at, job.begin_at)
@@ -180,11 +182,10 @@ class Eligibility:
         return self._later[0][0] if self._later else None
 
     def pop_due(self, now: Seconds) -> Iterator[JobState]:
-        """Yield the jobs whose begin time has come."""
+        """Yield the jobs whose begin time has come. The caller clears it."""
         while self._later and self._later[0][0] <= now:
             job = self._delayed(*heappop(self._later))
             if job is not None:
-                job.begin_at = None
                 yield job
         self.next_opening()
 

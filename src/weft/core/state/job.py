@@ -70,6 +70,11 @@ class JobState:
             self.remaining_s = job.iterations * job.profile.iteration_s
 
     @property
+    def before_begin(self) -> bool:
+        """True until the begin time of the job itself; a delay between two runs ends later than that."""
+        return self.begin_at is not None and self.begin_at == self.job.begin_at
+
+    @property
     def wanted_share(self) -> Share:
         """The part of each GPU that its next run will hold."""
         return WHOLE if self.exclusive else self.job.share

@@ -73,7 +73,9 @@ class Quotas:
         for job in self._jobs.values():
             if job.waits or job.over_quota:
                 waiting.append(job)
-            elif job.status in ACTIVE or (job.begin_at is not None and job.status not in ENDED):
+            elif job.status in ACTIVE or (
+                job.begin_at is not None and not job.before_begin and job.status not in ENDED
+            ):
                 self._hold(job)
         opened: list[JobState] = []
         shut: list[JobState] = []

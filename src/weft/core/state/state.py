@@ -152,7 +152,11 @@ class State:
     def _begin(self) -> None:
         """Let jobs whose begin time has come wait for GPUs."""
         for job in self.eligibility.pop_due(self.now):
-            self.open(job)
+            first, job.begin_at = job.before_begin, None
+            if first:
+                jobs.check_eligibility(self, job, self.now)
+            else:
+                self.open(job)
             self.news = True
 
     def count_id(self, job: JobId) -> None:

@@ -34,6 +34,7 @@ from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
+from weft.inputs.quantities import parse_signal
 from weft.model import JobId, NodeId
 
 POLL_S: Final = 1.0
@@ -355,6 +356,7 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
         "time_limit_s": spec.time_limit_s,
         "grace_s": spec.grace_s,
         "preempt_grace_s": spec.preempt_grace_s,
+        "signal": parse_signal(spec.signal) if spec.signal else None,
         "log_cap_bytes": spec.log_cap_bytes,
         "params": dict(spec.params),
         "lease": spec.lease,

@@ -43,6 +43,8 @@ class LaunchSpec:
     """Time between SIGTERM and SIGKILL on cancellation or at the time limit."""
     preempt_grace_s: float = PREEMPT_GRACE_S
     """The same on preemption or move."""
+    signal: str = ""
+    """A signal before the time limit and on preemption, such as USR2@120; empty: none."""
     log_cap_bytes: int = LOG_CAP_BYTES
     """0: no cap."""
     umask: int = 0o022

@@ -22,16 +22,21 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
     state.eligibility.register(job)
-    if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
-        _check_eligibility(state, job, fact.at)
+    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limits:
+        check_eligibility(state, job, fact.at)
     else:
         state.waiting[job.id] = job
     return True
 
 
-def _check_eligibility(state: State, job: JobState, at: float) -> None:
-    change_status(job, "ineligible")
-    if state.eligibility.enter(job):
+def check_eligibility(state: State, job: JobState, at: float) -> None:
+    """Let a new or edited job wait for GPUs if it may; otherwise block it, or cancel it if it never may."""
+    if job.status == "waiting":
+        change_status(job, "ineligible")
+    if job.job.begin_at is not None and job.job.begin_at > at:
+        job.begin_at = job.job.begin_at
+        state.eligibility.delay(job)
+    elif state.eligibility.enter(job):
         state.open(job)
     elif state.eligibility.doomed(job) is not None:
         state.end(job, "doomed", at, "dependency")
@@ -49,8 +54,8 @@ def edited(state: State, fact: Edited) -> bool:
     state.touched[job.id] = job
     state.news = True
     change_status(job, "Edited")
-    if fact.job.after or fact.job.batch_limit or state.eligibility.limits:
-        _check_eligibility(state, job, fact.at)
+    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limits:
+        check_eligibility(state, job, fact.at)
     else:
         state.open(job)
     return True

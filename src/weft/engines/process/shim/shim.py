@@ -146,7 +146,9 @@ class Shim:
     def _wait_for_leader(self) -> None:
         """Wait until the leader has ended, and stop it when due."""
         spec = self.spec
-        escalation = StopEscalation(self.started, spec["time_limit_s"], spec["grace_s"])
+        escalation = StopEscalation(
+            self.started, spec["time_limit_s"], spec["grace_s"], spec["signal"][1] if spec["signal"] else None
+        )
         check_at = self.started + lease.POLL_S
         polls = bool(spec["log_cap_bytes"] or spec["lease"])
         self._handle_signal(escalation, CHECK_STOP_FILE)
@@ -206,13 +208,25 @@ class Shim:
         if step == "warn":
             with contextlib.suppress(OSError):
                 os.close(os.open(run_files.PREEMPT, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            # an unreaped child keeps its pid, so this cannot reach another process
-            os.kill(self.leader, signal.SIGTERM)
-            os.kill(self.leader, signal.SIGCONT)
+            if self.spec["signal"]:
+                self._send_user_signal()
+            else:  # an unreaped child keeps its pid, so this cannot reach another process
+                os.kill(self.leader, signal.SIGTERM)
+                os.kill(self.leader, signal.SIGCONT)
+        elif step == "signal":
+            self._send_user_signal()
         elif step == "term":
             process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
         else:
             process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
+
+    def _send_user_signal(self) -> None:
+        number, _, leader_only = self.spec["signal"]
+        if leader_only:
+            os.kill(self.leader, number)
+            os.kill(self.leader, signal.SIGCONT)
+        else:
+            process_tree.signal_descendants(os.getpid(), number, signal.SIGCONT)
 
     def _reap(self) -> bool:
         """Reap dead children, orphans included; return whether the leader has ended."""

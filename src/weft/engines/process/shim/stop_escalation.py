@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-StopStep = Literal["warn", "term", "kill"]
-"""warn: preempt file, and SIGTERM to the leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
+StopStep = Literal["signal", "warn", "term", "kill"]
+"""signal: the user's signal, ahead of the time limit; warn: preempt file, and SIGTERM (or the user's signal) to the
+leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
 
 WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended"})
 """Reasons that let a run save its work first; for others the whole tree gets SIGTERM at once."""
@@ -21,10 +22,15 @@ def first_step(why: str) -> StopStep:
 class StopEscalation:
     """The escalation state of one run. All times come from one monotonic clock."""
 
-    def __init__(self, now: float, time_limit_s: float | None, grace_s: float) -> None:
+    def __init__(
+        self, now: float, time_limit_s: float | None, grace_s: float, signal_lead_s: float | None = None
+    ) -> None:
         self.why = ""
         self._grace_s = grace_s
         self._limit = None if time_limit_s is None else now + time_limit_s
+        self._signal_at = (
+            None if self._limit is None or signal_lead_s is None else max(self._limit - signal_lead_s, now)
+        )
         self._kill_at: float | None = None
         self._last_step: StopStep | None = None
 
@@ -50,9 +56,12 @@ class StopEscalation:
         if self._limit is not None and now >= self._limit:
             self._limit = None
             return self.request_stop(now, "timeout", self._grace_s)
+        if self._signal_at is not None and now >= self._signal_at:
+            self._signal_at = None
+            return None if self.why else "signal"
         return None
 
     def next_due_at(self) -> float | None:
         """Return when the next step is due."""
-        times = [at for at in (self._kill_at, self._limit) if at is not None]
+        times = [at for at in (self._kill_at, self._limit, self._signal_at) if at is not None]
         return min(times, default=None)
