@@ -74,8 +74,9 @@ run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: st
 	@case "$(IP)" in 127.*|localhost) at=localhost ;; *) at=$$(hostname) ;; esac; $(WEFT) worker --scheduler "$(IP):50051" \
 		--id $(@:run%=%) --addr "$$at:$(WORKER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
 
-test: $(TEST_READY) ## run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(TEST_READY) ## run all tests; those that fail run once more, one at a time
+	@# many tests start real processes and have deadlines, which a busy machine may miss: a test that fails twice is broken
+	@$(BIN)/python -m pytest -n 2 --dist loadfile || { [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
 	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -m soak

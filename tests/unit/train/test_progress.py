@@ -23,11 +23,13 @@ def test_the_scheduler_hears_the_step_the_total_and_the_metrics(job: Inside) -> 
 
 
 def test_many_steps_are_few_messages_and_the_last_one_gets_out(job: Inside) -> None:
+    begun = time.monotonic()
     job.run("import time\nfor step in range(200): train.progress(step, loss=step); time.sleep(0.005)")
     heard = job.scheduler.rest()
     assert heard[-1]["step"] == 199
     assert heard[-1]["metrics"] == {"loss": 199.0}
-    assert len(heard) <= 10  # one second at five a second, and some for the ends
+    assert len(heard) <= 5 * (time.monotonic() - begun) + 5  # five a second, and some for the ends
+    assert len(heard) < 100
 
 
 def test_a_value_that_nothing_follows_is_sent_while_the_step_lasts(job: Inside) -> None:
