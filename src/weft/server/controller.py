@@ -12,6 +12,7 @@ from typing import Final
 from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
@@ -26,11 +27,13 @@ from weft.server.jobs.requests import JobRequests
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.restore import Recovery, highest_folder
 from weft.server.settings import Settings, save
 from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""
+Recover = Callable[[State], Recovery | None]
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +51,9 @@ def replay(scheduler: Scheduler, journal: Journal) -> None:
 class Controller:
     """The server behind all its front ends."""
 
-    def __init__(self, paths: Paths, settings: Settings, build: BuildBackend) -> None:
+    def __init__(
+        self, paths: Paths, settings: Settings, build: BuildBackend, recover: Recover = lambda _: None
+    ) -> None:
         self.paths, self.settings, self.policy = paths, settings, settings.policy
         self.journal = open_journal(paths.journal_url)
         if self.journal.torn:
@@ -56,6 +61,14 @@ class Controller:
         self.policy_failed = ""
         """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
         self.scheduler = self._build_scheduler()
+        self.recovery = recover(self.scheduler.state)
+        """Facts that the journal had lost; None if it lacked nothing."""
+        if self.recovery is not None:
+            log.warning("%s", self.recovery.describe())
+            self.journal.append(*self.recovery.facts)
+            self.journal.sync()
+            self.scheduler = self._build_scheduler()
+        self._min_id = highest_folder(paths.jobs) + 1
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
         self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))
         ports = self.ports = build(
@@ -105,7 +118,7 @@ class Controller:
     def _new_commands(self) -> JobCommands:
         admission = self.ports.admission
         rules = admission.rules(self.scheduler)
-        return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches)
+        return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches, self._min_id)
 
     def _execute(self, decision: Decision) -> None:
         self.backend.execute(decision)

@@ -23,6 +23,7 @@ from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
 from weft.server.log_file import log_to
+from weft.server.restore import recover
 from weft.server.settings import load
 
 LOCK_TIMEOUT_S: Final = 10.0
@@ -73,7 +74,9 @@ async def _serve(here: Paths) -> bytes:
     """Serve until the end. Return what to leave in the lock file; a scheduler that dies leaves its pid there."""
     settings = load(here.state)
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
-    controller = Controller(here, settings, local_backend(machine, nvml))
+    controller = Controller(
+        here, settings, local_backend(machine, nvml), lambda state: recover(state, here.jobs, machine)
+    )
     service = Service(controller)
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):

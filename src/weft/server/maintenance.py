@@ -22,6 +22,7 @@ from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.loop import Loop
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.restore import folder_number
 from weft.server.settings import Settings
 
 PERIOD_S: Final = 5.0
@@ -64,8 +65,13 @@ class Maintenance:
         self.compactions = 0
 
     def open(self) -> None:
-        known = self._controller.scheduler.state.jobs
-        self._doomed.update(entry.name for entry in os.scandir(self._controller.paths.jobs) if entry.name not in known)
+        state = self._controller.scheduler.state
+        self._doomed.update(
+            entry.name
+            for entry in os.scandir(self._controller.paths.jobs)
+            # a folder above all ids belongs to a job that a lost journal had: it may still run
+            if entry.name not in state.jobs and folder_number(entry.name) <= state.highest_id
+        )
         self._tasks.every(PERIOD_S, self._turn, "maintenance")
 
     async def close(self) -> None:

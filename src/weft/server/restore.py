@@ -1,4 +1,4 @@
-"""Restore the journal from its last backup, and add what runs have done since, from their own records.
+"""Restore the journal from its last backup, and recover what runs have done since from their own records.
 
 Requests made after the backup that never ran are lost; submit them again.
 """
@@ -6,7 +6,8 @@ Requests made after the backup that never ran are lost; submit them again.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,14 +15,16 @@ from typing import Any, Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
-from weft.engines.process.events import RunExited, read_exited
+from weft.engines.process.events import RunExited
 from weft.engines.process.exit_rules import exit_event
-from weft.engines.process.gpu.discovery import load_devices
+from weft.engines.process.gpu.discovery import Machine, load_devices
+from weft.engines.process.recovery.run_record import judge, read_evidence
 from weft.engines.process.shim import run_files
+from weft.engines.process.shim.process_id import boot_id, is_alive
 from weft.errors import NotFound
 from weft.inputs.locks import locked
-from weft.journal import Store, store_at
-from weft.model import Exited, Fact, Job, JobId, PerRank, Seconds, Slots, Start, Submitted, Task
+from weft.journal import Store, open_journal, store_at
+from weft.model import Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
 
 WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
 
@@ -34,6 +37,18 @@ class FoundRun:
     run: int
     spec: Mapping[str, Any]
     ended: RunExited | None
+    started_at: Seconds = 0.0
+    is_alive: bool = True
+    """False if its shim is gone. A run without a shim and without an exit record is lost."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the run continues."""
+        return self.ended is None and self.is_alive
+
+    @property
+    def at(self) -> Seconds:
+        return self.ended.at if self.ended else self.started_at
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -57,29 +72,104 @@ def _append_missing_facts(paths: Paths, store: Store) -> int:
         for fact in journal.read():
             state.apply(fact)
         numbers = {device.index: gpu for gpu, device in enumerate(load_devices(paths.state) or ())}
-        facts = list(missing_facts(state, _find_runs(paths.jobs), numbers))
+        facts = list(missing_facts(state, map(_read_run, sorted(paths.jobs.glob("*/[0-9]*"))), numbers))
         journal.append(*facts)
     return len(facts)
 
 
-def _find_runs(jobs: Path) -> Iterator[FoundRun]:
-    for folder in sorted(jobs.glob("*/[0-9]*")):
-        spec = run_files.read_object(str(folder / run_files.SPEC))
-        if spec is not None and folder.name.isdecimal():
-            record = run_files.read_object(str(folder / run_files.EXIT))
-            yield FoundRun(folder.parent.name, int(folder.name), spec, read_exited(record) if record else None)
+# ---- a journal that was lost or rolled back
 
 
-def missing_facts(state: State, runs: Iterable[FoundRun], numbers: Mapping[int, int]) -> Iterator[Fact]:
-    """Apply the facts that the state lacks, and yield them: ended runs in the order of their ends, then the others.
+@dataclass(frozen=True)
+class Recovery:
+    """Facts from the records of runs for a journal that was lost or rolled back."""
+
+    facts: Sequence[Fact] = ()
+    jobs: Sequence[JobId] = ()
+    """Jobs that were recovered."""
+    stranded: Sequence[JobId] = ()
+    """Jobs that still run, on GPUs that are not known here."""
+
+    def describe(self) -> str:
+        count = f"{len(self.jobs)} job{'' if len(self.jobs) == 1 else 's'}"
+        text = f"the journal was lost or rolled back: recovered {count} from the records of runs"
+        if self.stranded:
+            text += f"; not recovered, still running on GPUs that are not known here: {', '.join(self.stranded)}"
+        return f"{text}; jobs that had not run are lost"
+
+
+def recover(state: State, jobs: Path, machine: Machine) -> Recovery | None:
+    """Return what the journal lacks; None if it lacks nothing. Changes the state."""
+    folders = unjournalled_runs(state, jobs)
+    runs = [run for folder in folders if (run := _read_run(folder)) is not None]
+    if not runs:
+        return None
+    facts: list[Fact] = []
+    if not any(host.alive for host in state.resources.nodes):
+        facts.append(NodeJoined(max(state.now, min(run.at for run in runs)), machine.node))
+        state.apply(facts[0])
+    numbers = {device.index: gpu for gpu, device in enumerate(machine.devices)}
+    facts += missing_facts(state, runs, numbers)
+    recovered = dict.fromkeys(run.job for run in runs if run.job in state.jobs)
+    stranded = [run.job for run in runs if run.is_open and run.job not in state.active]
+    return Recovery(facts, list(recovered), stranded)
+
+
+def unjournalled_runs(state: State, jobs: Path) -> list[Path]:
+    """Return the folders of runs whose start is not in the journal. The start is on disk before the folder exists."""
+    found = []
+    for entry in sorted(jobs.iterdir()) if jobs.is_dir() else ():
+        job, number = state.jobs.get(entry.name), folder_number(entry.name)
+        was_purged = job is None and number <= state.highest_id
+        if number and not was_purged and (job is None or job.ended_at is None):
+            last = job.run if job is not None else 0
+            found += [run for run in sorted(entry.iterdir()) if run.name.isdecimal() and int(run.name) > last]
+    return found
+
+
+def folder_number(name: str) -> int:
+    """Return the number in the name of a job's folder; 0 if it has none."""
+    number = name.partition("_")[0]
+    return int(number) if number.isascii() and number.isdecimal() else 0
+
+
+def highest_folder(jobs: Path) -> int:
+    """Return the highest id of a job that has a folder."""
+    return max((folder_number(entry.name) for entry in os.scandir(jobs)), default=0) if jobs.is_dir() else 0
+
+
+def count_unjournalled(paths: Paths) -> int:
+    """Return how many jobs have runs that the journal lacks. No scheduler may run."""
+    state = State()
+    if paths.has_state():
+        with open_journal(paths.journal_url, readonly=True) as journal:
+            for fact in journal.read():
+                state.apply(fact)
+    return len({folder.parent.name for folder in unjournalled_runs(state, paths.jobs)})
+
+
+# ---- runs
+
+
+def _read_run(folder: Path) -> FoundRun | None:
+    """Return the run of a folder; None if its launch was never written there."""
+    spec = run_files.read_object(str(folder / run_files.SPEC))
+    if spec is None or not folder.name.isdecimal():
+        return None
+    evidence = read_evidence(str(folder), 0.0)
+    fate = judge(evidence, boot_id(), is_alive)
+    started_at = evidence.started.at if evidence.started else folder.stat().st_mtime
+    return FoundRun(folder.parent.name, int(folder.name), spec, evidence.ended, started_at, fate == "alive")
+
+
+def missing_facts(state: State, runs: Iterable[FoundRun | None], numbers: Mapping[int, int]) -> Iterator[Fact]:
+    """Apply the facts that the state lacks, and yield them: runs that are over in the order of their ends, then others.
 
     `numbers` maps the index of a GPU to its position in the core.
     """
-    found = list(runs)
-    ended = sorted((run for run in found if run.ended), key=lambda run: run.ended.at if run.ended else 0.0)
-    open_ended = sorted((run for run in found if not run.ended), key=lambda run: (run.job, run.run))
-    for run in (*ended, *open_ended):
-        at = max(state.now, run.ended.at if run.ended else 0.0)
+    found = [run for run in runs if run is not None]
+    for run in sorted(found, key=lambda run: (run.is_open, run.at, run.job, run.run)):
+        at = max(state.now, run.at)
         for fact in _facts_of(state, run, numbers, at):
             if not state.apply(fact):
                 break
@@ -97,8 +187,8 @@ def _facts_of(state: State, run: FoundRun, numbers: Mapping[int, int], at: Secon
         yield Start(at, run.job, job.run + 1, slots, job.wanted_share)
         if job.run < run.run:  # its folder is gone: only its end is known
             yield Exited(at, run.job, job.run, "lost")
-    if run.ended is not None and job.active and job.run == run.run:
-        yield _exit(job, run.ended, at)
+    if job.active and job.run == run.run and not run.is_open:
+        yield _exit(job, run.ended, at) if run.ended else Exited(at, run.job, run.run, "lost", why="lost")
 
 
 def _exit(job: JobState, report: RunExited, at: Seconds) -> Exited:

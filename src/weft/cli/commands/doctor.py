@@ -109,6 +109,8 @@ def _with_machine(found: DoctorView, settings: Settings) -> DoctorView:
 
 def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Add the state of the journal files. This needs no scheduler, and does not disturb a running one."""
+    if found.pid is None and here.jobs.is_dir():
+        problems += _unjournalled(here)
     if not here.has_state():
         return found
     from datetime import UTC, datetime
@@ -130,6 +132,19 @@ def _with_journal(here: Paths, found: DoctorView, problems: list[str]) -> Doctor
     return replace_fields(found, journal=journal)
 
 
+def _unjournalled(here: Paths) -> list[str]:
+    """Return the problem of a journal that was lost or rolled back."""
+    from weft.server.restore import count_unjournalled
+
+    try:
+        count = count_unjournalled(here)
+    except (WeftError, OSError):
+        return []  # a damaged journal is reported as such
+    jobs = f"{count} job{' has' if count == 1 else 's have'} runs"
+    remedy = "weft up recovers them from their records"
+    return [f"the journal was lost or rolled back: {jobs} that it does not know; {remedy}"] if count else []
+
+
 def _problems(here: Paths, found: DoctorView) -> list[str]:
     problems = []
     for why, detail in (found.paused_for or {}).items():
@@ -144,6 +159,8 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
             problems.append(f"{folder} is not writable")
         elif folder.exists() and folder.stat().st_mode & 0o077:
             problems.append(f"other users can enter {folder}: run chmod 700 on it")
+    if found.recovered:
+        problems.append(found.recovered)
     if found.pid is None and here.has_died():
         problems.append(
             "the last scheduler died: weft up starts it again and finds its jobs; server.log has the reason"

@@ -132,6 +132,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         versions={name: version(name) for name in ("grpcio", "protobuf")} | {"sqlite": sqlite3.sqlite_version},
         policy=controller.policy,
         paused_for=dict(state.paused),
+        recovered=controller.recovery.describe() if controller.recovery is not None else None,
         node=summary.node,
         nodes=summary.nodes,
         gpus=summary.gpus,

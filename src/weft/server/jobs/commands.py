@@ -48,6 +48,7 @@ class JobCommands:
         rules: AdmissionRules,
         quotas: Quotas | None = None,
         open_batches: Sequence[OpenBatch] = (),
+        min_id: int = 1,
     ) -> None:
         self._quotas, self._open_batches = quotas, open_batches
         self._unjournalled: list[Job] = []
@@ -57,7 +58,7 @@ class JobCommands:
         self._scheduler, self._builder = scheduler, JobBuilder(rules)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
-        self._next_id = scheduler.state.highest_id + 1
+        self._next_id = max(scheduler.state.highest_id + 1, min_id)
         for job in scheduler.state.jobs.values():
             self._register(job.job)
         for each in open_batches:

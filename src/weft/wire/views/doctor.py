@@ -50,7 +50,9 @@ class SchedulerView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {
         "nodes": MembersView, "gpus": DeviceView, "journal": JournalView, "jobs": JobCountsView
     }  # fmt: skip
-    OPTIONAL: ClassVar[Mapping[str, str]] = {"nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s"}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered"
+    }  # fmt: skip
 
     pid: int | None = None
     version: str = ""
@@ -59,6 +61,8 @@ class SchedulerView(Answer):
     versions: Mapping[str, str] | None = None
     policy: str = ""
     paused_for: Mapping[str, str] | None = None
+    recovered: str | None = None
+    """A report of what this scheduler recovered because the journal was lost."""
     node: str = ""
     nodes: MembersView | None = None
     """Only for a cluster."""
@@ -86,7 +90,7 @@ class DoctorView(Answer):
         name: name
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
-            "lease_s", "beat_s", "journal", "jobs", "enforced", "advisory", "idle_s",
+            "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced", "advisory", "idle_s",
         )
     }  # fmt: skip
 
@@ -102,6 +106,7 @@ class DoctorView(Answer):
     versions: Mapping[str, str] | None = None
     policy: str | None = None
     paused_for: Mapping[str, str] | None = None
+    recovered: str | None = None
     node: str | None = None
     nodes: MembersView | None = None
     gpus: Sequence[DeviceView] | None = None
