@@ -12,7 +12,7 @@ from clusters.timeline import Timeline
 from weft.core.scheduler import Scheduler
 from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
 from weft.plugins import registry
-from weft.server.nodes.outbox import Close, Reply, Send
+from weft.server.nodes.outbox import Close, Outcome, Reply, Send
 from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage
 
@@ -27,6 +27,8 @@ class Head:
         self._time, self._network, self._mayhem, self._offset_s = time, network, mayhem, offset_s
         self.disk: list[Fact] = []
         self.conns: set[int] = set()
+        self.leaving: dict[str, int] = {}
+        """Nodes that have said goodbye, as this process knows it, each with its connection."""
         self.up = False
         self._life = 0
         """Whatever was under way in an earlier one is void."""
@@ -46,6 +48,7 @@ class Head:
         self._writes = False
         self._stalled_until = 0.0
         self.conns = set()
+        self.leaving = {}
         self.scheduler = self.fresh()
         self.scheduler.replay(self.disk)
         self.registry = NodeRegistry(
@@ -92,7 +95,17 @@ class Head:
 
     def hear(self, conn: int, message: AgentMessage) -> None:
         self.conns.add(conn)
-        self.ask(lambda now: self.registry.receive(conn, message, now))
+        self.ask(lambda now: self._receive(conn, message, now))
+
+    def _receive(self, conn: int, message: AgentMessage, now: float) -> Outcome:
+        """Pass a message on, and remember which nodes have said goodbye on their present connections."""
+        found = self.registry.receive(conn, message, now)
+        member = self.registry.member_at(conn)
+        if (message.HasField("goodbye") or message.hello.leaving) and member is not None:
+            self.leaving[member.id] = conn
+        for node in [node for node, at in self.leaving.items() if self.registry.conn_of(node) != at]:
+            del self.leaving[node]
+        return found
 
     def gone(self, conn: int) -> None:
         self.conns.discard(conn)
@@ -120,6 +133,9 @@ class Head:
             events += brought
             replies += back
         decisions = self.scheduler.step(*events) if events else []
+        for start in (each for each in decisions if isinstance(each, Start)):
+            gone = {node for node, _ in start.slots} & set(self.leaving)
+            assert not gone, f"job {start.job} is to start on {gone}, which has said goodbye"
         life, facts = self._life, [*events, *decisions]
 
         def written() -> None:

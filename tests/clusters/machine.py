@@ -21,6 +21,10 @@ from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun
 DELAY_S = 0.3
 """So long an engine may take to act or to notice."""
 GRACE_S = 8.0
+SLOW_CLAIM_S = 10.0
+"""So long an order may wait for its shim on a busy machine, also when the agent has died meanwhile."""
+LEAVE_GRACE_S = 5.0
+LEAVE_MARGIN_S = 4.0
 NOBODY = Identity("boot", 1, 1)
 
 
@@ -98,6 +102,20 @@ class Machine:
             self.life += 1
             self.drop_line()
 
+    def leave(self) -> None:
+        """The agent ends in order, at the latest when its time is over, and another one is started later."""
+        if self.agent is None or self.agent.leaving or not self.agent.registered:
+            return
+        self.time.note(f"{self.name}: the agent leaves")
+        life = self.life
+        self.do(self.agent.leave("its agent ends", LEAVE_GRACE_S))
+        self.do(self.agent.stop_runs())
+        self.time.after(LEAVE_GRACE_S + LEAVE_MARGIN_S, lambda: self.end_agent() if life == self.life else None)
+
+    def end_agent(self) -> None:
+        self.crash_agent()
+        self.time.after(self.time.chance.uniform(0, 20), self.start_agent)
+
     def reboot(self) -> None:
         self.time.note(f"{self.name}: reboots")
         self.crash_agent()
@@ -143,7 +161,10 @@ class Machine:
         if self.agent is not None and conn == self.conn:
             self.conn = None
             self.do(self.agent.disconnected(self.now))
-            self.later(self.dial, 2.0)
+            if self.agent.has_left:
+                self.end_agent()
+            else:
+                self.later(self.dial, 2.0)
 
     def drop_line(self) -> None:
         if self.conn is not None:
@@ -165,6 +186,7 @@ class Machine:
                 case Confirmed(job, run):
                     self.forget(self.disk[job, run])
                 case Start(order):
+                    assert self.agent is None or not self.agent.leaving, f"{self.name} leaves, and starts {order.job}"
                     self.order(order)
                 case Stop(job, run, why, grace_s):
                     self.stop((job, run), why, GRACE_S if grace_s is None else grace_s)
@@ -192,7 +214,18 @@ class Machine:
             if boot == self.boot:
                 self.claim(key, order, life)
 
-        self.time.after(self.time.chance.uniform(0, DELAY_S), claim)
+        chance = self.time.chance
+        slow = not self.network.calm and chance.random() < self.mayhem.slow_claims
+        self.time.after(chance.uniform(0, SLOW_CLAIM_S if slow else DELAY_S), claim)
+        if slow and self.mayhem.goodbyes_s and chance.random() < 0.3:
+            self.spite()
+
+    def spite(self) -> None:
+        """The agent dies while an order waits, and the next one leaves: neither knows of a run."""
+        chance = self.time.chance
+        self.time.after(chance.uniform(0, 1), self.crash_agent)
+        self.time.after(chance.uniform(1, 2), self.start_agent)
+        self.time.after(chance.uniform(2, 4), self.leave)
 
     def stop(self, key: RunKey, why: str, grace_s: float) -> None:
         folder = self.disk.get(key)

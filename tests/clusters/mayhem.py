@@ -33,12 +33,16 @@ class Mayhem:
     agent_crashes_s: float
     reboots_s: float
     shim_kills_s: float
+    goodbyes_s: float
+    """How often an agent leaves in order."""
     commit_s: float
     """How long the disk may take."""
     torn_commits: float
     """How many commits the scheduler does not live to see, or only just."""
     order_loss: float
     """How many orders get lost between an agent and the shim that was to carry them out."""
+    slow_claims: float
+    """How many orders wait long for a shim."""
     impostor: bool
     """Another machine with the name of one of the nodes."""
     cancels: float
@@ -72,9 +76,11 @@ def draw(chance: Random) -> Mayhem:
         agent_crashes_s=often(30),
         reboots_s=often(70),
         shim_kills_s=often(50),
+        goodbyes_s=often(25),
         commit_s=chance.choice((0.0, 0.05, 1.0)),
         torn_commits=some(0.06),
         order_loss=some(0.1),
+        slow_claims=some(0.4),
         impostor=chance.random() < 0.15,
         cancels=some(0.4),
         longest_s=chance.choice((10.0, 40.0, 120.0)),

@@ -17,7 +17,7 @@ from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import HeartbeatReply, StartRun
+from weft.wire.messages import HeartbeatReply, Hello, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -186,10 +186,75 @@ def lost_runs_cost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(exit_rules, "NOT_JOBS_FAULT", frozenset())
 
 
+def goodbye_believed(patch: pytest.MonkeyPatch) -> None:
+    """A node is given up when its agent knows of no run, whatever the state has there."""
+    before = NodeRegistry._handle_goodbye
+
+    def handle(self: NodeRegistry, member: Any, goodbye: Any, now: float) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(RunReconciler, "jobs_on", lambda *_: [])
+            before(self, member, goodbye, now)
+
+    patch.setattr(NodeRegistry, "_handle_goodbye", handle)
+
+
+def first_goodbye_is_the_last(patch: pytest.MonkeyPatch) -> None:
+    """An agent says that nothing is left while its runs end."""
+    before = Agent._goodbye
+
+    def goodbye(self: Agent) -> list[Action]:
+        actions = before(self)
+        for action in actions:
+            action.message.goodbye.done = True  # type: ignore[union-attr]
+        return actions
+
+    patch.setattr(Agent, "_goodbye", goodbye)
+    goodbye_believed(patch)
+
+
+def no_cordon_for_goodbye(patch: pytest.MonkeyPatch) -> None:
+    """A node that leaves gets jobs."""
+    patch.setattr(NodeRegistry, "_mark_leaving", lambda *_: None)
+
+
+def starts_while_leaving(patch: pytest.MonkeyPatch) -> None:
+    """An agent that leaves starts runs."""
+    before = Agent._on_start
+
+    def on_start(self: Agent, launch: StartRun, now: float) -> list[Action]:
+        leaving, self._leaving = self._leaving, ""
+        try:
+            return before(self, launch, now)
+        finally:
+            self._leaving = leaving
+
+    patch.setattr(Agent, "_on_start", on_start)
+
+
+def leaving_costs(patch: pytest.MonkeyPatch) -> None:
+    """A run that its node has stopped has failed."""
+    patch.setattr(exit_rules, "NOT_JOBS_FAULT", exit_rules.NOT_JOBS_FAULT - {"node-stopped"})
+
+
+def leaving_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A node that leaves and connects again gets jobs until it says goodbye again."""
+    before = NodeRegistry._handle_hello
+
+    def hello(self: NodeRegistry, conn: int, said: Hello, now: float) -> None:
+        mine = Hello()
+        mine.CopyFrom(said)
+        mine.leaving = ""
+        before(self, conn, mine, now)
+
+    patch.setattr(NodeRegistry, "_handle_hello", hello)
+
+
 MUTANTS: Final[tuple[Break, ...]] = (
     no_margin, no_lease, lease_from_answer, lease_from_before_restart, lease_without_end, answer_before_commit,
     order_before_commit, no_epoch, no_fence, no_claim, no_home, nothing_again,
     parts_confirmed_alone, first_end_counts, gang_not_torn, last_code_counts, lost_runs_cost,
+    goodbye_believed, first_goodbye_is_the_last, no_cordon_for_goodbye, starts_while_leaving, leaving_costs,
+    leaving_forgotten,
 )  # fmt: skip
 
 

@@ -80,6 +80,7 @@ class World:
         self._often(m.head_stalls_s, lambda: self.head.stall(chance.uniform(1, 3 * LEASE_S)))
         self._often(m.agent_crashes_s, lambda: self._restart(chance.choice(self.machines).crash_agent))
         self._often(m.reboots_s, lambda: self._restart(chance.choice(self.machines).reboot))
+        self._often(m.goodbyes_s, lambda: chance.choice(self.machines).leave())
         self._often(m.shim_kills_s, lambda: chance.choice(self.machines).kill_a_shim())
 
     def _often(self, mean_s: float, do: Callable[[], None]) -> None:
@@ -112,7 +113,8 @@ class World:
         chance = self.time.chance
         for machine in self.machines:
             if machine.agent is None:
-                self.time.after(chance.choice((1.0, 10.0, 40.0)) * chance.random(), machine.start_agent)
+                wait_s = chance.choice((1.0, 10.0, 40.0)) * chance.random()
+                self.time.after(wait_s, machine.start_agent)
 
     # ---- what runs do
 

@@ -120,7 +120,7 @@ def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: Cluste
     ended = cluster.until_status(job, "done", "failed")
     assert (ended["exit_code"], ended["run"]) == (7, 1)
     assert cluster.logs(job) == "before\nafter\n"
-    cluster.end("n1")
+    cluster.kill9("n1")
     until(lambda: cluster.node("n1")["state"] == "silent")
     left = cluster.call("logs", job)
     assert left.stdout.endswith("after\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -15,32 +14,15 @@ import pytest
 
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import is_alive, site, until
+from support.node_signals import shims_of, terminate, tree
 from support.process_engine import Desk, desk, gone, shell
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.recovery.node_stop import HOLD_S, WINDOW_S
 from weft.engines.process.shim.process_id import send_signal
-from weft.engines.process.shim.process_tree import descendants, list_processes
 from weft.model import Exited
 
 JOBS = 6
-
-
-def tree(*roots: int) -> list[int]:
-    """The processes below these, each before its parent: a job's exit is known before the node is told."""
-    return [stat.pid for stat in reversed(descendants(roots, list_processes()))]
-
-
-def terminate(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGTERM)
-        except ProcessLookupError:
-            continue
-
-
-def shims_of(jobs: Path) -> list[int]:
-    return [json.loads(path.read_bytes().rstrip(b"\0"))["shim"][1] for path in jobs.glob("*/1/started.json")]
 
 
 # ---- one engine

@@ -89,7 +89,7 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
         async with head(tmp_path) as site:
             admit(tmp_path, site.head)
             lists = ("--gpus", "2,5", "--models", "RTX3090,RTX3090", "--memories", "24576,24576")
-            name = ("--id", "n1", "--labels", "rack=3,room=east", "--color", "always")
+            name = ("--id", "n1", "--labels", "rack=3,room=east", "--color", "always", "--keep-jobs")
             with worker(tmp_path, site.head, *lists, *name) as process:
                 await site.head.welcomed()
                 node = site.head.hellos()[0].node

@@ -3,8 +3,8 @@ is right, and a restart of the scheduler changes nothing.
 
 Each seed is a cluster of its own (`tests/clusters`): the real scheduler, roster and agents over a network that loses,
 doubles, delays and reorders messages and is cut, also one way; a scheduler that dies, also while it writes to its disk;
-agents and machines that die and come back; shims that are killed; jobs of all sizes that fail, are preempted and
-cancelled. After 200 s all is mended, and everything must come to its end.
+agents and machines that die and come back, and agents that leave in order; shims that are killed; jobs of all sizes
+that fail, are preempted and cancelled. After 200 s all is mended, and everything must come to its end.
 
 A world that fails says its number. It is told again, step by step, by
 
@@ -38,6 +38,8 @@ SOAK_WORLDS = 20000
 SHARD = 50
 ENOUGH = 800
 """By then a world must have noticed that a rule is broken; one in fifty notices the hardest."""
+FIRST = {"goodbye_believed": 401}
+"""Where to begin for a rule that one world in 400 notices."""
 
 
 @pytest.mark.parametrize("first", range(1, WORLDS + 1, SHARD))
@@ -58,4 +60,6 @@ def test_nothing_is_lost_in_more_worlds(first: int) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_rule_that_is_broken_is_noticed(mutant: Break) -> None:
-    assert next(catching(mutant, range(1, ENOUGH)), None) is not None, f"no world notices: {mutant.__doc__}"
+    assert next(catching(mutant, range(FIRST.get(mutant.__name__, 1), ENOUGH)), None) is not None, (
+        f"no world notices: {mutant.__doc__}"
+    )

@@ -76,7 +76,7 @@ class BackendServer:
     async def close(self) -> None:
         if self._worker is not None:
             worker, serving = self._worker
-            worker.stop()
+            worker.detach()
             await asyncio.wait_for(serving, 20)
             await worker.close()
         endpoint = self.controller.ports.endpoint

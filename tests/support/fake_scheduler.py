@@ -143,6 +143,8 @@ class Head:
                 )
             elif message.HasField("news") and message.news.phase == RunNews.ENDED and self.confirms:
                 out.put_nowait(SchedulerMessage(confirm=Confirm(job=message.news.job, run=message.news.run)))
+            elif message.HasField("goodbye") and message.goodbye.done:
+                break
         out.put_nowait(None)
 
     async def _get(self, name: BlobName, context: Any) -> AsyncIterator[BlobPart]:
@@ -189,7 +191,7 @@ class Site:
         try:
             yield worker
         finally:
-            worker.stop()
+            worker.detach()
             await asyncio.wait_for(serving, 20)
             await worker.close()
 

@@ -172,7 +172,7 @@ class Fleet:
         """Its runs go on without it."""
         for name in names:
             worker, serving = self.working.pop(name)
-            worker.stop()
+            worker.detach()
             await asyncio.wait_for(serving, 20)
             await worker.close()
 

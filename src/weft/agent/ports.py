@@ -14,8 +14,8 @@ class Engine(Protocol):
 
     async def open(self) -> None: ...
 
-    def begin_node_stop(self) -> None:
-        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node."""
+    def begin_node_stop(self, *, leaving: bool = False) -> None:
+        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node. See the engine."""
 
     async def close(self) -> None:
         """Close without stopping the runs."""

@@ -107,9 +107,12 @@ class NodeRuntime:
             await self._poller.close()
         await self.engine.close()
 
-    def begin_node_stop(self) -> None:
-        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node."""
-        self.engine.begin_node_stop()
+    def begin_node_stop(self, *, leaving: bool = False) -> None:
+        """Mark that the node stops: a SIGTERM that ends runs from now on comes from the node.
+
+        Exits are reported only if the node is `leaving`; otherwise the next runtime reports them.
+        """
+        self.engine.begin_node_stop(leaving=leaving)
 
     def reset_gpu_blocks(self, blocks: Iterable[tuple[int, str]]) -> None:
         """Report all blocks of GPUs again, except these."""

@@ -18,6 +18,7 @@ from weft.wire.convert import run_end
 from weft.wire.messages import (
     AgentMessage,
     Confirm,
+    Goodbye,
     GpuBlock,
     GpuMemory,
     GpuNews,
@@ -34,7 +35,7 @@ from weft.wire.messages import (
     Welcome,
 )
 from weft.wire.protocol import PROTOCOL
-from weft.wire.runs import ASKED, LEASE_ENDED, RunKey, news
+from weft.wire.runs import ASKED, LEASE_ENDED, NODE_STOPPED, RunKey, news
 
 REPLY_TIMEOUT_S: Final = 10.0
 """Timeout for the answer to Hello, and the minimum for answers to heartbeats. Then the agent reconnects."""
@@ -145,6 +146,9 @@ class Agent:
     _answered_at: float = 0.0
     """When the last answered heartbeat was sent."""
     _written_until: float = 0.0
+    _leaving: str = ""
+    """Why the agent leaves the cluster; empty: it stays."""
+    _leave_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._known = {key: _Run() for key in self.runs}
@@ -158,6 +162,15 @@ class Agent:
     def known(self) -> tuple[RunKey, ...]:
         """The runs whose exit is not confirmed."""
         return tuple(self._known)
+
+    @property
+    def leaving(self) -> bool:
+        return bool(self._leaving)
+
+    @property
+    def has_left(self) -> bool:
+        """True once the agent leaves and no run of it is left. It does not connect again then."""
+        return self.leaving and not self._known
 
     def next_tick_at(self) -> float | None:
         """Return when `tick` is due; None while not connected."""
@@ -179,6 +192,7 @@ class Agent:
             at=now,
             runs=self._all_news(),
             blocks=self._blocks,
+            leaving=self._leaving,
         )
         return [Send(AgentMessage(hello=hello))]
 
@@ -210,7 +224,29 @@ class Agent:
             status=self.status,
             blocks=self._blocks,
         )
-        return [Send(AgentMessage(heartbeat=heartbeat))]
+        return [Send(AgentMessage(heartbeat=heartbeat)), *self._goodbye()]
+
+    # ---- leaving
+
+    def leave(self, why: str, grace_s: float) -> list[Action]:
+        """Leave the cluster: say so first, so that nothing starts here any more. `stop_runs` comes next.
+
+        Each run has at most `grace_s` to save its work. The last Goodbye follows when the last end is confirmed.
+        """
+        self._leaving, self._leave_grace_s = why, grace_s
+        return self._goodbye()
+
+    def stop_runs(self) -> list[Action]:
+        """Stop all runs, because the agent leaves."""
+        return [self._stop_for_leave(key) for key, run in self._known.items() if run.end is None]
+
+    def _stop_for_leave(self, key: RunKey) -> Action:
+        return Stop(*key, NODE_STOPPED, self._leave_grace_s)
+
+    def _goodbye(self) -> list[Action]:
+        if not self._leaving or not self._epoch:
+            return []
+        return [Send(AgentMessage(goodbye=Goodbye(why=self._leaving, done=not self._known)))]
 
     def _all_news(self) -> list[RunNews]:
         return [news(key, run.phase, run.end) for key, run in self._known.items()]
@@ -227,7 +263,8 @@ class Agent:
             run.phase, run.end = RunNews.ENDED, run_end(report)
         elif run.phase == RunNews.ORDERED:
             run.phase = RunNews.STARTED
-        return self._send_news(key, run)
+        stop = [self._stop_for_leave(key)] if self._leaving and run.end is None else []
+        return [*self._send_news(key, run), *stop]
 
     def report_gpus(self, blocks: Iterable[GpuBlock], measured: Iterable[GpuMemory] = ()) -> list[Action]:
         """Send all blocks of GPUs, and the newly measured needs of runs."""
@@ -290,7 +327,10 @@ class Agent:
         return [Lease(self.lease_until)]
 
     def _on_start(self, launch: StartRun, now: float) -> list[Action]:
-        """Start a run. Ignore messages of another registration or without a lease: the run may have been given up."""
+        """Start a run. Ignore messages of another registration or without a lease: the run may have been given up.
+
+        An agent that leaves fences the run instead, and reports that it never started.
+        """
         if (
             launch.epoch != self._epoch
             or not self._epoch
@@ -303,7 +343,7 @@ class Agent:
         if known is not None:
             return self._send_news(key, known)
         self._known[key] = _Run()
-        return [Start(launch)]
+        return [Reconcile(*key)] if self._leaving else [Start(launch)]
 
     def _on_stop(self, stop: StopRun) -> list[Action]:
         if stop.epoch != self._epoch or not self._epoch or not is_valid_run(stop.job, stop.run):
@@ -324,7 +364,7 @@ class Agent:
         if run is None or run.end is None:
             return []
         del self._known[key]
-        return [Confirmed(*key)]
+        return [Confirmed(*key), *(self._goodbye() if self.has_left else [])]
 
 
 def is_valid_run(job: JobId, run: int) -> bool:

@@ -36,10 +36,15 @@ TAIL_PERIOD_S: Final = 5.0
 TEMPORARY_REFUSALS: Final = frozenset({"ALREADY_EXISTS"})
 """Refusals that may pass: a killed worker may still seem connected for a moment."""
 REFUSAL_TIMEOUT_S: Final = 30.0
+LEAVE_GRACE_S: Final = 20.0
+"""The most time that a worker which leaves gives its runs to save their work."""
+LEAVE_MARGIN_S: Final = 5.0
+"""The time after that for the scheduler to confirm their ends, and to come back if it is away."""
+LEAVE_REASON: Final = "its worker ends"
 AUTH_REFUSALS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 log = logging.getLogger(__name__)
 
-WorkerEventKind = Literal["connected", "disconnected", "refused"]
+WorkerEventKind = Literal["connected", "disconnected", "refused", "leaving"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,10 @@ class WorkerEvent:
 
 
 class Worker:
-    """An agent at work. `dial` opens a channel for each connection; `setup` configures the runtime."""
+    """An agent at work. `dial` opens a channel for each connection; `setup` configures the runtime.
+
+    `stop` leaves the cluster: the jobs here run elsewhere. With `keep_runs` it leaves the runs to the next worker.
+    """
 
     def __init__(
         self,
@@ -63,7 +71,10 @@ class Worker:
         *,
         setup: NodeSetup | None = None,
         on_event: Callable[[WorkerEvent], None] = lambda _: None,
+        leave_grace_s: float = LEAVE_GRACE_S,
+        keep_runs: bool = False,
     ) -> None:
+        self._leave_grace_s, self._keep_runs = leave_grace_s, keep_runs
         self._folder, self._dial, self._on_event = folder, dial, on_event
         self._found = folder.unconfirmed()
         self.agent = Agent(
@@ -97,16 +108,29 @@ class Worker:
         await self._runtime.close()
 
     def stop(self) -> None:
-        if not self._stopping.is_set():
+        """Leave the cluster in order, then end. Called again, or without a scheduler, end at once."""
+        if self._keep_runs or self.agent.leaving or not self.agent.registered:
+            self.detach()
+            return
+        self._on_event(WorkerEvent("leaving", runs=len(self.agent.known)))
+        self._execute(self.agent.leave(LEAVE_REASON, self._leave_grace_s))
+        self._runtime.begin_node_stop(leaving=True)
+        self._execute(self.agent.stop_runs())
+        asyncio.get_running_loop().call_later(self._leave_grace_s + LEAVE_MARGIN_S, self._stopping.set)
+
+    def detach(self) -> None:
+        """End at once. The runs continue until their lease ends; the next worker of this name finds them again."""
+        if not self._stopping.is_set() and not self.agent.leaving:
             self._runtime.begin_node_stop()
         self._stopping.set()
 
     # ---- connection
 
     async def serve(self) -> None:
-        """Serve until `stop` is called. Raise if the scheduler refuses a worker that has no runs."""
+        """Serve until the worker has left or is detached. Raise if the scheduler refuses a worker that has no runs."""
         backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
         refused_at: float | None = None
+        registered_at = lease.now()
         try:
             while not self._stopping.is_set():
                 connection = asyncio.ensure_future(self._connect())
@@ -118,8 +142,10 @@ class Worker:
                 ended, registered = connection.result()
                 if registered:
                     backoff.reset()
-                    refused_at = None
-                elif ended.refusal and refused_at is None:
+                    refused_at, registered_at = None, lease.now()
+                if self.agent.has_left or (self.agent.leaving and lease.now() - registered_at > LEAVE_MARGIN_S):
+                    return
+                if ended.refusal and not registered and refused_at is None:
                     refused_at = lease.now()
                 self._on_event(WorkerEvent("refused" if ended.refusal else "disconnected", ended.reason))
                 if ended.refusal and not registered:
@@ -283,6 +309,11 @@ def create_worker(
     *,
     foreign: Foreign = "avoid",
     on_event: Callable[[WorkerEvent], None] = lambda _: None,
+    leave_grace_s: float = LEAVE_GRACE_S,
+    keep_runs: bool = False,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
-    return Worker(machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), on_event=on_event)
+    return Worker(
+        machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), on_event=on_event, leave_grace_s=leave_grace_s,
+        keep_runs=keep_runs,
+    )  # fmt: skip

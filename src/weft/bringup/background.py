@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 JOIN_TIMEOUT_S: Final = 60.0
 """Limit for a worker to join the scheduler."""
 END_TIMEOUT_S: Final = 20.0
-"""Limit for a worker, and then for its runs, to end."""
+"""Limit for a worker, after the time that it gives its runs, and then for the runs that it kept, to end."""
+LEAVE_GRACE_S: Final = 20.0
+"""The time that a worker gives its runs unless it was started with another."""
 Notify = Callable[["AgentDir", "WorkerEvent"], None]
 """Called in the background process for each note of the worker."""
 
@@ -119,8 +121,16 @@ def parse_process(text: str) -> Identity:
     return Identity(boot, int(pid), int(start))
 
 
-def end(name: str, folder: AgentDir, only: Identity | None, *, kill: bool) -> EndedWorker:
-    """End the worker of this name. With `only`, begin_node_stop a worker alone that is another process."""
+def end(
+    name: str,
+    folder: AgentDir,
+    only: Identity | None,
+    *,
+    kill: bool,
+    keep_jobs: bool = False,
+    leave_grace_s: float | None = None,
+) -> EndedWorker:
+    """End the worker of this name. With `only`, end no other process. With `keep_jobs` its runs continue."""
     from weft.agent.shutdown import kill_runs
 
     pid = folder.lock_holder_pid()
@@ -129,18 +139,19 @@ def end(name: str, folder: AgentDir, only: Identity | None, *, kill: bool) -> En
         who = None
     if who is None and only is None:
         raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends a worker by name")
-    ended = who is not None and end_process(who, END_TIMEOUT_S)
+    timeout_s = END_TIMEOUT_S + (LEAVE_GRACE_S if leave_grace_s is None else leave_grace_s)
+    ended = who is not None and end_process(who, timeout_s, signal.SIGUSR1 if keep_jobs else signal.SIGTERM)
     killed = kill_runs(folder, END_TIMEOUT_S) if kill and folder.lock_holder_pid() is None else 0
     return EndedWorker(ended, killed)
 
 
-def end_process(who: Identity, timeout_s: float) -> bool:
-    """Send SIGTERM, then SIGKILL after `timeout_s`. Return False if the process had ended before."""
+def end_process(who: Identity, timeout_s: float, first: int = signal.SIGTERM) -> bool:
+    """Send the first signal, then SIGKILL after `timeout_s`. Return False if the process had ended before."""
     handle = open_pidfd(who)
     if handle is None:
         return False
     try:
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (first, signal.SIGKILL):
             signal.pidfd_send_signal(handle, number)
             if select.select([handle], [], [], timeout_s)[0] or not is_alive(who):
                 return True

@@ -42,6 +42,8 @@ class Reason(StrEnum):
     GPU_VANISHED = "ReqNodeNotAvail"
     """The driver no longer lists the GPU."""
     DRAINED = "Drained"
+    NODE_LEAVING = "NodeLeaving"
+    """The agent of the node ends in order."""
     FOREIGN_PROCESS = "ForeignProcess"
     DIRTY_GPU = "DirtyGpu"
     # ---- the scheduler

@@ -13,6 +13,8 @@ ASKED = "asked"
 """The reason in a `StopRun` that does not stop a run, but asks for its state."""
 LEASE_ENDED = "lease-ended"
 """The reason of a run whose node has not reached the scheduler for too long."""
+NODE_STOPPED = "node-stopped"
+"""The reason of a run whose node leaves the cluster."""
 FENCED = "fenced"
 """The reason to kill a run that the scheduler has given up or never knew."""
 

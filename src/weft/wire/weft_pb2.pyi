@@ -198,7 +198,7 @@ class OperateRequest(_message.Message):
     def __init__(self, verb: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "news", "gpus", "progress", "log", "tail", "kept")
+    __slots__ = ("hello", "heartbeat", "news", "gpus", "progress", "log", "tail", "kept", "goodbye")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +207,7 @@ class AgentMessage(_message.Message):
     LOG_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     news: RunNews
@@ -215,7 +216,8 @@ class AgentMessage(_message.Message):
     log: LogPart
     tail: LogTail
     kept: Kept
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+    goodbye: Goodbye
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
     __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget")
@@ -268,7 +270,7 @@ class NodeSpec(_message.Message):
     def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "disk_id", "cluster")
+    __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "disk_id", "cluster", "leaving")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -278,6 +280,7 @@ class Hello(_message.Message):
     AT_FIELD_NUMBER: _ClassVar[int]
     DISK_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
     node: NodeSpec
@@ -287,7 +290,16 @@ class Hello(_message.Message):
     at: float
     disk_id: str
     cluster: str
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., disk_id: _Optional[str] = ..., cluster: _Optional[str] = ...) -> None: ...
+    leaving: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., node: _Optional[_Union[NodeSpec, _Mapping]] = ..., instance: _Optional[str] = ..., runs: _Optional[_Iterable[_Union[RunNews, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[GpuBlock, _Mapping]]] = ..., at: _Optional[float] = ..., disk_id: _Optional[str] = ..., cluster: _Optional[str] = ..., leaving: _Optional[str] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ("why", "done")
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    why: str
+    done: bool
+    def __init__(self, why: _Optional[str] = ..., done: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol", "version", "epoch", "lease_s", "heartbeat_s", "at", "cluster")

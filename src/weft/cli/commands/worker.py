@@ -1,7 +1,8 @@
 """Join a cluster with the GPUs of this machine, and run the jobs that its scheduler starts here.
 
-The worker stays in the foreground unless --background is given. Ctrl-C ends it; its jobs continue, and the next worker
-with the same name finds them if it starts before their lease ends."""
+The worker stays in the foreground unless --background is given. Ctrl-C and SIGTERM end it: it says goodbye to the
+scheduler, lets its jobs save their work, and they run elsewhere without a retry spent. With --keep-jobs its jobs
+continue here, and the next worker with the same name finds them if it starts before their lease ends."""
 
 from __future__ import annotations
 
@@ -78,6 +79,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--stop", metavar="PROCESS", nargs="?", const="",
         help="end the worker with this name; with PROCESS, as --background printed it, only that process",
     )  # fmt: skip
+    add("--leave-grace", metavar="S", type=flags.seconds_or_zero, default=None,
+        help="the most time that jobs get to save their work when the worker ends (20)")  # fmt: skip
+    add(
+        "--keep-jobs", action="store_true", help="leave the jobs running when the worker ends, for the next worker here"
+    )
     add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
 
@@ -105,7 +111,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     connection.load_grpc()
     from weft.agent.node import describe_machine
     from weft.agent.state_dir import agent_dir
-    from weft.agent.worker import create_worker
+    from weft.agent.worker import LEAVE_GRACE_S, create_worker
     from weft.endpoints import config
     from weft.endpoints.addresses import Address
     from weft.wire.convert import node_spec
@@ -131,7 +137,8 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     async def work() -> int:
         worker = create_worker(
             machine, nvml, node_spec(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
-            on_event=report,
+            on_event=report, leave_grace_s=LEAVE_GRACE_S if args.leave_grace is None else args.leave_grace,
+            keep_runs=args.keep_jobs,
         )  # fmt: skip
         return await _serve(worker, show)
 
@@ -149,11 +156,15 @@ def _stop(args: argparse.Namespace) -> int:
         only = background.parse_process(args.stop) if args.stop else None
     except InputError as error:
         raise error.at(key="--stop") from None
-    ended, killed = background.end(name, folder, only, kill=args.kill)
+    ended, killed = background.end(
+        name, folder, only, kill=args.kill, keep_jobs=args.keep_jobs, leave_grace_s=args.leave_grace
+    )
     if args.json:
         render.print_json({"schema": 1, "worker": name, "ended": ended, "killed": killed})
     else:
-        jobs = f"{plural(killed, 'run')} killed" if args.kill else "its jobs continue until their lease ends"
+        jobs = "its jobs continue until their lease ends" if args.keep_jobs else "its jobs run elsewhere"
+        if args.kill:
+            jobs = f"{plural(killed, 'run')} killed"
         render.print_message(f"worker {name} {'has ended' if ended else 'was not running'}; {jobs}")
     return 0
 
@@ -177,6 +188,7 @@ async def _serve(worker: Worker, show: StatusLines) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
+    loop.add_signal_handler(signal.SIGUSR1, worker.detach)
     if sigterm.was_received():
         worker.stop()
     await worker.open()

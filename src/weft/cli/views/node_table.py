@@ -38,10 +38,17 @@ def state_name(node: NodeView) -> str:
     return node.state or ("connected" if node.alive else "lost")
 
 
+def has_left(node: NodeView) -> bool:
+    """Return whether the worker of this node has said goodbye and is gone."""
+    return state_name(node) == "lost" and Reason.NODE_LEAVING in node.closed
+
+
 def state_cell(node: NodeView) -> Cell:
-    """Return UP, SILENT or LOST, and in brackets what keeps jobs away and when a silent node counts as lost."""
+    """Return UP, SILENT, LOST or LEFT, and in brackets what keeps jobs away and when a silent node counts as lost."""
     word, colour = STATES[state_name(node)]
-    notes = [why for why in node.closed if why != SILENCE_REASON]
+    if has_left(node):
+        word, colour = "LEFT", "bright_black"
+    notes = [why for why in node.closed if why != SILENCE_REASON and not has_left(node)]
     if node.lost_in_s is not None:
         notes.append(f"lost in {format_clock(node.lost_in_s)}")
     return Cell(f"{word} ({', '.join(notes)})", "yellow") if notes else Cell(word, colour)

@@ -43,6 +43,11 @@ class StatusLines:
             runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
             self._print("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
             self._was_connected, self._last = True, ""
+        elif event.kind == "leaving":
+            jobs = (
+                f"stopping {plural(event.runs, 'run')}, which run elsewhere; again: end at once" if event.runs else ""
+            )
+            self._print("33", "leaving", jobs or "nothing is running")
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]

@@ -106,11 +106,18 @@ class ProcessEngine:
         self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit)
         self._poll_timer = loop.call_later(POLL_S, self._poll_runs)
 
-    def begin_node_stop(self) -> None:
-        """Mark that the node stops. The next engine reports runs that SIGTERM ends around now as `node-stopped`."""
-        self._node_stopping = True
-        for run in self._runs.values():
-            node_stop.mark(run_files.run_dir(self._jobs_dir, run.job, run.run))
+    def begin_node_stop(self, *, leaving: bool = False) -> None:
+        """Mark that the node stops: runs that SIGTERM ends around now end as `node-stopped`.
+
+        This engine reports them if the node is `leaving`. Otherwise the next engine does.
+        """
+        self._node_stopping = not leaving
+        for run in list(self._runs.values()):
+            folder = run_files.run_dir(self._jobs_dir, run.job, run.run)
+            node_stop.mark(folder)
+            if leaving and run.held_exit is not None:
+                run.held_exit = node_stop.with_node_stop(run.held_exit, folder)
+                self._report_held_exit(run)
 
     async def close(self) -> None:
         """Close without stopping the runs: the next engine may adopt them."""

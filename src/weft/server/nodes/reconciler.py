@@ -16,7 +16,7 @@ from weft.server.nodes.run_messages import start_run, stop_run
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
-from weft.wire.runs import ASKED, FENCED, TORN
+from weft.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
 
 FULL_NODE: Final = {
     "disk-full": (DISK_FLOOR, "no space was left to start a job"),
@@ -150,6 +150,15 @@ class RunReconciler:
             gang.lost.add(node)
             gang.ends.pop(node, None)
             self._conclude(job, gang, now)
+
+    def stop_gangs_of(self, leaving: RegisteredNode) -> None:
+        """Let the other parts of gangs save their work while this node stops its own parts."""
+        for job in self.jobs_on(leaving.id):
+            gang = self._gangs.of(job)
+            for node in gang.unfinished() if job.status in ("starting", "running") else ():
+                member = self._members.get(node)
+                if member is not None and member is not leaving and member.connected:
+                    self._out.send(member, stop_run(job.id, job.run, member, NODE_STOPPED))
 
     def prune(self) -> None:
         self._gangs.prune(self.state.active)

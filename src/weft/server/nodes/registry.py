@@ -38,6 +38,7 @@ from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.convert import node_of
 from weft.wire.messages import (
     AgentMessage,
+    Goodbye,
     GpuBlock,
     GpuMemory,
     Heartbeat,
@@ -52,6 +53,8 @@ MISSED_HEARTBEATS: Final = 3
 """A node is silent after this many missed heartbeats."""
 SILENT: Final = Reason.NODE_SILENT
 """Why a silent node is cordoned."""
+LEAVING: Final = Reason.NODE_LEAVING
+"""Why a node is cordoned whose agent has said goodbye."""
 
 
 class NodeRegistry:
@@ -79,6 +82,8 @@ class NodeRegistry:
         self._by_conn: dict[int, RegisteredNode] = {}
         self._cordoned = {node for node, why in state.closed if why == SILENT}
         """Nodes that have been cordoned as silent."""
+        self._leaving = {node for node, why in state.closed if why == LEAVING}
+        """Nodes that have been cordoned because they leave."""
         self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
         self._reconciler = RunReconciler(state, self._members, self._out, checkpoint)
@@ -138,6 +143,8 @@ class NodeRegistry:
             self._close(conn, "ABORTED", "this connection is not registered: connect and send Hello", now)
         elif kind == "heartbeat":
             self._handle_heartbeat(member, message.heartbeat, now)
+        elif kind == "goodbye":
+            self._handle_goodbye(member, message.goodbye, now)
         elif kind == "news":
             self._reconciler.apply_report(member, message.news, now)
         elif kind == "gpus":
@@ -212,6 +219,7 @@ class NodeRegistry:
         member = self._join(member, hello, now)
         self._register(member, conn, hello, now)
         self._welcome(member)
+        self._mark_leaving(member, hello.leaving, now)
         self._update_blocks(member, hello.blocks, now)
         self._reconciler.reconcile(member, hello.runs, now, hello=True)
 
@@ -289,12 +297,33 @@ class NodeRegistry:
             if need.memory_mb <= largest_mb and self._reconciler.has_run(member, need.job, need.run):
                 self._out.events.append(Measured(now, need.job, need.run, need.memory_mb))
 
-    # ---- loss
+    # ---- leaving and loss
 
-    def _give_up(self, member: RegisteredNode, now: Seconds) -> None:
-        """Remove a node. Its runs have ended: their lease is over, and so is the time that it takes to kill them."""
+    def _handle_goodbye(self, member: RegisteredNode, goodbye: Goodbye, now: Seconds) -> None:
+        """Cordon a node that leaves. Give it up once neither its agent nor the state has a run there.
+
+        The agent alone does not know: a shim of an earlier agent may still start a run that the state has there.
+        """
+        self._mark_leaving(member, goodbye.why or "its agent ends", now)
+        if goodbye.done and not self._reconciler.jobs_on(member.id):
+            self._give_up(member, now, "goodbye")
+
+    def _mark_leaving(self, member: RegisteredNode, why: str, now: Seconds) -> None:
+        """Cordon a node that leaves, and stop the other parts of its gangs. Open a node that stays (empty `why`)."""
+        if why and member.id not in self._leaving:
+            self._leaving.add(member.id)
+            self._out.events.append(Cordoned(now, member.id, LEAVING, why))
+            self._reconciler.stop_gangs_of(member)
+        elif not why and member.id in self._leaving:
+            self._leaving.discard(member.id)
+            self._out.events.append(Uncordoned(now, member.id, LEAVING))
+
+    def _give_up(
+        self, member: RegisteredNode, now: Seconds, words: str = "no heartbeat within the lease: connect again"
+    ) -> None:
+        """Remove a node. Its runs have ended: it said so, or their lease and the time to kill them are over."""
         if member.conn is not None:
-            self._close(member.conn, "ABORTED", "no heartbeat within the lease: connect again", now)
+            self._close(member.conn, "ABORTED", words, now)
         self._out.events.append(NodeLost(now, member.id))
         del self._members[member.id]
         self._reconciler.lose(member.id, now)

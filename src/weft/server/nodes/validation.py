@@ -42,6 +42,8 @@ def find_problem(message: AgentMessage) -> str:
             return _check_heartbeat(message.heartbeat)
         case "news":
             return _check_run(message.news)
+        case "goodbye":
+            return _check_why(message.goodbye.why)
         case "gpus":
             return _check_gpus(message.gpus)
         case None:
@@ -57,7 +59,19 @@ def _check_hello(hello: Hello) -> str:
         return f"version or cluster has more than {MAX_NAME_CHARS} characters"
     if not abs(hello.at) < MAX_SECONDS:
         return f"the clock of the node is at {hello.at}: set it"
-    return _check_node(hello.node) or _check_runs(hello.runs) or _check_blocks(hello.blocks, len(hello.node.gpus))
+    return (
+        _check_why(hello.leaving)
+        or _check_node(hello.node)
+        or _check_runs(hello.runs)
+        or _check_blocks(hello.blocks, len(hello.node.gpus))
+    )
+
+
+def _check_why(why: str) -> str:
+    """Check why an agent leaves."""
+    if len(why) > MAX_REASON_CHARS:
+        return f"the reason to leave has {len(why)} characters: give at most {MAX_REASON_CHARS}"
+    return ""
 
 
 def _check_node(spec: NodeSpec) -> str:

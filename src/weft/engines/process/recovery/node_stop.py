@@ -14,12 +14,12 @@ from typing import Final
 
 from weft.engines.process.events import RunExited
 from weft.engines.process.shim import run_files
+from weft.engines.process.shim.stop_escalation import NODE_STOPPED
 
 HOLD_S: Final = 1.5
 """Time for which an exit by SIGTERM is held back before it counts as caused by the job."""
 WINDOW_S: Final = 90.0
 """Time after the mark within which an exit counts as caused by the node: then systemd sends SIGKILL."""
-NODE_STOPPED: Final = "node-stopped"
 
 
 def is_unrequested_sigterm(exited: RunExited) -> bool:

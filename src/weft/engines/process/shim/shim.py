@@ -16,7 +16,13 @@ from weft.engines.process import lease
 from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
-from weft.engines.process.shim.stop_escalation import DEFAULT_REASON, StopEscalation, StopStep, first_step
+from weft.engines.process.shim.stop_escalation import (
+    DEFAULT_REASON,
+    NODE_STOPPED,
+    StopEscalation,
+    StopStep,
+    first_step,
+)
 from weft.inputs.atomic import write_all
 
 CHECK_STOP_FILE: Final = signal.SIGUSR1
@@ -196,8 +202,11 @@ class Shim:
         if stop is None:
             return None
         why = str(stop.get("why", "cancelled"))
-        grace = stop.get("grace_s")
-        return why, float(grace) if isinstance(grace, int | float) else self._grace(first_step(why))
+        grace, own_s = stop.get("grace_s"), self._grace(first_step(why))
+        if not isinstance(grace, int | float):
+            return why, own_s
+        # a node that leaves gives at most this long; the job may need less
+        return why, min(float(grace), own_s) if why == NODE_STOPPED else float(grace)
 
     def _grace(self, step: StopStep) -> float:
         return 0.0 if step == "kill" else float(self.spec["preempt_grace_s" if step == "warn" else "grace_s"])

@@ -8,7 +8,9 @@ StopStep = Literal["signal", "warn", "term", "kill"]
 """signal: the user's signal, ahead of the time limit; warn: preempt file, and SIGTERM (or the user's signal) to the
 leader only; term: SIGTERM to the whole tree; kill: SIGKILL to the tree."""
 
-WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended"})
+NODE_STOPPED: Final = "node-stopped"
+"""The reason of a stop because the node leaves."""
+WARN_FIRST: Final = frozenset({"preempted", "moved", "lease-ended", NODE_STOPPED})
 """Reasons that let a run save its work first; for others the whole tree gets SIGTERM at once."""
 DEFAULT_REASON: Final[dict[StopStep, str]] = {"warn": "preempted", "term": "cancelled", "kill": "cancelled"}
 """The reason to record for a stop that arrives as a signal, without a stop file."""
