@@ -286,10 +286,7 @@ def _parts(blob: bytes, name: str) -> Iterator[m.BlobPart]:
 def _transport(where: Paths | Address, *, start: bool) -> Transport:
     if isinstance(where, Paths):
         return LocalTransport(where, start=start)
-    from weft.client.quiet_grpc import load_grpc
-
-    load_grpc()
-    from weft.client.remote import RemoteTransport  # importing gRPC and TLS takes long
+    from weft.client.remote import RemoteTransport  # local clients do not need it
 
     return RemoteTransport(where)
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
-
-import grpc
+from typing import Any, Final, Literal, NamedTuple
 
 from weft.endpoints.addresses import Address, is_this_machine, resolve_local
 from weft.endpoints.paths import home_folder, make_private, server_folder
@@ -35,11 +32,13 @@ _TOKEN_FILES: Final[dict[Kind, tuple[str, ...]]] = {"user": ("token",), "worker"
 """Names of token files. One machine may hold a worker's and a user's token, which must not be confused."""
 
 
-@dataclass(frozen=True)
-class Credentials:
-    token: str = field(repr=False)
+class Credentials(NamedTuple):
+    token: str
     ca: bytes | None = None
     """The certificate authority to trust, as PEM; None: no TLS, which is allowed only on this machine."""
+
+    def __repr__(self) -> str:
+        return f"Credentials(ca={self.ca!r})"  # the token is secret
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the gRPC metadata of each call."""
@@ -132,9 +131,12 @@ def is_listening(where: Address, timeout_s: float = 3.0) -> bool:
 
 
 def open_channel(
-    where: Address, credentials: Credentials, library: Any = grpc, options: Sequence[tuple[str, Any]] = ()
+    where: Address, credentials: Credentials, library: Any = None, options: Sequence[tuple[str, Any]] = ()
 ) -> Any:
-    """Open a channel to this scheduler. `library` is grpc or grpc.aio."""
+    """Open a channel to this scheduler. `library` is grpc or grpc.aio; None: grpc."""
+    import grpc  # most commands do without it
+
+    library = library or grpc
     options = (*CHANNEL, *KEEPALIVE_OPTIONS, *options)
     if credentials.ca is None:
         return library.insecure_channel(str(resolve_local(where)), options=options)

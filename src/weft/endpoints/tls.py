@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import ssl
 from typing import Any, Final
@@ -15,14 +14,18 @@ HANDSHAKE_TIMEOUT_S: Final = 10.0
 
 def fingerprint(pem: bytes) -> str:
     """Return a certificate's SHA-256 as `openssl x509 -fingerprint -sha256` does, in lower case without colons."""
+    from hashlib import sha256  # calls do not need it
+
     try:
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))).hexdigest()
+        return sha256(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))).hexdigest()
     except ValueError:
         raise WeftError("not a PEM certificate") from None
 
 
 def fetch_authority(where: Address, wanted: str) -> bytes:
     """Return the certificate with this fingerprint from the scheduler's chain, as PEM. No token is sent."""
+    from hashlib import sha256
+
     try:
         chain = _fetch_chain(where)
     except ssl.SSLError as error:
@@ -34,7 +37,7 @@ def fetch_authority(where: Address, wanted: str) -> bytes:
             f"{where} cannot be reached: {error.strerror or error}\n  check that weft server runs there"
         ) from None
     for each in chain:
-        if hashlib.sha256(each).hexdigest() == wanted:
+        if sha256(each).hexdigest() == wanted:
             return ssl.DER_cert_to_PEM_cert(each).encode()
     raise Unreachable(
         f"the server at {where} is not the scheduler that issued this token: its certificate authority differs\n"
