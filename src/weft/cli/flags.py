@@ -47,6 +47,16 @@ def seconds(text: str) -> float:
     return value
 
 
+def since_s(text: str) -> float:
+    """Parse the value of --since: how many seconds ago."""
+    from weft.inputs.quantities import parse_duration
+
+    try:
+        return parse_duration(text)
+    except InputError as error:
+        raise InputError(f"--since: {error.what}", hint=error.hint) from None
+
+
 def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: bool = True) -> None:
     """Add the argument that names jobs."""
     text = "id, array task such as 7_3, name, @ (the last job), @~1 (the one before)" + (", 3-7" if several else "")

@@ -70,7 +70,7 @@ COMMANDS: Final = {
     "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),
     "compare": Command("simulate several policies on the same trace, side by side"),
     "figures": Command("reproduce the figures of a paper"),
-    "metrics": Command("compute the figures of a job.csv"),
+    "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
     "policies": Command("list policies and placements, with their options"),
     "trace": Command("show, convert and generate traces"),
     "completion": Command("print shell completion for bash, zsh or fish"),

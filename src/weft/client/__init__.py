@@ -17,6 +17,7 @@ from weft.wire import messages as m
 from weft.wire.convert import variables
 
 if TYPE_CHECKING:
+    from weft.model import Fact
     from weft.wire.views.base import Answer
     from weft.wire.views.doctor import SchedulerView
     from weft.wire.views.explain import ExplainView
@@ -33,6 +34,8 @@ MAX_CANCELLED_JOBS: Final = 10_000
 """Jobs in one request to cancel."""
 CALL_TIMEOUT_S: Final = 60.0
 """Timeout of calls that change something, and of calls in a loop that waits."""
+HISTORY_TIMEOUT_S: Final = 600.0
+"""Timeout of reading a whole journal, which the scheduler does at a low priority."""
 READ_TIMEOUT_S: Final = 10.0
 """Timeout of calls that only read: a person is waiting for the answer."""
 
@@ -185,6 +188,13 @@ class Client:
         """Yield the same facts as `watch`, each with its position."""
         for line in self._transport.stream("Watch", m.WatchRequest(after=after), timeout_s):
             yield line.position, json.loads(line.json)
+
+    def journal(self) -> Iterator[Fact]:
+        """Yield facts that add up to the scheduler's history: every job with its figures."""
+        from weft.journal.codec import decode_line
+
+        for page in self._transport.stream("History", m.HistoryRequest(), HISTORY_TIMEOUT_S):
+            yield from map(decode_line, page.json)
 
     def wait(self, job: str) -> JobDetailView:
         """Return the job once it has ended."""

@@ -1,4 +1,4 @@
-"""Journal maintenance in a low-priority process: `python -m weft.journal compact|backup URL`."""
+"""Work on a journal in a low-priority process: `python -m weft.journal compact|backup|history URL`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from weft.journal import store_at
+from weft.journal import Store, store_at
+from weft.journal.codec import encode_line
+from weft.journal.summary import public_summary
 
 EXIT_TRY_LATER: Final = 75
 NICENESS: Final = 10
@@ -19,7 +21,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m weft.journal")
-    parser.add_argument("verb", choices=("compact", "backup"))
+    parser.add_argument("verb", choices=("compact", "backup", "history"))
     parser.add_argument("url")
     given = parser.parse_args(words)
     os.nice(NICENESS)
@@ -27,7 +29,20 @@ def main(words: Sequence[str]) -> int:
     store = store_at(given.url)
     if given.verb == "compact":
         return 0 if store.compact() else EXIT_TRY_LATER
-    store.backup()
+    if given.verb == "backup":
+        store.backup()
+        return 0
+    return _print_history(store)
+
+
+def _print_history(store: Store) -> int:
+    """Print the history without what is private, one fact per line. End quietly if no reader is left."""
+    with store.open(readonly=True) as journal:
+        try:
+            sys.stdout.writelines(f"{encode_line(fact)}\n" for fact in public_summary(journal.read()))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os._exit(1)  # the interpreter would try to flush again
     return 0
 
 

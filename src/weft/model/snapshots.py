@@ -12,6 +12,25 @@ from weft.model.share import WHOLE, Share
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """The figures of a job up to a snapshot; `core.metrics` continues from them."""
+
+    queued_s: float = 0.0
+    """Seconds spent waiting."""
+    gpu_s: float = 0.0
+    kept_s: float = 0.0
+    """Work that its next run need not repeat, in solo seconds."""
+    run_s: float = 0.0
+    """Work of its present run, up to `rate_since`."""
+    spent_s: float = 0.0
+    """Work of all its runs."""
+    rho: float | None = None
+    jobs_s: float = 0.0
+    gpus_s: float = 0.0
+    """Jobs in the system and GPUs of the cluster, each integrated over its life: the ground of rho."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSnapshot:
     """The state of one job: the job as submitted, and the fields of `JobState`."""
 
@@ -59,6 +78,8 @@ class JobSnapshot:
     code: int | None = None
     why: str = ""
     over_quota: bool = False
+    usage: Usage | None = None
+    """None: the snapshot comes from a Weft that kept no figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +100,8 @@ class StateSnapshot:
     planned_at: Seconds | None = None
     pending: tuple[tuple[JobId, ...], ...] = ()
     highest_id: int = 0
+    gpus: tuple[tuple[Seconds, int], ...] = ()
+    """When the number of GPUs changed before the snapshot, and to what."""
 
 
 Snapshot = JobSnapshot | StateSnapshot

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from weft.core.metrics.figures import Record, gpu_changes
-from weft.core.metrics.records import JobRecord, Status
+from weft.core.metrics.figures import Record
+from weft.core.metrics.history import History, read_history
+from weft.core.metrics.records import JobRecord, Status, gpu_changes
 from weft.errors import InputError
 from weft.inputs.csv import Row, Table, parse_table, read_table, shorten
 from weft.inputs.files import read_text
+from weft.journal import open_journal
 from weft.journal.base import Journal
 from weft.journal.codec import encode_line
 from weft.journal.jsonl import HEADER
@@ -23,11 +26,13 @@ from weft.sim.traces.formats.draft import MAX_GPUS
 
 JOB_COLUMNS: Final = (
     "job_id", "user", "gpus", "status", "submit_s", "first_start_s", "end_s", "jct_s", "queue_s", "runs", "preemptions",
-    "gpu_seconds", "solo_s", "rho", "first_wait_s",
+    "gpu_seconds", "solo_s", "rho", "first_wait_s", "group",
 )  # fmt: skip
 CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "blocking_index")
 
-_DERIVED: Final = {"user", "jct_s", "first_wait_s"}
+SQLITE_HEAD: Final = b"SQLite format 3\0"
+
+_DERIVED: Final = {"user", "jct_s", "first_wait_s", "group"}
 """Columns that reading does not need."""
 _STATUSES: Final = get_args(Status)
 
@@ -46,10 +51,14 @@ def write_output(
 
 
 def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
-    """Return the record of a job.csv.
+    """Return the record of a job.csv or of a journal.
 
-    The number of GPUs, unless given, comes from the cluster.csv next to it, and the cost model from the summary.json.
+    The number of GPUs, unless given, comes from the journal or from the cluster.csv next to job.csv, and the cost model
+    from the summary.json.
     """
+    if is_journal(path):
+        record = read_journal(path).record
+        return record if gpus is None else replace(record, gpus=[(float("-inf"), gpus)])
     jobs = read_job_csv(path)
     cluster_csv = Path(path).with_name("cluster.csv")
     counts = list(_read_gpus(cluster_csv)) if cluster_csv.is_file() else []
@@ -57,6 +66,25 @@ def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
     if gpus is not None:
         counts = [(float("-inf"), gpus)]
     return Record(jobs, gpus=gpu_changes(counts), until=until, since=makespan_since(_read_model(Path(path))))
+
+
+def is_journal(path: str | Path) -> bool:
+    """Return whether the file is a journal, by its first bytes."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(len(SQLITE_HEAD))
+    except OSError:
+        return False  # the reader of tables explains it
+    return head == SQLITE_HEAD or head == HEADER[: len(head)] != b""
+
+
+def read_journal(path: str | Path) -> History:
+    """Return the history of a journal in a file, whatever the name of the file."""
+    path = Path(path).absolute()
+    with open(path, "rb") as file:
+        scheme = "sqlite" if file.read(len(SQLITE_HEAD)) == SQLITE_HEAD else "jsonl"
+    with open_journal(f"{scheme}://{path}", readonly=True) as journal:
+        return read_history(journal.read(), since=makespan_since(_read_model(path)))
 
 
 def _read_model(job_csv: Path) -> object:
@@ -91,7 +119,7 @@ def _format_job(job: JobRecord) -> tuple[object, ...]:
     """Return the cells of a job: numbers in full precision, so that they read back equal; None if unknown."""
     return (
         job.id, job.user, job.gpus, job.status, job.submit, job.first_start, job.end, job.jct_s, job.queue_s, job.runs,
-        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s,
+        job.preemptions, job.gpu_seconds, job.solo_s, job.rho, job.first_wait_s, job.group,
     )  # fmt: skip
 
 
@@ -115,6 +143,7 @@ def _parse_job(row: Row) -> JobRecord:
         gpu_seconds=row.number("gpu_seconds"),
         solo_s=_number_or_none(row, "solo_s"),
         rho=_number_or_none(row, "rho"),
+        group=row.text("group"),
     )
     _check_times(row, job)
     return job

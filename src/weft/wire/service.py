@@ -71,6 +71,7 @@ SCHEDULER: Final = {
     "Logs": Method("LogsRequest", "LogChunk", "stream"),
     "Watch": Method("WatchRequest", "FactLine", "stream"),
     "Operate": Method("OperateRequest", "JsonReply"),
+    "History": Method("HistoryRequest", "FactLines", "stream"),
 }
 AGENTS: Final = {"Attach": Method("AgentMessage", "SchedulerMessage", "both")}
 BLOBS: Final = {"Put": Method("BlobPart", "BlobName", "upload"), "Get": Method("BlobName", "BlobPart", "stream")}

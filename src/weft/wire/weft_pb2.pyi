@@ -181,6 +181,16 @@ class WatchRequest(_message.Message):
     after: int
     def __init__(self, after: _Optional[int] = ...) -> None: ...
 
+class HistoryRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FactLines(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, json: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class FactLine(_message.Message):
     __slots__ = ("position", "json")
     POSITION_FIELD_NUMBER: _ClassVar[int]

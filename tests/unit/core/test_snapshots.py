@@ -10,8 +10,8 @@ from weft.model import FACTS, JobSnapshot
 
 DERIVED = {"id", "shape", "allocation"}
 """What a restored job gets from its `job`, and its allocation from `allocated_mb` and `share`."""
-OF_THE_SNAPSHOT = {"at", "allocated_mb"}
-"""What only the snapshot has: its time, and the memory of the allocation."""
+OF_THE_SNAPSHOT = {"at", "allocated_mb", "usage"}
+"""What only the snapshot has: its time, the memory of the allocation, and the figures so far."""
 
 
 def test_a_snapshot_has_every_field_of_a_job() -> None:

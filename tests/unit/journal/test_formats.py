@@ -29,14 +29,17 @@ from weft.model import (
     Fact,
     Gpu,
     Job,
+    JobSnapshot,
     Node,
     NodeJoined,
     PerRank,
     Profile,
     Share,
     Started,
+    StateSnapshot,
     Submitted,
     Task,
+    Usage,
     Where,
 )
 
@@ -55,6 +58,8 @@ JOB = Job(
 
 ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120"))),
+    JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
+    StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value of its own."""

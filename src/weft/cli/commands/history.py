@@ -9,7 +9,6 @@ from typing import Final
 from weft.cli import connection, flags, render
 from weft.cli.text import plural
 from weft.cli.views import job_table
-from weft.errors import InputError
 
 EXAMPLE: Final = """examples:
   weft history --since 2d
@@ -28,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     names = job_table.fields_of(args.format) if args.format is not None else job_table.HISTORY
     from weft.wire.views.jobs import HistoryView
 
-    since = 0.0 if args.since is None else time.time() - _ago_s(args.since)
+    since = 0.0 if args.since is None else time.time() - flags.since_s(args.since)
     client = connection.connect_if_running(args.scheduler, ended=True)
     if client is None:
         found = HistoryView()
@@ -42,12 +41,3 @@ def run(args: argparse.Namespace) -> int:
     if found.more:
         render.print_message(f"{plural(found.more, 'older job')}; --limit and --since show them")
     return 0
-
-
-def _ago_s(text: str) -> float:
-    from weft.inputs.quantities import parse_duration
-
-    try:
-        return parse_duration(text)
-    except InputError as error:
-        raise InputError(f"--since: {error.what}", hint=error.hint) from None

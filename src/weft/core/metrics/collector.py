@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from weft.core.metrics.gpu_time import GpuTime, Holder
-from weft.core.metrics.records import ClusterRow, JobRecord, Status
+from weft.core.metrics.records import ClusterRow, JobRecord, Status, gpu_changes, group_of
 from weft.core.resources.cluster import UncountedResources
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import Alarm, Fact, JobId, KeyChanged, NodeJoined, NodeLost, Planned, Reserve, Seconds, Wake
+from weft.model import (
+    Alarm,
+    Fact,
+    JobId,
+    JobSnapshot,
+    KeyChanged,
+    NodeJoined,
+    NodeLost,
+    Planned,
+    Reserve,
+    Seconds,
+    StateSnapshot,
+    Usage,
+    Wake,
+)
 from weft.model.status import ACTIVE, ENDED
 
 SHORTEST_REST_S = 1.0
@@ -36,10 +51,16 @@ class _Track(Holder):
 
 
 class Collector:
-    def __init__(self, solo_s: Mapping[JobId, float]) -> None:
-        self._state = State()
-        self._state.resources = UncountedResources()
+    """Follows a separate state, or `state` if it is given; then it also applies facts that change no figure."""
+
+    def __init__(self, solo_s: Mapping[JobId, float], state: State | None = None) -> None:
+        self._state = state or State()
+        self._uncounted: frozenset[type] = UNCOUNTED if state is None else frozenset()
+        if state is None:
+            self._state.resources = UncountedResources()
         self._solo_s = solo_s
+        self._early_gpus: Sequence[tuple[Seconds, int]] = ()
+        """When the number of GPUs changed before the snapshot with which the journal begins, and to what."""
         self._tracks: dict[JobId, _Track] = {}
         self._busy = GpuTime()
         self._present = self._known = 0
@@ -55,15 +76,19 @@ class Collector:
 
     def take(self, facts: Iterable[Fact]) -> None:
         state = self._state
-        touched = state.touched
+        touched, uncounted = state.touched, self._uncounted
         for fact in facts:
-            if type(fact) in UNCOUNTED and fact.at < state.eligibility.opens_at:
+            if type(fact) in uncounted and fact.at < state.eligibility.opens_at:
                 continue
             if fact.at > state.now:
                 self._advance(fact.at)
             if type(fact) is NodeLost and fact.node in state.resources.by_id:
                 self._lose(fact)
                 continue
+            if type(fact) is JobSnapshot:
+                self._restore(fact)
+            elif type(fact) is StateSnapshot:
+                self._early_gpus = fact.gpus
             applied = state.apply(fact)
             if type(fact) is NodeJoined and applied:
                 self._busy.join(fact.node)
@@ -79,17 +104,33 @@ class Collector:
             self._busy.settle(self._tracks[job], self.now)
         return self._rows
 
+    @property
+    def jobs(self) -> Mapping[JobId, JobState]:
+        return self._state.jobs
+
     def records(self) -> list[JobRecord]:
         return [self._record(job) for job in self._state.jobs.values()]
+
+    def gpu_changes(self) -> list[tuple[Seconds, int]]:
+        """Return when the number of GPUs changed, and to what; call it after `close`."""
+        return gpu_changes(chain(self._early_gpus, ((row[0], row[2]) for row in self._rows)))
+
+    def usage(self, job: JobId) -> tuple[float, float, float | None, float, float]:
+        """Return the job's seconds in the queue, GPU seconds, rho, and the integrals behind it; after `close`."""
+        track = self._tracks[job]
+        jobs_s, gpus_s = self._jobs_area - track.jobs_area, self._gpus_area - track.gpus_area
+        return self._queue_s(track), track.gpu_seconds, track.rho, jobs_s, gpus_s
 
     def _record(self, job: JobState) -> JobRecord:
         track = self._tracks[job.id]
         assert track.status is not None
-        queue_s = track.in_queue_s + (self.now - track.mark if track.status == "waiting" else 0.0)
         return JobRecord(
             job.id, job.job.user, job.gpus, track.status, job.submitted_at, job.first_start, job.ended_at, job.run,
-            job.preemptions, queue_s, track.gpu_seconds, track.solo_s, track.rho,
+            job.preemptions, self._queue_s(track), track.gpu_seconds, track.solo_s, track.rho, group_of(job.job),
         )  # fmt: skip
+
+    def _queue_s(self, track: _Track) -> float:
+        return track.in_queue_s + (self.now - track.mark if track.status == "waiting" else 0.0)
 
     # ---- time
 
@@ -121,6 +162,27 @@ class Collector:
         for job in state.touched.values():
             self._follow(job)
         state.touched.clear()
+
+    def _restore(self, fact: JobSnapshot) -> None:
+        """Continue from the figures of a job in a snapshot.
+
+        Without them, its queue time is its life without GPUs, and its GPU seconds count from now on, as the GPUs of
+        the cluster do.
+        """
+        usage = fact.usage
+        if usage is None:
+            end = fact.at if fact.ended_at is None else fact.ended_at
+            held_s = fact.attained_s + (end - fact.started_at if fact.status in ACTIVE else 0.0)
+            usage = Usage(queued_s=max(end - fact.submitted_at - held_s, 0.0))
+        track = _Track(fact.at, self._jobs_area - usage.jobs_s, self._gpus_area - usage.gpus_s)
+        track.in_queue_s, track.gpu_seconds, track.rho = usage.queued_s, usage.gpu_s, usage.rho
+        self._tracks[fact.job.id] = track
+        if fact.status in ENDED:
+            track.status = fact.status  # type: ignore[assignment]
+            track.solo_s = self._solo_s.get(fact.job.id, fact.attained_s)
+            self._changed = True
+        else:
+            self._present += 1
 
     def _follow(self, job: JobState) -> None:
         """Account for a possible change of the job's status."""

@@ -16,7 +16,7 @@ from weft.core.metrics.collector import Collector
 from weft.core.metrics.records import ClusterRow, JobRecord
 from weft.model import Fact, JobId, Seconds
 
-__all__ = ["ClusterRow", "Figures", "JobRecord", "Record", "figures", "gather", "gpu_changes"]
+__all__ = ["ClusterRow", "Figures", "JobRecord", "Record", "figures", "gather"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def gather(
     tally = Collector(solo_s or {})
     tally.take(facts)
     rows = tally.close()
-    return Record(tally.records(), rows, gpu_changes((row[0], row[2]) for row in rows), tally.now, since)
+    return Record(tally.records(), rows, tally.gpu_changes(), tally.now, since)
 
 
 def figures(record: Record) -> Figures:
@@ -95,17 +95,6 @@ def figures(record: Record) -> Figures:
         restarts=sum(job.restarts for job in jobs),
         fairness_max_rho=max(rhos, default=None),
     )
-
-
-def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:
-    """Yield only the rows that differ from the row before."""
-    change_log: list[tuple[Seconds, int]] = []
-    last = -1
-    for at, gpus in counts:
-        if gpus != last:
-            change_log.append((at, gpus))
-            last = gpus
-    return change_log
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.model import JobId, Seconds
+from weft.model import Job, JobId, Seconds
 
 Status = Literal["blocked", "waiting", "held", "running", "done", "failed", "cancelled"]
 ClusterRow = tuple[Seconds, int, int, int, int, float]
@@ -30,6 +31,7 @@ class JobRecord:
     gpu_seconds: float
     solo_s: float | None
     rho: float | None
+    group: str = ""
 
     @property
     def jct_s(self) -> float | None:
@@ -42,3 +44,19 @@ class JobRecord:
     @property
     def restarts(self) -> int:
         return max(self.runs - 1, 0)
+
+
+def group_of(job: Job) -> str:
+    """Return the label by which commands select the job; empty if it has none."""
+    return job.task.group if job.task is not None else ""
+
+
+def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:
+    """Yield only the rows that differ from the row before."""
+    change_log: list[tuple[Seconds, int]] = []
+    last = -1
+    for at, gpus in counts:
+        if gpus != last:
+            change_log.append((at, gpus))
+            last = gpus
+    return change_log

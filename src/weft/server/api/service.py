@@ -10,6 +10,7 @@ from weft.errors import JournalError, NotPermitted
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.admin.operations import operate
+from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
@@ -29,12 +30,13 @@ class Service:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
+        self._histories = Histories()
         self.last_call_at = 0.0
         """The time of the last call."""
         self.methods: dict[str, Callable[[Any], Any]] = {
             "Submit": self._timed(self._submit), "Change": self._timed(self._change),
             "Query": self._timed(self._query), "Explain": self._timed(self._explain),
-            "Operate": self._timed(self._operate), "Logs": self._logs, "Watch": self._watch,
+            "Operate": self._timed(self._operate), "Logs": self._logs, "Watch": self._watch, "History": self._history,
         }  # fmt: skip
         """By name. Each takes a message and returns a message or a stream of messages. They raise WeftErrors."""
 
@@ -80,6 +82,10 @@ class Service:
 
     def _watch(self, request: m.WatchRequest) -> AsyncIterator[m.FactLine]:
         return self._facts(request.after, caller())
+
+    def _history(self, _request: m.HistoryRequest) -> AsyncIterator[m.FactLines]:
+        self.last_call_at = self._controller.loop.clock.now()
+        return self._histories.stream(self._controller.journal.url)
 
     async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
         """Stream facts from a position on; from 0, those after the last snapshot.

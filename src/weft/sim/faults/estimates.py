@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from weft.core.metrics.work import declared_length_s
 from weft.errors import InputError
 from weft.model import Event, Exited, Job, JobId, Progressed, Seconds, Started
 
@@ -132,13 +133,6 @@ def similarity_groups(job: Job) -> tuple[Group, ...]:
     label = job.name or (job.profile.model if job.profile else "")
     user = job.user
     return (user, label, job.gpus), (user, label, None), (None, label, None), (user, None, None), ()
-
-
-def declared_length_s(job: Job) -> float | None:
-    """Return the job's solo duration according to its declaration."""
-    if job.iterations is not None and job.profile is not None:
-        return job.iterations * job.profile.iteration_s
-    return job.declared_s
 
 
 def make_estimates(kind: str, seed: int) -> Estimates:

@@ -14,7 +14,7 @@ from weft.model.status import ACTIVE, ENDED
 if TYPE_CHECKING:
     from weft.core.state.state import State
 
-CONVERTED: Final = frozenset({"at", "job", "unmet_dependencies", "allocated_mb"})
+CONVERTED: Final = frozenset({"at", "job", "unmet_dependencies", "allocated_mb", "usage"})
 COPIED: Final = tuple(field.name for field in fields(JobSnapshot) if field.name not in CONVERTED)
 """Fields that a snapshot and a job's state have in common."""
 

@@ -1,0 +1,38 @@
+"""The history of a scheduler: read from the journal of this machine's scheduler, or fetched from a cluster's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.endpoints import config
+from weft.endpoints.paths import user_paths
+
+if TYPE_CHECKING:
+    from weft.core.metrics.history import History
+
+THIS_MACHINE: Final = "the scheduler of this machine"
+
+
+def source(scheduler: str | None) -> str:
+    """Return the name of the scheduler that `read` reads from."""
+    where = config.scheduler_address(scheduler)
+    return THIS_MACHINE if where is None else str(where)
+
+
+def read(scheduler: str | None) -> History:
+    """Return the history of the scheduler. It is empty if none ever ran on this machine."""
+    from weft.core.metrics.history import read_history
+
+    where = config.scheduler_address(scheduler)
+    if where is not None:
+        from weft.client import Client
+
+        with Client(where) as client:
+            return read_history(client.journal())
+    from weft.journal import open_journal
+
+    here = user_paths()
+    if not here.has_state():
+        return read_history(())
+    with open_journal(here.journal_url, readonly=True) as journal:
+        return read_history(journal.read())

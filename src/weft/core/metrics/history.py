@@ -1,0 +1,60 @@
+"""The history of a journal: the record of its jobs, the jobs themselves, and the work that each of them was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.core.metrics.collector import Collector
+from weft.core.metrics.figures import Record
+from weft.core.metrics.records import JobRecord
+from weft.core.metrics.work import JobWork, WorkMeter
+from weft.model import Fact, Job, JobId, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    record: Record
+    jobs: Mapping[JobId, Job]
+    work: Mapping[JobId, JobWork]
+    simulated: bool
+    """True: times begin at 0; False: they are seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The jobs that count; an empty field selects all."""
+
+    since_s: float | None = None
+    """Jobs submitted within this time before the end."""
+    user: str = ""
+    group: str = ""
+
+    def of(self, record: Record, now: Seconds | None = None) -> Record:
+        """Return the record of the selected jobs. `now`: where the time counts back from; None: the record's end."""
+        jobs: Sequence[JobRecord] = record.jobs
+        if self.since_s is not None:
+            first = (_end(record) if now is None else now) - self.since_s
+            jobs = [job for job in jobs if job.submit >= first]
+        if self.user:
+            jobs = [job for job in jobs if job.user == self.user]
+        if self.group:
+            jobs = [job for job in jobs if job.group == self.group]
+        return record if len(jobs) == len(record.jobs) else replace(record, jobs=jobs)
+
+
+def read_history(facts: Iterable[Fact], *, since: Seconds | None = None) -> History:
+    """Return the history of a journal. `since`: where makespan and utilisation begin; None: at the first submission."""
+    meter = WorkMeter()
+    collector = Collector(meter.total_s)
+    collector.take(meter.follow(facts))
+    rows = collector.close()
+    record = Record(collector.records(), rows, collector.gpu_changes(), collector.now, since)
+    jobs = {job.id: job.job for job in collector.jobs.values()}
+    return History(record, jobs, meter.jobs, meter.simulated)
+
+
+def _end(record: Record) -> Seconds:
+    if record.until is not None:
+        return record.until
+    return max((job.submit if job.end is None else job.end for job in record.jobs), default=0.0)
