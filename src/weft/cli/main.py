@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "hold": Command("keep waiting jobs from starting"),
     "release": Command("let held jobs start"),
     "set": Command("change a waiting job"),
+    "edit": Command("change a waiting job in your editor"),
     "restart": Command("submit ended jobs again"),
     "history": Command("list ended jobs"),
     "clean": Command("delete ended jobs and their logs"),

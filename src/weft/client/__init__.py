@@ -91,10 +91,10 @@ class Client:
 
     def change(
         self, verb: str, jobs: Sequence[str] = (), *, settings: Mapping[str, str] | None = None,
-        statuses: Sequence[str] = (), group: str = "",
+        statuses: Sequence[str] = (), group: str = "", spec: m.JobSpec | None = None,
     ) -> m.ChangeReply:  # fmt: skip
         pairs = variables((settings or {}).items())
-        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group)
+        request = m.ChangeRequest(verb=verb, jobs=jobs, settings=pairs, statuses=statuses, group=group, spec=spec)
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 

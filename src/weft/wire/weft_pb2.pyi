@@ -102,18 +102,20 @@ class SubmitReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ChangeRequest(_message.Message):
-    __slots__ = ("verb", "jobs", "settings", "statuses", "group")
+    __slots__ = ("verb", "jobs", "settings", "statuses", "group", "spec")
     VERB_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
     verb: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     settings: _containers.RepeatedCompositeFieldContainer[Variable]
     statuses: _containers.RepeatedScalarFieldContainer[str]
     group: str
-    def __init__(self, verb: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., settings: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., statuses: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ...) -> None: ...
+    spec: JobSpec
+    def __init__(self, verb: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., settings: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., statuses: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ...) -> None: ...
 
 class ChangeReply(_message.Message):
     __slots__ = ("ids", "refused")

@@ -112,6 +112,7 @@ BY: dict[str, Callable[[State], Fact]] = {
 BECOMES: dict[str, dict[str, Status]] = {
     "NodeLost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "Limited": {"waiting": "blocked"},
+    "Submitted": {"done": "waiting", "failed": "waiting", "cancelled": "waiting"},
     "Edited": {"blocked": "waiting"},
     "Edited, comes after another": {"waiting": "blocked", "held": "blocked"},
     "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},

@@ -98,7 +98,7 @@ def test_a_job_is_that_of_the_caller_and_the_same_key_of_another_is_another() ->
     assert [rig.scheduler.state.jobs[job].job.user for job in ("1", "2")] == ["ann", "bob"]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "set", "restart", "forget"])
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "set", "edit", "restart", "restart-in-place", "forget"])
 def test_nobody_changes_the_jobs_of_others(verb: str) -> None:
     rig, commands = a_commands()
     submit(rig, commands, "", ANN)

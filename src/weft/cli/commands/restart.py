@@ -1,4 +1,4 @@
-"""Submit ended jobs again, unchanged. Each gets a new id."""
+"""Submit ended jobs again, unchanged. Each gets a new id, unless --in-place keeps it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from weft.errors import InputError
 EXAMPLE: Final = """examples:
   weft restart 7
   weft restart --failed
-  weft restart --failed 3-7"""
+  weft restart --failed 3-7
+  weft restart --in-place 7     continues from its last checkpoint, if it saves any"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     flags.add_jobs(parser, needed=False)
     parser.add_argument("--failed", action="store_true", help="only failed jobs; without JOB, all failed jobs")
+    parser.add_argument("--in-place", action="store_true", help="keep id, checkpoints and place in an array")
     flags.add_common(parser)
 
 
@@ -31,5 +33,7 @@ def run(args: argparse.Namespace) -> int:
             if not jobs:
                 render.print_message("none of these jobs failed")
                 return change_report.report_nothing(args)
-        reply = client.change("restart", jobs, statuses=() if jobs else ("failed",))
-    return change_report.report(args, "submitted job", reply)
+        reply = client.change(
+            "restart-in-place" if args.in_place else "restart", jobs, statuses=() if jobs else ("failed",)
+        )
+    return change_report.report(args, "restarted job" if args.in_place else "submitted job", reply)

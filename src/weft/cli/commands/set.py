@@ -9,8 +9,8 @@ from weft.cli import connection, flags
 from weft.cli.views import change_report
 from weft.errors import InputError
 
-EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, gpu_ids,
-grace, max_jobs_per_gpu, requeue_exit
+EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, begin,
+gpu_ids, grace, group, max_jobs_per_gpu, requeue_exit, signal
 
 examples:
   weft set 7 priority=10

@@ -187,7 +187,7 @@ class Collector:
     def _follow(self, job: JobState) -> None:
         """Account for a possible change of the job's status."""
         track, now = self._tracks.get(job.id), self.now
-        if track is None:
+        if track is None or (track.status in ENDED and job.status not in ENDED):  # new, or submitted again
             track = self._tracks[job.id] = _Track(now, self._jobs_area, self._gpus_area)
             self._present += 1
         status: Status = "running" if job.status in ACTIVE else job.status  # type: ignore[assignment]

@@ -4,7 +4,8 @@ A job that was submitted is *waiting*, or *blocked* while a dependency is not do
 or its begin time has not come. A *held* job waits for its user. A `Start` decision gives the next run GPUs: the run
 is *starting* until `Started`, then *running*. A `Stop` makes it *stopping*, and it keeps its GPUs until `Exited`:
 stopping is two-phase. A run that ends by itself is *done* or *failed*; a job whose run was stopped, was lost with its
-node, or asked to run again waits again. Facts that the table does not have, and facts about an old run, are dropped.
+node, or asked to run again waits again. A job that has ended may be submitted again under its id: it starts over, but
+counts its runs on. Facts that the table does not have, and facts about an old run, are dropped.
 
 Some facts change the status in two rows, one after the other: a job that waits again and is held, or must not begin
 yet, continues from *waiting* with `Held` or `ineligible`.

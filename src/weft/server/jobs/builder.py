@@ -13,7 +13,7 @@ from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec.fields import Field
-from weft.model import Job, JobId
+from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
@@ -100,9 +100,28 @@ class JobBuilder:
         """Return the job with these fields as the spec has them; raise if it may not be so."""
         edited = self._editor.edit(job, values_of(spec, fields))
         if any(field.key == "after" for field in fields):
-            search = _Search(resolve)
-            after = [found for ref in dict.fromkeys(spec.after) for found in search.jobs(ref)]
-            edited = replace(edited, after=tuple(dict.fromkeys(after)))
+            edited = replace(edited, after=_after(spec, resolve))
+        self.check(edited)
+        return edited
+
+    def rebuild(self, job: Job, spec: JobSpec, resolve: Resolve) -> Job:
+        """Return the job as if it had been submitted with this spec. It keeps its id and its place in an array, and
+        the values that its user cannot see: environment and snapshot."""
+        if spec.array or spec.hold:
+            key = "array" if spec.array else "hold"
+            raise InputError("a job that is queued cannot get one", hint=f"leave {key} out", key=key)
+        old = job.task or Task()
+        values = values_of(spec)
+        values["name"] = values.get("name") or _default_name(spec)
+        values["chdir"] = values.get("chdir") or old.chdir
+        values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
+        values["snapshot"] = old.snapshot
+        made = self._editor.create(job.id, job.user, old.key, values)
+        task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
+        edited = replace(
+            made, task=task, after=_after(spec, resolve), batch=job.batch, batch_limit=job.batch_limit,
+            opportunistic=job.opportunistic, iterations=job.iterations, profile=job.profile,
+        )  # fmt: skip
         self.check(edited)
         return edited
 
@@ -154,6 +173,12 @@ class _Search:
                 what = f"there is no job {ref[:80]!r}"
                 raise InputError(what, hint="weft queue -a lists them", key="after", index=at) from None
         return self._found[ref]
+
+
+def _after(spec: JobSpec, resolve: Resolve) -> tuple[JobId, ...]:
+    """Return the jobs that an edited job depends on."""
+    search = _Search(resolve)
+    return tuple(dict.fromkeys(found for ref in dict.fromkeys(spec.after) for found in search.jobs(ref)))
 
 
 def _by_batch(ref: str, found: list[JobId]) -> list[str]:

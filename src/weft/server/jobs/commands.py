@@ -208,6 +208,25 @@ class JobCommands:
         self._next_id += 1
         return Submitted(now, again)
 
+    def _restart_in_place(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.status not in ENDED:
+            return f"it is {job.status}: cancel it first"
+        try:
+            self._builder.check(job.job)
+        except InputError as error:
+            return error.text
+        return Submitted(now, replace(job.job, after=(), begin_at=None))
+
+    def _edit(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
+        if job.status in ENDED or job.status in ACTIVE:
+            return f"it is {job.status}: only a waiting job can be edited"
+        return Edited(
+            now, self._without_cycle(job.job, self._builder.rebuild(job.job, request.spec, self._one_of(job)))
+        )
+
+    def _one_of(self, job: JobState) -> Callable[[str], list[JobId]]:
+        return lambda ref: [resolve_one(self._scheduler.state, ref, job.job.user)]
+
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
             return f"it is {job.status}: only a waiting job can be changed"
@@ -218,6 +237,10 @@ class JobCommands:
         spec, fields = settings_of(dict(pairs(settings)))
         state = self._scheduler.state
         edited = self._builder.edit(job, spec, fields, lambda ref: [resolve_one(state, ref, job.user)])
+        return self._without_cycle(job, edited)
+
+    def _without_cycle(self, job: Job, edited: Job) -> Job:
+        """Return the edited job; raise if it would depend on itself."""
         if edited.after != job.after and job.id in self._with_dependencies(edited.after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
@@ -246,6 +269,8 @@ VERBS: Final[dict[str, Verb]] = {
     "hold": JobCommands._hold,
     "release": JobCommands._release,
     "set": JobCommands._set,
+    "edit": JobCommands._edit,
     "restart": JobCommands._restart,
+    "restart-in-place": JobCommands._restart_in_place,
     "forget": JobCommands._forget,
 }

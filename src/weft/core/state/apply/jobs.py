@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def submitted(state: State, fact: Submitted) -> bool:
-    if fact.job.id in state.jobs:
-        return False
     job = JobState(fact.job, state.next_tail_tie(), fact.at)
+    if (known := state.jobs.get(job.id)) is not None:
+        if known.status not in ENDED:
+            return False
+        job.run = known.run  # a job that is submitted again under its id goes on counting: each run has its files
+        _purge(state, known)
     state.count_id(job.id)
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
@@ -111,11 +114,14 @@ def released(state: State, fact: Released) -> bool:
 
 def purged(state: State, fact: Purged) -> bool:
     for name in fact.jobs:
-        job = state.ended.pop(name, None)
-        if job is not None:
-            del state.jobs[name]
-            state.eligibility.forget(job)
+        if (job := state.ended.get(name)) is not None:
+            _purge(state, job)
     return True
+
+
+def _purge(state: State, job: JobState) -> None:
+    del state.ended[job.id], state.jobs[job.id]
+    state.eligibility.forget(job)
 
 
 def paused(state: State, fact: Paused) -> bool:
