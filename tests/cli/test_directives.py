@@ -15,7 +15,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH -t 1:30:00 --gres=gpu:2   # two of them
 #SBATCH --cpus-per-task=2
 #SBATCH --mem=5G
-#SBATCH --partition=long
+#SBATCH --partition=long --account=lab
 #SBATCH -N1
 #SBATCH --requeue
 # an ordinary comment
@@ -45,12 +45,12 @@ def given(*lines: str) -> dict[str, object]:
 
 def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
     submitted = weft("submit", write(SCRIPT), "--fast", "x y")
-    assert "ignored (no meaning in Weft): train.sbatch:6: --partition" in submitted.err
+    assert "ignored (no meaning in Weft): train.sbatch:6: --account" in submitted.err
     assert "time limit: 1h 30m" in submitted.err
     weft("wait", "@")
     job = weft.show("@")
     assert (job["name"], job["gpus"], job["time_limit_s"]) == ("resnet", 2, 5400.0)
-    assert (job["cpus"], job["ram_mb"]) == (1, 2560)
+    assert (job["cpus"], job["ram_mb"], job["group"]) == (1, 2560, "long")
     assert weft("logs", "@").out == f"args --fast x y; dir {folder}; gpus 0,1\n"
 
 
@@ -83,7 +83,7 @@ def test_a_mistake_is_told_with_its_line(weft: Weft) -> None:
         ("-c 8 --gpus=3", {"gpus": "3", "cpus": "3"}),
         ("--gpus=0 --mem=1000", {"gpus": "0", "mem": "1000"}),
         ("--cpus-per-gpu=2 -c 8", {"cpus": "2"}),
-        ("--output=x.log -p gpu --requeue", {}),
+        ("--output=x.log -p gpu --requeue", {"group": "gpu"}),
     ],
 )
 def test_each_option(line: str, expected: dict[str, object]) -> None:

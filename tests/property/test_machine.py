@@ -26,6 +26,7 @@ from weft.model import (
     Edited,
     Event,
     Exited,
+    GroupLimited,
     Held,
     Job,
     Limited,
@@ -43,6 +44,7 @@ from weft.model import (
     Start,
     Started,
     Submitted,
+    Task,
     Unblocked,
     Uncordoned,
     Where,
@@ -70,6 +72,7 @@ BUDGET = settings(
 )
 
 USERS = ("u", "v")
+GROUPS = (None, Task(group="g"), Task(group="h"))
 which = st.integers(0, 1000)
 memory = st.one_of(st.just(0), st.sampled_from([10, 30, 50]))
 shares = st.sampled_from([Share(), Share(), Share(0.5, 0.5), Share(1 / 3, 1 / 3), Share(0.5, 1.0)])
@@ -104,7 +107,7 @@ class Anything(RuleBasedStateMachine):
         self.submitted += 1
         job = Job(f"j{self.submitted}", gpus, user=USERS[self.submitted % 2], memory_mb=PerRank(memory_mb),
                   cpus=cpus, share=share, where=where, declared_s=length, profile=profile, retries=retries,
-                  opportunistic=opportunistic)  # fmt: skip
+                  opportunistic=opportunistic, task=GROUPS[self.submitted % 3])  # fmt: skip
         self.tell(Submitted(self.rig.now, job))
 
     @rule(gpus=st.integers(1, 12), data=st.data())
@@ -164,6 +167,14 @@ class Anything(RuleBasedStateMachine):
     @rule(user=st.sampled_from(["", "u"]), gpus=st.sampled_from([None, 2, 6]))
     def limit(self, user: str, gpus: int | None) -> None:
         self.tell(Limited(self.rig.now, user, gpus))
+
+    @rule(
+        group=st.sampled_from(["", "g"]),
+        jobs=st.sampled_from([None, 1, 3]),
+        paused=st.sampled_from([False, False, True]),
+    )
+    def limit_group(self, group: str, jobs: int | None, paused: bool) -> None:
+        self.tell(GroupLimited(self.rig.now, group, jobs, paused))
 
     @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
     def measured(self, index: int, memory_mb: int) -> None:

@@ -19,7 +19,7 @@ VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "tie_breaker", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "releasing",
     "cancelling", "held", "lost", "unmet_dependencies", "exclusive", "measured_mb", "requeues", "delays", "begin_at",
-    "code", "why", "over_quota",
+    "code", "why", "over_quota", "over_group_limit",
 )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def _statuses(state: State) -> None:
         assert job.status == "blocked" or not job.unmet_dependencies, job.id
         assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
         assert job.releasing == (job.status == "stopping"), job.id
-        assert job.status == "blocked" or not job.over_quota, job.id
+        assert job.status == "blocked" or not (job.over_quota or job.over_group_limit), job.id
         if job.status not in ACTIVE:
             assert (job.slots, job.weave, job.rate) == ((), (), 0.0), f"{job.id} is {job.status} and holds {job.slots}"
 
@@ -139,6 +139,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "closed": {key: closure.detail for key, closure in state.closed.items()},
         "limits": dict(state.eligibility.limits),
+        "groups": dict(state.eligibility.groups.settings),
         "idle": list(idle),
         "soon": list(soon),
         "jobs": {job.id: {name: getattr(job, name) for name in VALUES} for job in state.jobs.values()},

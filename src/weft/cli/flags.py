@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
 from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.client import Filters
 
 MAX_WHOLE: Final = 999_999_999
 
@@ -59,7 +62,9 @@ def since_s(text: str) -> float:
 
 def add_jobs(parser: argparse.ArgumentParser, *, several: bool = True, needed: bool = True) -> None:
     """Add the argument that names jobs."""
-    text = "id, array task such as 7_3, name, @ (the last job), @~1 (the one before)" + (", 3-7" if several else "")
+    text = "id, array task such as 7_3, name, GROUP/NAME, @ (the last job), @~1 (the one before)" + (
+        ", 3-7" if several else ""
+    )
     if several:
         parser.add_argument("jobs", metavar="JOB", nargs="+" if needed else "*", help=text)
     else:
@@ -77,6 +82,27 @@ def check_jobs_or_all(args: argparse.Namespace) -> None:
         raise InputError("jobs and --all are both given", hint="give one or the other")
     if not args.jobs and not args.all:
         raise InputError("no jobs named", hint="name jobs, or give --all")
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that select jobs of the queue or the history. `filters_of` returns their values."""
+    parser.add_argument("--group", metavar="G", help="only jobs of this group")
+    parser.add_argument(
+        "-t",
+        "--state",
+        metavar="STATE",
+        action="append",
+        help="only jobs in these states: PD, running, F,TO",
+    )
+    parser.add_argument("--name", metavar="GLOB", help="only jobs whose name matches, such as 'train-*'")
+    parser.add_argument("--user", metavar="U", help="only jobs of this user")
+    parser.add_argument("--failed", action="store_true", help="only failed jobs, as -t failed")
+
+
+def filters_of(args: argparse.Namespace) -> Filters:
+    states = [word.strip() for text in args.state or () for word in text.split(",")] + ["failed"] * args.failed
+    found: Filters = {"group": args.group or "", "name": args.name or "", "user": args.user or "", "states": states}
+    return found
 
 
 def add_common(parser: argparse.ArgumentParser, *, json: bool = True) -> None:

@@ -51,6 +51,7 @@ COMMANDS: Final = {
     "restart": Command("submit ended jobs again"),
     "history": Command("list ended jobs"),
     "clean": Command("delete ended jobs and their logs"),
+    "group": Command("list groups of jobs, limit how many jobs of a group run"),
     "gpus": Command("list GPUs and the jobs on them"),
     "nodes": Command("list machines"),
     "monitor": Command("watch workers, GPUs and jobs"),

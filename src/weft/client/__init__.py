@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from weft.client.local import RESTART_TIMEOUT_S, LocalTransport
 from weft.client.transport import Transport
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.wire.views.base import Answer
     from weft.wire.views.doctor import SchedulerView
     from weft.wire.views.explain import ExplainView
+    from weft.wire.views.groups import GroupsView
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
     from weft.wire.views.operations import Operation
@@ -38,6 +39,17 @@ HISTORY_TIMEOUT_S: Final = 600.0
 """Timeout of reading a whole journal, which the scheduler does at a low priority."""
 READ_TIMEOUT_S: Final = 10.0
 """Timeout of calls that only read: a person is waiting for the answer."""
+
+
+class Filters(TypedDict, total=False):
+    """Which jobs of the queue or the history to return."""
+
+    group: str
+    states: Sequence[str]
+    """Statuses such as running, or Slurm's letters such as PD."""
+    name: str
+    """A pattern, such as train-*."""
+    user: str
 
 
 class Client:
@@ -98,11 +110,11 @@ class Client:
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 
-    def queue(self, *, limit: int = 0) -> QueueView:
+    def queue(self, *, limit: int = 0, **only: Unpack[Filters]) -> QueueView:
         """Return the jobs that run and wait."""
         from weft.wire.views.jobs import QueueView
 
-        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit))
+        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit, **only))
 
     def jobs(self, jobs: Sequence[str] = (), *, group: str = "", timeout_s: float = READ_TIMEOUT_S) -> JobsView:
         """Return the details of these jobs and of the jobs of a group."""
@@ -114,11 +126,11 @@ class Client:
         """Return the first job that the reference names."""
         return self.jobs([job]).jobs[0]
 
-    def history(self, *, limit: int = 0, since: float = 0.0) -> HistoryView:
+    def history(self, *, limit: int = 0, since: float = 0.0, **only: Unpack[Filters]) -> HistoryView:
         """Return the jobs that have ended, latest first."""
         from weft.wire.views.jobs import HistoryView
 
-        return self._query(HistoryView, m.QueryRequest(what="history", limit=limit, since=since))
+        return self._query(HistoryView, m.QueryRequest(what="history", limit=limit, since=since, **only))
 
     def gpus(self) -> GpusView:
         from weft.wire.views.nodes import GpusView
@@ -129,6 +141,11 @@ class Client:
         from weft.wire.views.nodes import NodesView
 
         return self._query(NodesView, m.QueryRequest(what="nodes"))
+
+    def groups(self) -> GroupsView:
+        from weft.wire.views.groups import GroupsView
+
+        return self._query(GroupsView, m.QueryRequest(what="groups"))
 
     def explain(self, job: str) -> ExplainView:
         """Return why a job waits."""

@@ -17,6 +17,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import Decision, JobId, Seconds, Slots
+from weft.model.groups import group_label
 from weft.model.slots import Message, format_message
 from weft.model.status import Reason
 
@@ -123,7 +124,16 @@ def _gate(state: State, job: JobState, now: Seconds) -> Cause:
         return _cause(
             Reason.QUOTA, f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
         )
+    if job.over_group_limit:
+        return _group_limit(state, job.job.group)
     return _cause(Reason.ARRAY_LIMIT, f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
+
+
+def _group_limit(state: State, group: str) -> Cause:
+    most, paused = state.eligibility.groups.settings.get(group, (None, False))
+    if paused:
+        return _cause(Reason.GROUP_PAUSED, f"the group {group_label(group)} is paused; resume it to let its jobs start")
+    return _cause(Reason.GROUP_LIMIT, f"at most {most} jobs of the group {group_label(group)} at a time")
 
 
 def _whereabouts(job: JobState) -> Cause:

@@ -173,7 +173,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         "comment", ("one", "two"), readers.one(readers.line), "task.comment", settable=True,
         flag=Flag(("--comment",), "a note that weft show prints", "TEXT"),
     ),
-    Field("group", ("one", "two"), readers.one(readers.line), "task.group", settable=True),
+    Field(
+        "group", ("one", "two"), readers.one(readers.line), "task.group", settable=True, aliases=("partition",),
+        flag=Flag(("--group", "-p", "--partition"), "its group, to list, limit and pause jobs together", "G"),
+    ),
     Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),

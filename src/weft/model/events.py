@@ -139,6 +139,16 @@ class Limited:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLimited:
+    """At most this many jobs of a group run at once; None: no limit. None of them starts while the group is paused."""
+
+    at: Seconds
+    group: str
+    jobs: int | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The memory that a run uses on each of its GPUs, which may differ from its allocation."""
 
@@ -205,6 +215,7 @@ class Wake:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | Submitted | Edited | Cancelled
-    | Held | Released | Purged | Paused | Resumed | Started | Progressed | Measured | Exited | AdminAction | Wake
+    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | Submitted | Edited
+    | Cancelled | Held | Released | Purged | Paused | Resumed | Started | Progressed | Measured | Exited | AdminAction
+    | Wake
 )  # fmt: skip

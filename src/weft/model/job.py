@@ -41,7 +41,7 @@ ANYWHERE: Final = Where()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The details that a backend needs to run the job. The core never reads them."""
+    """The details that a backend needs to run the job. The core reads only the group."""
 
     chdir: str = ""
     env: tuple[tuple[str, str], ...] = ()
@@ -55,7 +55,7 @@ class Task:
     array_size: int | None = None
     comment: str = ""
     group: str = ""
-    """A label by which commands select jobs."""
+    """A label by which commands select jobs; an admin may limit how many jobs of a group run at once."""
     per_gpu: bool = False
     """One process for each GPU instead of one for each node."""
     snapshot: str = ""
@@ -99,3 +99,7 @@ class Job:
     task: Task | None = None
     begin_at: Seconds | None = None
     """The earliest start; None: at once."""
+
+    @property
+    def group(self) -> str:
+        return self.task.group if self.task is not None else ""

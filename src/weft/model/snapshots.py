@@ -80,6 +80,7 @@ class JobSnapshot:
     over_quota: bool = False
     usage: Usage | None = None
     """None: the snapshot comes from a Weft that kept no figures."""
+    over_group_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Reason(StrEnum):
     DEPENDENCY = "Dependency"
     BEGIN_TIME = "BeginTime"
     QUOTA = "Quota"
+    GROUP_LIMIT = "GroupLimit"
+    GROUP_PAUSED = "GroupPaused"
     ARRAY_LIMIT = "JobArrayTaskLimit"
     RESOURCES = "Resources"
     PRIORITY = "Priority"

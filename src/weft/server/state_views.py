@@ -61,6 +61,7 @@ def _fields(job: JobState, now: Seconds, reason: str, progress: ProgressView | N
         "ended": iso(job.ended_at),
         "exit_code": job.code if job.status in ENDED else None,
         "progress": progress,
+        "group": job.job.group,
     }
 
 
@@ -90,7 +91,6 @@ def job_detail(
         last_exit_code=job.code,
         why=job.why,
         comment=task.comment,
-        group=task.group,
         last_gpus=numbers.numbers(job.placed),
         last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",
         spec=describe(job.job, numbers.number),
@@ -172,6 +172,9 @@ def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> st
     if job.status == "blocked":
         if job.over_quota:
             return Reason.QUOTA
+        if job.over_group_limit:
+            paused = scheduler.state.eligibility.groups.settings.get(job.job.group, (None, False))[1]
+            return Reason.GROUP_PAUSED if paused else Reason.GROUP_LIMIT
         later = Reason.ARRAY_LIMIT if job.begin_at is None else Reason.BEGIN_TIME
         return Reason.DEPENDENCY if job.unmet_dependencies else later
     if job.status == "waiting":

@@ -12,13 +12,14 @@ import yaml
 
 from weft.errors import InputError, UnknownName
 from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
+from weft.model import groups
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
-FILE: Final = "scheduler_config.yml"
+FILE: Final = groups.CONFIG_FILE
 MAX_CONFIG_BYTES: Final = 1 << 20
 DEFAULT: Final = "default"
 """The origin of a value that the file does not set."""
-GROUP: Final = "workspace:"
+GROUP: Final = groups.WORKSPACE
 """The prefix of the groups of workspaces."""
 _TAG: Final = "tag:yaml.org,2002:"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from time import process_time
+from typing import Any
 
 import pytest
 
 from support.builders import Rig, grid
 from weft.core.explain import explain
 from weft.core.state.apply.snapshots import snapshot
-from weft.model import Alarm, Edited, Exited, Job, Limited, Outcome, Purged, Wake
+from weft.model import Alarm, Edited, Exited, GroupLimited, Job, Limited, Outcome, Purged, Task, Wake
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -329,3 +330,77 @@ def test_a_limit_that_comes_late_stops_nobody_and_holds_back_those_who_wait() ->
     rig.cancel("a3")
     rig.exit("a2")
     assert set(rig.active) == {"a4"}
+
+
+def grouped(id: str, group: str = "g", **rest: Any) -> Job:
+    return Job(id, task=Task(group=group), **rest)
+
+
+def test_a_group_runs_as_many_jobs_as_its_limit_allows() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(GroupLimited(0.0, "g", 2))
+    rig.submit(*(grouped(name) for name in "abc"), grouped("x", "other"))
+    assert set(rig.active) == {"a", "b", "x"}
+    assert reasons(rig, "c") == ["GroupLimit"]
+    rig.exit("a")
+    assert set(rig.active) == {"b", "c", "x"}
+
+
+def test_jobs_of_a_full_group_start_by_priority() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(GroupLimited(0.0, "g", 1))
+    rig.submit(grouped("a"), grouped("b"), grouped("urgent", priority=5))
+    rig.exit("a")
+    assert set(rig.active) == {"urgent"}
+
+
+def test_a_paused_group_starts_nothing_and_keeps_its_limit_for_later() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(grouped("a"))
+    rig.tell(GroupLimited(0.0, "g", 2, paused=True))
+    rig.submit(*(grouped(name) for name in "bcd"))
+    assert set(rig.active) == {"a"}, "runs continue"
+    assert reasons(rig, "b") == ["GroupPaused"]
+    rig.exit("a")
+    assert not rig.active
+    rig.tell(GroupLimited(0.0, "g", 2))
+    assert set(rig.active) == {"b", "c"}
+
+
+def test_a_group_without_a_limit_again_lets_all_its_jobs_start() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(GroupLimited(0.0, "g", 1))
+    rig.submit(*(grouped(name) for name in "abc"))
+    rig.tell(GroupLimited(0.0, "g", None))
+    assert set(rig.active) == {"a", "b", "c"}
+
+
+def test_a_job_that_changes_its_group_gives_up_its_place() -> None:
+    rig = Rig("fifo", grid(1, 1))
+    rig.tell(GroupLimited(0.0, "g", 2))
+    rig.submit(*(grouped(name) for name in "abc"))
+    assert (rig.job("b").status, rig.job("c").status) == ("waiting", "blocked")
+    rig.tell(Edited(0.0, grouped("b", "other")))
+    assert (rig.job("b").status, rig.job("c").status) == ("waiting", "waiting")
+
+
+def test_a_user_over_quota_takes_no_place_in_a_group() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(Limited(0.0, "u", 1), GroupLimited(0.0, "g", 2))
+    rig.submit(*(grouped(name, user="u") for name in "ab"), grouped("c", user="v"))
+    assert set(rig.active) == {"a", "c"}
+    rig.exit("a")
+    assert set(rig.active) == {"b", "c"}
+
+
+def test_the_limits_of_groups_survive_a_snapshot() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.tell(GroupLimited(0.0, "g", 1), GroupLimited(0.0, "h", None, paused=True))
+    rig.submit(grouped("a"), grouped("b"), grouped("c", "h"))
+    again = Rig("fifo")
+    again.scheduler.replay(snapshot(rig.state))
+    assert again.state.eligibility.groups.settings == {"g": (1, False), "h": (None, True)}
+    again.exit("a")
+    assert set(again.active) == {"b"}
+    again.tell(GroupLimited(0.0, "h", None))
+    assert set(again.active) == {"b", "c"}

@@ -25,6 +25,7 @@ from weft.model import (
     Exited,
     Fact,
     Gpu,
+    GroupLimited,
     Held,
     Job,
     JobSnapshot,
@@ -79,6 +80,7 @@ BY: dict[str, Callable[[State], Fact]] = {
     "Cordoned": lambda _: Cordoned(9, "n0", "Drained"),
     "Uncordoned": lambda _: Uncordoned(9, "n0", "Drained"),
     "Limited": lambda _: Limited(9, "", 0),
+    "GroupLimited": lambda _: GroupLimited(9, "", 0),
     "Submitted": lambda _: Submitted(9, Job("a")),
     "Edited": lambda _: Edited(9, Job("a")),
     "Edited, comes after another": lambda _: Edited(9, Job("a", after=("first",))),
@@ -113,6 +115,7 @@ BECOMES: dict[str, dict[str, Status]] = {
     "NodeLost": {"starting": "waiting", "running": "waiting", "stopping": "waiting"},
     "Limited": {"waiting": "blocked"},
     "Submitted": {"done": "waiting", "failed": "waiting", "cancelled": "waiting"},
+    "GroupLimited": {"waiting": "blocked"},
     "Edited": {"blocked": "waiting"},
     "Edited, comes after another": {"waiting": "blocked", "held": "blocked"},
     "Cancelled": {"blocked": "cancelled", "waiting": "cancelled", "held": "cancelled"},
@@ -171,6 +174,18 @@ LATER: dict[str, tuple[tuple[Fact, ...], Status]] = {
     "a delay that is over": ((Exited(5, "a", 1, "requeued", delay_s=9.0), Wake(20)), "waiting"),
     "a user's limit that is lifted": (
         (Exited(4, "a", 1, "stopped"), Limited(5, "", 0), Limited(6, "", None)),
+        "waiting",
+    ),
+    "a stopped run of a group that was paused meanwhile": (
+        (GroupLimited(4, "", None, paused=True), Exited(5, "a", 1, "stopped")),
+        "blocked",
+    ),
+    "a delay that is over in a paused group": (
+        (GroupLimited(4, "", None, paused=True), Exited(5, "a", 1, "requeued", delay_s=9.0), Wake(20)),
+        "blocked",
+    ),
+    "a paused group that is resumed": (
+        (GroupLimited(4, "", None, paused=True), Exited(5, "a", 1, "stopped"), GroupLimited(6, "", None)),
         "waiting",
     ),
 }

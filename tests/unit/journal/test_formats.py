@@ -28,6 +28,7 @@ from weft.model import (
     Exited,
     Fact,
     Gpu,
+    GroupLimited,
     Job,
     JobSnapshot,
     Node,
@@ -60,6 +61,8 @@ ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120"))),
     JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
+    GroupLimited(0.0, "vision", 4, paused=True),
+    JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value of its own."""

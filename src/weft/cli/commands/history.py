@@ -11,7 +11,7 @@ from weft.cli.text import plural
 from weft.cli.views import job_table
 
 EXAMPLE: Final = """examples:
-  weft history --since 2d
+  weft history --since 2d --failed --group sweep
   weft history --limit 20 --json"""
 
 
@@ -20,11 +20,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
+    flags.add_filters(parser)
     flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    names = job_table.fields_of(args.format) if args.format is not None else job_table.HISTORY
+    names = job_table.fields_of(args.format) if args.format is not None else None
     from weft.wire.views.jobs import HistoryView
 
     since = 0.0 if args.since is None else time.time() - flags.since_s(args.since)
@@ -33,11 +34,13 @@ def run(args: argparse.Namespace) -> int:
         found = HistoryView()
     else:
         with client:
-            found = client.history(limit=args.limit, since=since)
+            found = client.history(limit=args.limit, since=since, **flags.filters_of(args))
     if args.json:
         render.print_json(found)
         return 0
-    job_table.print_jobs(found.jobs, names, args.color, header=not args.no_header)
+    job_table.print_jobs(
+        found.jobs, names or job_table.history_fields(found.jobs), args.color, header=not args.no_header
+    )
     if found.more:
         render.print_message(f"{plural(found.more, 'older job')}; --limit and --since show them")
     return 0

@@ -8,14 +8,26 @@ from typing import Final
 from weft.cli import flags
 from weft.cli.views import change_report
 
-EXAMPLE: Final = """example:
-  weft pause"""
+EXAMPLE: Final = """examples:
+  weft pause
+  weft pause --group sweep"""
 
 
-configure = flags.add_common
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--group", metavar="G", help="only jobs of this group")
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.group is not None:
+        return _pause_group(args)
     from weft.wire.views.operations import PAUSE
 
     return change_report.operate(args, PAUSE, lambda _: "no new jobs start before weft resume; running jobs continue")
+
+
+def _pause_group(args: argparse.Namespace) -> int:
+    from weft.wire.views.groups import PAUSE_GROUP
+
+    done = f"no new jobs of group {args.group} start before weft resume --group {args.group}; running jobs continue"
+    return change_report.operate(args, PAUSE_GROUP, lambda _: done, group=args.group)

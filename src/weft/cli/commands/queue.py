@@ -25,6 +25,7 @@ F failed, CA cancelled, TO out of time, OOM out of GPU memory.
 examples:
   weft queue -w
   weft queue -a --limit 20 -o id,name,state,exit
+  weft queue --group sweep -t PD --name 'resnet-*'
   weft queue --json"""
 
 WATCH_S: Final = 2.0
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
     parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
+    flags.add_filters(parser)
     flags.add_common(parser)
 
 
@@ -60,10 +62,11 @@ def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
 
     if client is None:
         return QueueView()
-    found = client.queue(limit=args.limit)
+    only = flags.filters_of(args)
+    found = client.queue(limit=args.limit, **only)
     if not args.all:
         return found
-    ended = client.history(limit=args.limit)
+    ended = client.history(limit=args.limit, **only)
     gone = {job.id for job in ended.jobs}  # a job may have ended between the two queries
     jobs = [*(job for job in found.jobs if job.id not in gone), *ended.jobs]
     return replace_fields(found, jobs=jobs, more=found.more + ended.more)

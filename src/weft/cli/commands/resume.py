@@ -8,14 +8,27 @@ from typing import Final
 from weft.cli import flags
 from weft.cli.views import change_report
 
-EXAMPLE: Final = """example:
-  weft resume"""
+EXAMPLE: Final = """examples:
+  weft resume
+  weft resume --group sweep"""
 
 
-configure = flags.add_common
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--group", metavar="G", help="only jobs of this group")
+    flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.group is not None:
+        return _resume_group(args)
     from weft.wire.views.operations import RESUME
 
     return change_report.operate(args, RESUME, lambda _: "jobs start again")
+
+
+def _resume_group(args: argparse.Namespace) -> int:
+    from weft.wire.views.groups import RESUME_GROUP
+
+    return change_report.operate(
+        args, RESUME_GROUP, lambda _: f"jobs of group {args.group} start again", group=args.group
+    )

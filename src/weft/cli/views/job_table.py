@@ -9,6 +9,7 @@ from weft.cli import tables
 from weft.cli.tables import Cell, Column
 from weft.cli.text import format_clock, format_time
 from weft.errors import UnknownName
+from weft.model.groups import group_label
 
 if TYPE_CHECKING:
     from weft.wire.views.jobs import JobView, ProgressView
@@ -63,6 +64,7 @@ def _exit(row: JobView) -> str:
 FIELDS: Final = {
     "id": Field(Column("JOBID", right=True), _plain(lambda row: row.id)),
     "name": Field(Column("NAME", max_width=30), _plain(lambda row: row.name)),
+    "group": Field(Column("GROUP", max_width=20), _plain(lambda row: group_label(row.group))),
     "user": Field(Column("USER", max_width=12), _plain(lambda row: row.user)),
     "state": Field(Column("ST"), _plain(lambda row: row.state)),
     "status": Field(Column("STATUS"), _plain(lambda row: row.status)),
@@ -98,11 +100,21 @@ def fields_of(text: str) -> list[str]:
 
 
 def queue_fields(rows: Sequence[JobView]) -> list[str]:
-    """Return the default fields, with progress if any job reports it."""
-    names = list(QUEUE)
+    """Return the default fields, with progress if any job reports it, and groups if any job has one."""
+    names = _with_group(QUEUE, rows)
     if any(row.progress for row in rows):
         names[-1:-1] = ["progress", "eta"]
     return names
+
+
+def history_fields(rows: Sequence[JobView]) -> list[str]:
+    return _with_group(HISTORY, rows)
+
+
+def _with_group(names: Sequence[str], rows: Sequence[JobView]) -> list[str]:
+    """Return the fields, with the group after the name if any job has one."""
+    at = names.index("name") + 1
+    return [*names[:at], "group", *names[at:]] if any(row.group for row in rows) else list(names)
 
 
 def table(rows: Sequence[JobView], names: Sequence[str]) -> tuple[list[Column], list[list[Cell]]]:

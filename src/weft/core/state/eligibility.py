@@ -1,5 +1,5 @@
-"""Eligibility: which submitted jobs may wait for GPUs. A job is blocked while a dependency is not done, its batch or
-its user has no place left, or its begin time has not come.
+"""Eligibility: which submitted jobs may wait for GPUs. A job is blocked while a dependency is not done, its batch,
+its user or its group has no place left, or its begin time has not come.
 
 A job becomes eligible when its last dependency is done, when another job of its batch ends or is held, or at its begin
 time. A held job takes no place in its batch; once released, it queues for one again in its old order.
@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.core.state.quotas import Quotas
+from weft.core.state.quotas import GroupLimits, Quotas
 from weft.model import JobId, Seconds
 from weft.model.status import ENDED
 
@@ -25,6 +25,7 @@ class Eligibility:
         self.quotas = Quotas(jobs)
         self.limits = self.quotas.limits
         """GPU quotas of users; empty: no limits."""
+        self.groups = GroupLimits(jobs)
         self._followers: dict[JobId, dict[JobId, None]] = {}
         """The jobs that depend on each job or batch."""
         self._undone: dict[str, int] = {}
@@ -72,19 +73,27 @@ class Eligibility:
             self.delay(job)
             if job.before_begin:
                 return
-        if job.over_quota or delayed or job.status not in ("blocked", "held", *ENDED):
+        counts = delayed or job.over_group_limit or job.status not in ("blocked", "held", *ENDED)
+        if counts or job.over_quota:
             self.quotas.recall(job)
+        if counts:
+            self.groups.recall(job)
         batch = job.job.batch
         if not batch or not job.job.batch_limit or job.unmet_dependencies or job.status in ENDED:
             return
-        if job.status == "blocked" and not delayed and not job.over_quota:
+        if job.status == "blocked" and not delayed and not job.over_quota and not job.over_group_limit:
             self._line_up(job)
         elif job.status != "held":
             self._going.setdefault(batch, {})[job.id] = None
 
     def concerns(self, job: JobState) -> bool:
-        """Return whether the end of this job may make another eligible: a dependent, or a job of the same user."""
-        return bool(self.limits) or job.id in self._followers
+        """Return whether the end of this job may make another eligible: a dependent, or one with the same limit."""
+        return self.limited or job.id in self._followers
+
+    @property
+    def limited(self) -> bool:
+        """Return whether any user or group has a limit."""
+        return bool(self.limits or self.groups.limits)
 
     def doomed(self, job: JobState) -> JobId | None:
         """Return the first dependency that ended otherwise than done; None if there is none."""
@@ -131,11 +140,20 @@ class Eligibility:
     def join_batch(self, job: JobState) -> bool:
         """Return whether the batch has a place and the quota has room for the job; otherwise queue it. A held job
         needs no place."""
-        return self._take_place(job) and (job.held or self.quotas.take(job))
+        return self._take_place(job) and (job.held or self._take_limits(job))
+
+    def _take_limits(self, job: JobState) -> bool:
+        """Return whether the limits of the job's user and group have room. A job over its group's limit keeps its part
+        of the quota: it delays only jobs of its user."""
+        return self.quotas.take(job) and self.groups.take(job)
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
         """Change a quota; return the jobs that may wait now, and the ones that no longer may."""
-        return self.quotas.limit(user, gpus)
+        opened, shut = self.quotas.limit(user, gpus)
+        opened = [job for job in opened if self.groups.take(job)]
+        for job in shut:
+            opened += self.groups.leave(job)
+        return opened, shut
 
     def _take_place(self, job: JobState) -> bool:
         batch, limit = job.job.batch, job.job.batch_limit
@@ -153,7 +171,8 @@ class Eligibility:
 
     def step_aside(self, job: JobState) -> Iterator[JobState]:
         """Free the job's place in its batch and its GPUs in the quota; yield the jobs that get them."""
-        yield from self.quotas.leave(job)
+        yield from self.groups.leave(job)
+        yield from (follower for follower in self.quotas.leave(job) if self.groups.take(follower))
         going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
             return
@@ -162,7 +181,7 @@ class Eligibility:
             follower = self._jobs.get(heappop(queued)[1])
             if follower is not None and _is_in_line(follower):
                 going[follower.id] = None
-                if self.quotas.take(follower):
+                if self._take_limits(follower):
                     yield follower
                 return
 
@@ -200,7 +219,8 @@ def _is_delayed(job: JobState) -> bool:
 
 def _is_in_line(job: JobState) -> bool:
     """Return whether only the batch limit blocks the job."""
-    return job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None and not job.over_quota
+    over = job.over_quota or job.over_group_limit
+    return job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None and not over
 
 
 def _count(counts: dict[str, int], batch: str, change: int) -> None:

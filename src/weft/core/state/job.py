@@ -10,7 +10,8 @@ from weft.model.status import ACTIVE, Status
 class JobState:
     __slots__ = (
         "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "ended_at", "exclusive", "failures",
-        "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves", "over_quota",
+        "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves",
+        "over_group_limit", "over_quota",
         "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run",
         "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "tie_breaker",
         "unmet_dependencies", "waiting_since", "weave", "why",
@@ -24,6 +25,8 @@ class JobState:
         """The most memory measured on one of its GPUs."""
         self.over_quota = False
         """True while the quota of its user has no room for the job."""
+        self.over_group_limit = False
+        """True while its group has no place left for the job, or is paused."""
         self.unmet_dependencies: dict[JobId, None] = {}
         """Jobs and batches that must be done before the job becomes eligible."""
         self.become(job)

@@ -28,6 +28,7 @@ from weft.model import (
     Edited,
     Exited,
     Fact,
+    GroupLimited,
     Held,
     JobId,
     JobSnapshot,
@@ -60,6 +61,7 @@ RUNNING_TIES: Final = -(2**50)
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
     Cordoned: nodes.cordoned, Uncordoned: nodes.uncordoned, Limited: jobs.limited,
+    GroupLimited: jobs.group_limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
@@ -156,7 +158,7 @@ class State:
             if first:
                 jobs.check_eligibility(self, job, self.now)
             else:
-                self.open(job)
+                self._open_again(job)
             self.news = True
 
     def count_id(self, job: JobId) -> None:
@@ -176,6 +178,15 @@ class State:
         for follower in self.eligibility.step_aside(job):
             self.open(follower)
 
+    def _open_again(self, job: JobState) -> None:
+        """Let a job wait for its next run, unless its group was paused or got a lower limit meanwhile."""
+        if job.held or self.eligibility.groups.keep(job):
+            self.open(job)
+        else:
+            if job.status == "waiting":
+                change_status(job, "ineligible")
+            self.touched[job.id] = job
+
     def put_back(self, job: JobState, how: Cause, at: Seconds) -> None:
         """End a run whose job runs again: the job waits for its next run."""
         if how in ("stopped", "requeued") and job.releasing and job.stop_why == "preempted":
@@ -191,7 +202,7 @@ class State:
         change_status(job, how)
         job.waiting_since = at
         if job.begin_at is None:
-            self.open(job)
+            self._open_again(job)
         else:
             change_status(job, "ineligible")
             self.touched[job.id] = job

@@ -12,16 +12,18 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.model import AdminAction, Cancelled, Event, Paused, Resumed, Wake
+from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Wake
 from weft.model.status import Reason
 from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
 from weft.server.controller import Controller
+from weft.server.jobs import groups
 from weft.server.pause_reasons import CLOSING, POLICY_FAILED
 from weft.wire.views.base import Answer
 from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
+from weft.wire.views.groups import GroupSettingsView
 from weft.wire.views.operations import (
     DrainedView,
     DumpView,
@@ -60,12 +62,28 @@ async def operate(controller: Controller, verb: str, options: Mapping[str, str],
     return await VERBS[verb](AdminRequest(controller, who, verb, options))
 
 
-async def _pause(request: AdminRequest) -> PausedView:
+async def _group(request: AdminRequest) -> GroupSettingsView:
+    """Limit, pause or resume one group."""
+    found: list[GroupLimited] = []
+
+    def make(now: float) -> Sequence[Event]:
+        found[:] = [groups.event_of(request.controller.scheduler.state, request.verb, request.options, now)]
+        return found
+
+    await request.journal(make)
+    return GroupSettingsView(group=found[0].group, jobs=found[0].jobs, paused=found[0].paused)
+
+
+async def _pause(request: AdminRequest) -> PausedView | GroupSettingsView:
+    if "group" in request.options:
+        return await _group(request)
     await request.journal(lambda now: [Paused(now)])
     return PausedView(paused=True)
 
 
-async def _resume(request: AdminRequest) -> PausedView:
+async def _resume(request: AdminRequest) -> PausedView | GroupSettingsView:
+    if "group" in request.options:
+        return await _group(request)
     request.controller.retry_policy()
     await request.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
@@ -183,7 +201,7 @@ async def _kill(controller: Controller) -> None:
 
 
 VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
-    "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain, "uncordon": _drain,
-    "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump, "doctor": _doctor,
-    "shutdown": _shutdown,
+    "group": _group, "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain,
+    "uncordon": _drain, "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump,
+    "doctor": _doctor, "shutdown": _shutdown,
 }  # fmt: skip

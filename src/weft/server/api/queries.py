@@ -12,8 +12,10 @@ from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
+from weft.server.api.filters import JobFilter
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
+from weft.server.jobs.groups import group_views
 from weft.server.jobs.job_refs import resolve, resolve_one
 from weft.server.state_views import (
     brief_reason,
@@ -27,12 +29,15 @@ from weft.server.state_views import (
 from weft.wire.messages import QueryRequest
 from weft.wire.views.base import replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
+from weft.wire.views.groups import GroupsView
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
 from weft.wire.views.timestamps import iso
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 10_000
+MAX_SORTED: Final = 4
+"""Filtered jobs are sorted if there are at most this many times as many as are shown; else the queue is walked."""
 
 
 class _Head(TypedDict):
@@ -53,6 +58,7 @@ class Queries:
     def answer(self, request: QueryRequest) -> QueryAnswer:
         what = {
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
+            "groups": self._groups,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -89,6 +95,8 @@ class Queries:
 
     def _queue(self, request: QueryRequest) -> QueueView:
         """Return running jobs, then waiting ones in the order of the queue, then held and blocked ones."""
+        if wanted := JobFilter(request):
+            return self._filtered_queue(wanted, _limit(request))
         state, limit = self._state, _limit(request)
         order = list(islice(self._scheduler.in_order(), limit))
         first = first_in_line(self._scheduler)
@@ -105,6 +113,36 @@ class Queries:
             paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
 
+    def _filtered_queue(self, wanted: JobFilter, limit: int) -> QueueView:
+        """Return the selected jobs in the same order; ended ones, the last first, if a state of theirs is wanted."""
+        state = self._state
+        running = wanted.select(state.active.values()) if wanted.unfinished else []
+        waiting = wanted.select(state.waiting.values()) if wanted.unfinished else []
+        blocked = wanted.select(self._blocked()) if wanted.unfinished else []
+        ended = wanted.select(reversed(state.ended.values())) if wanted.ended else []
+        shown = [*running, *self._sorted(waiting, limit), *blocked, *ended][:limit]
+        found = len(running) + len(waiting) + len(blocked) + len(ended)
+        first = first_in_line(self._scheduler)
+        return QueueView(
+            **self._head, jobs=[self._row(job, first) for job in shown], running=len(running),
+            waiting=len(waiting) + len(blocked), more=found - len(shown), paused=bool(state.paused),
+            paused_for=dict(state.paused), policy=self._controller.policy,
+        )  # fmt: skip
+
+    def _blocked(self) -> Iterable[JobState]:
+        """Return blocked and held jobs: searched only if there are any."""
+        state = self._state
+        if len(state.jobs) == len(state.active) + len(state.waiting) + len(state.ended):
+            return ()
+        return (job for job in state.jobs.values() if job.status in ("blocked", "held"))
+
+    def _sorted(self, waiting: list[JobState], limit: int) -> list[JobState]:
+        """Return the first of these waiting jobs in the order of the queue."""
+        if len(waiting) <= MAX_SORTED * limit:
+            return [entry[2] for entry in self._scheduler.order.ranked(waiting, self._state.now)]
+        chosen = {job.id for job in waiting}
+        return list(islice((job for job in self._scheduler.in_order() if job.id in chosen), limit))
+
     def _row(self, job: JobState, first: JobId | None) -> JobView:
         reason = brief_reason(self._scheduler, job, first)
         return job_view(job, self._now, reason, self._controller.progress_of(job), self._numbers.renumbered)
@@ -113,7 +151,7 @@ class Queries:
         state = self._state
         named = resolve(state, request.jobs, self._user)
         if request.group:
-            named += [job.id for job in state.jobs.values() if job.job.task and job.job.task.group == request.group]
+            named += [job.id for job in state.jobs.values() if job.job.group == request.group]
         first = first_in_line(self._scheduler)
         return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MAX_LIMIT]])
 
@@ -135,13 +173,17 @@ class Queries:
 
     def _history(self, request: QueryRequest) -> HistoryView:
         """Return ended jobs, the last first."""
-        ended = reversed(self._state.ended.values())
+        ended, wanted = reversed(self._state.ended.values()), JobFilter(request)
         recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
+        recent = wanted.select(recent) if wanted else recent
         shown = recent[: _limit(request)]
         return HistoryView(**self._head, jobs=[self._row(job, None) for job in shown], more=len(recent) - len(shown))
 
     def _gpus(self, _request: QueryRequest) -> GpusView:
         return GpusView(**self._head, gpus=gpu_views(self._state, self._controller.inventory.readings(), self._numbers))
+
+    def _groups(self, _request: QueryRequest) -> GroupsView:
+        return GroupsView(**self._head, groups=group_views(self._state))
 
     def _nodes(self, _request: QueryRequest) -> NodesView:
         return NodesView(**self._head, nodes=node_views(self._state, self._controller.inventory.nodes()))

@@ -29,7 +29,7 @@ from weft.server.auth.identity import Caller, check_owner
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import JobBuilder
-from weft.server.jobs.job_refs import resolve, resolve_one
+from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
 from weft.server.jobs.quotas import Quotas
 from weft.server.slices import Steps, at_once
 from weft.wire.convert import pairs
@@ -151,7 +151,7 @@ class JobCommands:
         if request.verb not in VERBS:
             raise UnknownName("verb", request.verb, VERBS)
         state = self._scheduler.state
-        ids = resolve(state, request.jobs, who.user)
+        ids = resolve_to_change(state, request.jobs, who.user)
         for named in ids:
             check_owner(who, state.jobs[named].job)
         if request.statuses or request.group:
@@ -180,7 +180,7 @@ class JobCommands:
         return events, reply
 
     def _of_group(self, group: str) -> list[JobState]:
-        return [job for job in self._scheduler.state.jobs.values() if job.job.task and job.job.task.group == group]
+        return [job for job in self._scheduler.state.jobs.values() if job.job.group == group]
 
     def _cancel(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return f"it is {job.status} already" if job.status in ENDED else Cancelled(now, job.id)

@@ -1,4 +1,4 @@
-"""Resolve references to jobs: 7, 7_3, 3-7, a name, @ for the last job, @~1 for the one before it."""
+"""Resolve references to jobs: 7, 7_3, 3-7, a name, GROUP/NAME, @ for the last job, @~1 for the one before it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import NotFound
 from weft.model import JobId
+from weft.model.groups import group_label, names_group
 from weft.model.status import ENDED
 
 _LAST: Final = re.compile(r"@(?:~(\d{1,9}))?")
@@ -28,12 +30,42 @@ def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
     return list(found)
 
 
+def resolve_to_change(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
+    """Return the referenced jobs as `resolve` does. Raise if a name matches jobs of several groups."""
+    refs = list(refs)
+    for ref in refs:
+        if _is_name(state, ref):
+            _check_group(ref, _matches(state, ref, user))
+    return resolve(state, refs, user)
+
+
+def _is_name(state: State, ref: str) -> bool:
+    return ref not in state.jobs and not _LAST.fullmatch(ref) and not _RANGE.fullmatch(ref) and not ref.isdecimal()
+
+
+def _check_group(ref: str, found: list[JobState]) -> None:
+    groups: dict[str, list[JobId]] = {}
+    for job in found:
+        groups.setdefault(job.job.group, []).append(job.id)
+    if len(groups) < 2:
+        return
+    name = found[0].job.name
+    listed = [f"{group_label(group)}/{name} ({_some(jobs)})" for group, jobs in groups.items()]
+    raise NotFound(
+        f"{ref[:80]!r} matches jobs of {len(groups)} groups: {_some(listed)}\n"
+        f"  name one of them by GROUP/NAME or by id; /{name} has no group"
+    )
+
+
+def _some(words: list[str]) -> str:
+    return ", ".join(words[:10]) + (" ..." if len(words) > 10 else "")
+
+
 def resolve_one(state: State, ref: str, user: str = "") -> JobId:
     """Return the referenced job. Raise if the reference matches several."""
     found = _resolve(state, ref, user)
     if len(found) > 1:
-        some = ", ".join(found[:10]) + (" ..." if len(found) > 10 else "")
-        raise NotFound(f"{ref!r} matches {len(found)} jobs: {some}\n  name one of them")
+        raise NotFound(f"{ref!r} matches {len(found)} jobs: {_some(found)}\n  name one of them")
     return found[0]
 
 
@@ -76,8 +108,17 @@ def _between(state: State, first: int, until: int) -> list[JobId]:
     return [job for _, job in sorted(found, key=lambda each: each[0])]
 
 
-def _named(state: State, name: str, user: str) -> list[JobId]:
+def _named(state: State, ref: str, user: str) -> list[JobId]:
     """Return the jobs of that name that have not ended, or else the last one."""
+    found = _matches(state, ref, user)
+    return [job.id for job in (found if found and found[0].status not in ENDED else found[-1:])]
+
+
+def _matches(state: State, ref: str, user: str) -> list[JobState]:
+    """Return the jobs of that name, or of that group and name: those that have not ended, or else all of them."""
+    group, slash, name = ref.rpartition("/")
     found = [job for job in state.jobs.values() if job.job.name == name]
+    if slash:
+        found = [job for job in found if names_group(group, job.job.group)]
     named = [job for job in found if job.job.user == user] or found
-    return [job.id for job in named if job.status not in ENDED] or [job.id for job in named[-1:]]
+    return [job for job in named if job.status not in ENDED] or named

@@ -49,6 +49,7 @@ class JobView(View):
     ended: str | None = None
     exit_code: int | None = None
     progress: ProgressView | None = None
+    group: str = ""
 
 
 class JobFields(TypedDict):
@@ -70,6 +71,7 @@ class JobFields(TypedDict):
     ended: str | None
     exit_code: int | None
     progress: ProgressView | None
+    group: str
 
 
 class JobDetailView(JobView):
@@ -97,7 +99,6 @@ class JobDetailView(JobView):
     last_exit_code: int | None = None
     why: str = ""
     comment: str = ""
-    group: str = ""
     last_gpus: Sequence[int] = ()
     last_place: str = ""
     spec: Mapping[str, Any] = field(default_factory=dict)

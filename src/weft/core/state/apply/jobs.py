@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import JobState
 from weft.core.state.transitions import change_status
-from weft.model import Cancelled, Edited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
+from weft.model import Cancelled, Edited, GroupLimited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
 from weft.model.status import ACTIVE, ENDED
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
     state.eligibility.register(job)
-    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limits:
+    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
     else:
         state.waiting[job.id] = job
@@ -52,12 +53,12 @@ def edited(state: State, fact: Edited) -> bool:
     for follower in state.eligibility.leave(job):
         state.open(follower)
     job.become(fact.job)
-    job.allocation, job.begin_at, job.over_quota = job.shape, None, False
+    job.allocation, job.begin_at, job.over_quota, job.over_group_limit = job.shape, None, False, False
     state.waiting.pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
     change_status(job, "Edited")
-    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limits:
+    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
     else:
         state.open(job)
@@ -136,7 +137,20 @@ def resumed(state: State, fact: Resumed) -> bool:
 
 
 def limited(state: State, fact: Limited) -> bool:
-    opened, shut = state.eligibility.limit(fact.user, fact.gpus)
+    _move(state, *state.eligibility.limit(fact.user, fact.gpus))
+    return True
+
+
+def group_limited(state: State, fact: GroupLimited) -> bool:
+    groups = state.eligibility.groups
+    if groups.settings.get(fact.group, (None, False)) == (fact.jobs, fact.paused):
+        return False
+    _move(state, *groups.set_group(fact.group, fact.jobs, fact.paused))
+    return True
+
+
+def _move(state: State, opened: Iterable[JobState], shut: Iterable[JobState]) -> None:
+    """Let the opened jobs wait for GPUs, and block the shut ones."""
     for job in shut:
         del state.waiting[job.id]
         change_status(job, "ineligible")
@@ -144,4 +158,3 @@ def limited(state: State, fact: Limited) -> bool:
     for job in opened:
         state.open(job)
     state.news = True
-    return True

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
-from weft.model import Blocked, Cordoned, Fact, JobSnapshot, Limited, NodeJoined, NodeLost, Seconds, StateSnapshot
+from weft.model import (
+    Blocked,
+    Cordoned,
+    Fact,
+    GroupLimited,
+    JobSnapshot,
+    Limited,
+    NodeJoined,
+    NodeLost,
+    Seconds,
+    StateSnapshot,
+)
 from weft.model.status import ACTIVE, ENDED
 
 if TYPE_CHECKING:
@@ -28,6 +39,8 @@ def snapshot(state: State) -> Iterator[Fact]:
             yield NodeLost(now, host.node.id)
     for user, gpus in state.eligibility.limits.items():
         yield Limited(now, user, gpus)
+    for group, (jobs, paused) in state.eligibility.groups.settings.items():
+        yield GroupLimited(now, group, jobs, paused)
     for job in state.jobs.values():
         yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():

@@ -1,0 +1,89 @@
+"""Groups of jobs: which group a user means, and what each group has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.errors import InputError
+from weft.inputs.quantities import parse_whole_or_none
+from weft.model import GroupLimited, Seconds
+from weft.model.groups import group_label, names_group
+from weft.wire.views.groups import GroupView
+
+MAX_JOBS: Final = 1_000_000
+NO_LIMIT: Final = "none"
+
+
+def known_groups(state: State) -> list[str]:
+    """Return the groups that have unfinished jobs or settings."""
+    found = dict.fromkeys(state.eligibility.groups.settings)
+    found.update(dict.fromkeys(job.job.group for job in unfinished(state)))
+    found.pop("", None)
+    return list(found)
+
+
+def unfinished(state: State) -> Iterable[JobState]:
+    if len(state.jobs) == len(state.active) + len(state.waiting) + len(state.ended):
+        return (*state.active.values(), *state.waiting.values())
+    return (job for job in state.jobs.values() if job.ended_at is None)
+
+
+def find_group(state: State, text: str) -> str:
+    """Return the group that a user names, by its name or its short name; a name of no group means a new one."""
+    known = known_groups(state)
+    if text in known:
+        return text
+    found = [group for group in known if names_group(text, group)]
+    if len(found) > 1:
+        raise InputError(
+            f"{text[:80]!r} is the short name of {len(found)} groups", hint=f"name one: {', '.join(found)}"
+        )
+    if not found and (not text or not text.isprintable()):
+        raise InputError("no group is named", hint="weft group list shows them")
+    return found[0] if found else text
+
+
+def limit_group(state: State, text: str, jobs: str, now: Seconds) -> GroupLimited:
+    """Return the event that limits the running jobs of a group; `none` removes the limit."""
+    most = parse_whole_or_none(jobs, 1, MAX_JOBS)
+    if most is None and jobs != NO_LIMIT:
+        hint = "jobs=4, or jobs=none; weft pause --group G starts nothing more"
+        raise InputError(f"jobs: {jobs[:80]!r} is not a whole number from 1 to {MAX_JOBS:,}", hint=hint)
+    group = find_group(state, text)
+    return GroupLimited(now, group, most, _settings(state, group)[1])
+
+
+def pause_group(state: State, text: str, now: Seconds, *, paused: bool) -> GroupLimited:
+    """Return the event that pauses a group, or lets it continue."""
+    group = find_group(state, text)
+    return GroupLimited(now, group, _settings(state, group)[0], paused)
+
+
+def _settings(state: State, group: str) -> tuple[int | None, bool]:
+    return state.eligibility.groups.settings.get(group, (None, False))
+
+
+def group_views(state: State) -> list[GroupView]:
+    """Return all groups, by short name."""
+    running, waiting = dict[str, int](), dict[str, int]()
+    for job in unfinished(state):
+        counts = running if job.active else waiting
+        counts[job.job.group] = counts.get(job.job.group, 0) + 1
+    views = [view_of_group(state, group, running.get(group, 0), waiting.get(group, 0)) for group in known_groups(state)]
+    return sorted(views, key=lambda view: (view.label, view.group))
+
+
+def view_of_group(state: State, group: str, running: int = 0, waiting: int = 0) -> GroupView:
+    jobs, paused = _settings(state, group)
+    return GroupView(group=group, label=group_label(group), jobs=jobs, paused=paused, running=running, waiting=waiting)
+
+
+def event_of(state: State, verb: str, options: Mapping[str, str], now: Seconds) -> GroupLimited:
+    """Return the event of a request: a new limit, a pause, or its end."""
+    group = options.get("group", "")
+    if verb == "group":
+        return limit_group(state, group, options.get("jobs", ""), now)
+    return pause_group(state, group, now, paused=verb == "pause")
