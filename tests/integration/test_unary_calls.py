@@ -27,7 +27,8 @@ WAIT_S = 60.0
 TRUE = m.JobSpec(command=["true"])
 SLOW = (
     "grpc", "asyncio", "logging", "hashlib", "tempfile", "subprocess", "importlib.metadata", "dataclasses", "inspect",
-    "textwrap", "shutil", "google.protobuf.internal.python_message", "weft.engines", "weft.server", "weft.model.job",
+    "pathlib", "textwrap", "shutil", "google.protobuf.internal.python_message", "weft.engines", "weft.server",
+    "weft.model.job",
 )  # fmt: skip
 """What a call to the scheduler of a cluster does not need."""
 

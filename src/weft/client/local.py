@@ -107,7 +107,7 @@ class _Connection:
     """One connection with a deadline for the whole call."""
 
     def __init__(self, paths: Paths, timeout_s: float | None) -> None:
-        self._path = str(paths.socket)
+        self._path = paths.socket_name
         self._until = None if timeout_s is None else time.monotonic() + timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
 

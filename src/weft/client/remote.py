@@ -6,6 +6,7 @@ requests and clients that make more calls use a channel of the library.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ class RemoteTransport:
         self._channel: Any = None
         self._methods: dict[str, Any] = {}
         self._unary_calls = 0
+        self._lock = threading.Lock()
 
     @property
     def advice(self) -> str:
@@ -90,12 +92,13 @@ class RemoteTransport:
         return self._credentials
 
     def _method(self, name: str) -> Any:
-        if self._channel is None:
-            self._channel = open_channel(self.where, self._opened())
-        if name not in self._methods:
-            metadata = self._opened().metadata()
-            self._methods[name] = partial(call(self._channel, name, service_of(name)), metadata=metadata)
-        return self._methods[name]
+        with self._lock:  # threads share the channel
+            if self._channel is None:
+                self._channel = open_channel(self.where, self._opened())
+            if name not in self._methods:
+                metadata = self._opened().metadata()
+                self._methods[name] = partial(call(self._channel, name, service_of(name)), metadata=metadata)
+            return self._methods[name]
 
     @contextmanager
     def _translated_errors(self, timeout_s: float | None) -> Iterator[None]:

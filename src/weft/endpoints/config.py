@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.discovery import find_own_server
 from weft.endpoints.paths import home_folder
 from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOCAL: Final = "local"
 """The value that selects the user's local scheduler."""
@@ -29,9 +31,15 @@ class Setting(NamedTuple):
 
 
 def config_file(env: Mapping[str, str] = os.environ) -> Path:
+    from pathlib import Path  # most commands do without it
+
+    return Path(_config_name(env))
+
+
+def _config_name(env: Mapping[str, str]) -> str:
     if given := env.get("WEFT_CONFIG"):
-        return Path(given)
-    return Path(env.get("XDG_CONFIG_HOME") or Path(home_folder(env), ".config"), "weft", "config.yaml")
+        return given.removeprefix("./")
+    return os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home_folder(env), ".config"), "weft", "config.yaml")
 
 
 def effective_setting(key: str, flag: str | None = None, env: Mapping[str, str] = os.environ) -> Setting:
@@ -50,7 +58,7 @@ def scheduler_address(flag: str | None = None, env: Mapping[str, str] = os.envir
 
 
 def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
-    path = config_file(env)
+    path = _config_name(env)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             text = file.read(MAX_CONFIG_BYTES).decode("utf-8-sig")

@@ -10,15 +10,17 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from weft.endpoints.addresses import Address, is_this_machine, resolve_local
-from weft.endpoints.paths import home_folder, make_private, server_folder
+from weft.endpoints.paths import absolute, home_folder, make_private, server_folder_name
 from weft.endpoints.private_files import read_private, write_private
 from weft.errors import NotPermitted, Unreachable
 from weft.wire.protocol import PROTOCOL
 from weft.wire.service import CHANNEL
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEEPALIVE_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 20_000),
@@ -58,19 +60,25 @@ def version_metadata() -> tuple[tuple[str, str], ...]:
 
 def credentials_folder(where: Address, env: Mapping[str, str] = os.environ) -> Path:
     """Return the folder in which `weft auth join` saves credentials for this scheduler."""
+    from pathlib import Path  # most commands do without it
+
+    return Path(_folder_name(where, env))
+
+
+def _folder_name(where: Address, env: Mapping[str, str]) -> str:
     if given := env.get("WEFT_CREDENTIALS"):
-        return Path(given).absolute()
-    config = env.get("XDG_CONFIG_HOME") or Path(home_folder(env), ".config")
-    return Path(config, "weft", "credentials", f"{where.host.lower()}_{where.port}").absolute()
+        return absolute(given)
+    config = env.get("XDG_CONFIG_HOME") or os.path.join(home_folder(env), ".config")
+    return absolute(config, "weft", "credentials", f"{where.host.lower()}_{where.port}")
 
 
 def find_credentials(where: Address, kind: Kind = "user", env: Mapping[str, str] = os.environ) -> Credentials:
     """Return the credentials for this scheduler, or raise an error that says how to get them."""
     is_loopback = where.is_loopback
-    for folder in (credentials_folder(where, env), *_own_folders(where, env)):
+    for folder in (_folder_name(where, env), *_own_folders(where, env)):
         for name in _TOKEN_FILES[kind]:
-            if found := _read(folder / name):
-                ca = _read(folder / "ca.pem")
+            if found := _read(os.path.join(folder, name)):
+                ca = _read(os.path.join(folder, "ca.pem"))
                 if ca is None and not is_loopback:
                     raise NotPermitted(f"no certificate authority for {where} in {folder}\n  {_join_hint(where)}")
                 return Credentials(found.decode().strip(), ca)
@@ -84,17 +92,18 @@ def find_credentials(where: Address, kind: Kind = "user", env: Mapping[str, str]
     raise NotPermitted(f"no token for the scheduler at {where}\n  {_join_hint(where)}")
 
 
-def _own_folders(where: Address, env: Mapping[str, str]) -> list[Path]:
+def _own_folders(where: Address, env: Mapping[str, str]) -> list[str]:
     """Return the folder of the user's own scheduler if it runs at this address.
 
     At an address that is not loopback, it must have a certificate authority.
     """
-    folder = server_folder(where.port, env)
-    mine = where.is_loopback or ((folder / "ca.pem").exists() and is_this_machine(where.host))
+    folder = server_folder_name(where.port, env)
+    has_authority = os.path.exists(os.path.join(folder, "ca.pem"))
+    mine = where.is_loopback or (has_authority and is_this_machine(where.host))
     return [folder] if mine else []
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: str) -> bytes | None:
     try:
         return read_private(path)
     except FileNotFoundError:

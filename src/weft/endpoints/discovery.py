@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from weft.endpoints.addresses import DEFAULT_PORT, Address
-from weft.endpoints.paths import server_folder, user_paths
+from weft.endpoints.paths import server_folder_name, user_paths
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -22,7 +22,7 @@ _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 
 def find_own_server(env: Mapping[str, str] = os.environ) -> Address | None:
     """Return the user's cluster scheduler, unless a local one is running or died and left unfinished jobs."""
-    if not (server_folder(DEFAULT_PORT, env) / "token").exists():
+    if not os.path.exists(os.path.join(server_folder_name(DEFAULT_PORT, env), "token")):
         return None
     here = user_paths(env)
     if here.lock_text().isdecimal() or here.answers():

@@ -1,4 +1,7 @@
-"""Paths of a user's scheduler: its state, its sockets and its lock, in private XDG folders."""
+"""Paths of a user's scheduler: its state, its sockets and its lock, in private XDG folders.
+
+Paths are text until a caller asks for a `Path`: commands need few of them, and importing pathlib takes 3 ms.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from weft.errors import InputError, WeftError
+from weft.inputs.atomic import StrPath
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 try:  # hashlib loads OpenSSL, which is slow to import
     from _sha2 import sha256 as _sha256  # type: ignore[import-not-found]
@@ -24,21 +30,43 @@ MAX_SOCKET_BYTES: Final = 100
 """The kernel limits the path of a socket to 107 bytes."""
 
 
-class Paths(NamedTuple):
+class Paths:
     """The files of one scheduler."""
 
-    state: Path
-    runtime: Path
-    journal: str = ""
-    """The URL or path of the journal; empty if it is in the state folder."""
+    def __init__(self, state: StrPath, runtime: StrPath, journal: str = "") -> None:
+        self._state, self._runtime = os.fspath(state), os.fspath(runtime)
+        self.journal = journal
+        """The URL or path of the journal; empty if it is in the state folder."""
+        self.socket_name = os.path.join(self._runtime, "weft.sock")
+        """The same as `socket`, as text."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Paths) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __repr__(self) -> str:
+        return f"Paths{self._parts()!r}"
+
+    def _parts(self) -> tuple[str, str, str]:
+        return self._state, self._runtime, self.journal
+
+    @property
+    def state(self) -> Path:
+        return _path(self._state)
+
+    @property
+    def runtime(self) -> Path:
+        return _path(self._runtime)
 
     @property
     def journal_url(self) -> str:
-        return self.journal or str(self.state / JOURNAL_FILE)
+        return self.journal or os.path.join(self._state, JOURNAL_FILE)
 
     def has_state(self) -> bool:
         """Return whether a scheduler has left a journal here."""
-        return (self.state / JOURNAL_FILE).exists()
+        return os.path.exists(os.path.join(self._state, JOURNAL_FILE))
 
     @property
     def jobs(self) -> Path:
@@ -55,11 +83,15 @@ class Paths(NamedTuple):
 
     @property
     def lock(self) -> Path:
-        return self.state / "server.lock"
+        return _path(self._lock)
+
+    @property
+    def _lock(self) -> str:
+        return os.path.join(self._state, "server.lock")
 
     @property
     def socket(self) -> Path:
-        return self.runtime / "weft.sock"
+        return _path(self.socket_name)
 
     @property
     def progress(self) -> Path:
@@ -68,7 +100,7 @@ class Paths(NamedTuple):
 
     def check_private(self) -> None:
         """Raise WeftError if another user could have created the folders or the socket."""
-        for path in (self.runtime.parent, self.runtime, self.socket):
+        for path in (os.path.dirname(self._runtime), self._runtime, self.socket_name):
             try:
                 found = os.lstat(path)
             except FileNotFoundError:
@@ -84,7 +116,7 @@ class Paths(NamedTuple):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.setblocking(False)  # a suspended scheduler's backlog may be full: do not wait for a place in it
             try:
-                probe.connect(str(self.socket))
+                probe.connect(self.socket_name)
             except BlockingIOError:
                 return True
             except OSError:
@@ -95,7 +127,7 @@ class Paths(NamedTuple):
         """Return the scheduler's pid if a signal has suspended it: it would never answer."""
         text = self.lock_text()
         try:
-            state = Path(f"/proc/{int(text)}/stat").read_text().rpartition(")")[2].split()[0]
+            state = _read_text(f"/proc/{int(text)}/stat").rpartition(")")[2].split()[0]
         except (OSError, ValueError, IndexError):
             return None
         return int(text) if state in ("T", "t") else None
@@ -107,7 +139,7 @@ class Paths(NamedTuple):
         had not ended, and an empty file otherwise.
         """
         try:
-            return self.lock.read_text().strip()
+            return _read_text(self._lock).strip()
         except (OSError, ValueError):
             return ""
 
@@ -119,7 +151,7 @@ class Paths(NamedTuple):
         """Return whether a scheduler holds the lock. It releases the lock after recording its end."""
         from weft.inputs.locks import is_locked  # few commands need it
 
-        return is_locked(self.lock)
+        return is_locked(self._lock)
 
     def make(self) -> None:
         for folder in (self.state, self.jobs, self.batches, self.runtime.parent, self.runtime):
@@ -128,15 +160,15 @@ class Paths(NamedTuple):
 
 def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
     """Return the paths of this user's local scheduler."""
-    state = Path(env.get("XDG_STATE_HOME") or Path(home_folder(env), ".local", "state"), "weft").absolute()
+    state = absolute(_state_home(env), "weft")
     mark = _sha256(os.fsencode(state)).hexdigest()[:8]
     given = env.get("XDG_RUNTIME_DIR")
-    runtime = Path(given, "weft", mark).absolute() if given else None
-    if runtime is None or len(os.fsencode(runtime / "progress.sock")) > MAX_SOCKET_BYTES:
+    runtime = absolute(given, "weft", mark) if given else ""
+    if not runtime or not _fits_socket(runtime):
         import tempfile  # takes 5 ms to import
 
-        runtime = Path(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
-    if len(os.fsencode(runtime / "progress.sock")) > MAX_SOCKET_BYTES:
+        runtime = os.path.join(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
+    if not _fits_socket(runtime):
         raise InputError(
             f"{runtime} is too long for the path of a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter path"
         )
@@ -145,8 +177,38 @@ def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
 
 def server_folder(port: int, env: Mapping[str, str] = os.environ) -> Path:
     """Return the state folder of the cluster scheduler that this user runs at a port."""
-    state = env.get("XDG_STATE_HOME") or Path(home_folder(env), ".local", "state")
-    return Path(state, "weft", "servers", str(port)).absolute()
+    return _path(server_folder_name(port, env))
+
+
+def server_folder_name(port: int, env: Mapping[str, str] = os.environ) -> str:
+    """Return the same as `server_folder`, as text."""
+    return absolute(_state_home(env), "weft", "servers", str(port))
+
+
+def _state_home(env: Mapping[str, str]) -> str:
+    return env.get("XDG_STATE_HOME") or os.path.join(home_folder(env), ".local", "state")
+
+
+def absolute(*parts: str) -> str:
+    """Join parts to an absolute path as `Path(*parts).absolute()` does: `..` stays, because of links."""
+    path = os.path.join(*parts)
+    path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
+    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _path(name: str) -> Path:
+    from pathlib import Path
+
+    return Path(name)
+
+
+def _read_text(name: str) -> str:
+    with open(name) as file:
+        return file.read()
+
+
+def _fits_socket(runtime: str) -> bool:
+    return len(os.fsencode(os.path.join(runtime, "progress.sock"))) <= MAX_SOCKET_BYTES
 
 
 def home_folder(env: Mapping[str, str]) -> str:

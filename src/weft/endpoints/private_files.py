@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Final
 
 from weft.errors import WeftError
-from weft.inputs.atomic import write_atomic
+from weft.inputs.atomic import StrPath, write_atomic
 
 MAX_PRIVATE_BYTES: Final = 1 << 20
 
 
-def read_private(path: Path) -> bytes:
+def read_private(path: StrPath) -> bytes:
     """Return the file's content.
 
     Raise FileNotFoundError if it does not exist, WeftError if other users could have read or written it.
@@ -33,6 +32,6 @@ def read_private(path: Path) -> bytes:
         return file.read(MAX_PRIVATE_BYTES)
 
 
-def write_private(path: Path, content: bytes) -> None:
+def write_private(path: StrPath, content: bytes) -> None:
     """Replace the file atomically; only its owner can read it."""
     write_atomic(path, content, durable=True)

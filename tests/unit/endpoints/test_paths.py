@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.endpoints.paths import Paths
+from weft.endpoints.paths import Paths, absolute, server_folder, server_folder_name
 
 
 @pytest.fixture
@@ -55,3 +55,21 @@ def test_a_scheduler_with_a_full_backlog_answers(tmp_path: Path) -> None:
         assert paths.answers()
         for client in waiting:
             client.close()
+
+
+@pytest.mark.parametrize("parts", [("/a//b/", "c"), ("a", "./b"), ("/a/../b",), (".",), ("/",), ("/a/.", "/b")])
+def test_a_path_as_text_is_as_pathlib_makes_it(
+    parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute(*parts) == str(Path(*parts).absolute())
+
+
+def test_paths_as_text_are_those_of_the_properties(here: Paths, tmp_path: Path) -> None:
+    assert here.socket_name == str(here.socket)
+    assert here.journal_url == str(here.state / "state.db")
+    assert here == Paths(str(here.state), str(here.runtime))
+    assert hash(here) == hash(Paths(here.state, here.runtime))
+    assert here != Paths(here.state, here.runtime, "elsewhere.db")
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    assert server_folder_name(7, env) == str(server_folder(7, env))
