@@ -50,7 +50,7 @@ def test_a_reservation_with_simple_idle_only_is_for_an_idle_node() -> None:
     """Two nodes of 2, only idle ones are used. a on n0 to 100, b on n1 to 300. wide needs both: from 300. long (1000 s)
     would hold n0 beyond that: it waits until wide has ended, at 310; short, gone by 150, has n0 at 100."""
     jobs = [traced("a", 0, 100), traced("b", 0, 300), traced("wide", 1, 10, gpus=4), traced("long", 2, 1000)]
-    done = record(grid(2, 2), [*jobs, traced("short", 3, 50)], "simple:backfill=on:idle_only=on")
+    done = record(grid(2, 2), [*jobs, traced("short", 3, 50)], "simple:patience=0:idle_only=on")
     assert done.first_starts() == {
         "a": 0,
         "b": 0,

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from weft.core.resources.free import Free
 from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots, Where
+
+PATIENCE_S: Final = 600.0
+"""The usual patience of a policy for users that declare no times."""
 
 
 class JobView(Protocol):
@@ -81,6 +84,9 @@ class Policy:
     backfill: bool = False
     """True if jobs may pass a job that does not fit. Without preemption only jobs that do not delay it may pass: the
     first job that does not fit gets a reservation (EASY)."""
+    patience: float = 0.0
+    """Seconds that a job which does not fit waits before it gets a reservation. Until then all jobs that fit may pass
+    it. Only for policies that backfill and do not preempt."""
     weaves: ClassVar[bool] = False
     """True if the policy interleaves jobs on one set of GPUs. Jobs need a profile for that."""
     oversubscription: float = 1.0
@@ -220,3 +226,8 @@ class Placement:
     def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
         """Choose from a node's fitting GPUs. A placement without this method leaves the choice to the core."""
         raise TypeError(f"{type(self).__name__} has no pick")
+
+
+def check_patience(patience_s: Seconds) -> None:
+    if patience_s < 0:
+        raise ValueError(f"patience must not be below 0 seconds, but is {patience_s:g}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.ports import JobView, Policy
+from weft.core.ports import PATIENCE_S, JobView, Policy, check_patience
 from weft.model import Seconds
 
 
@@ -12,10 +12,15 @@ from weft.model import Seconds
 class Balanced(Policy):
     """First come, first served, load spread evenly over the nodes."""
 
-    backfill: bool = False
-    """Start later jobs that do not delay the first job that does not fit."""
+    backfill: bool = True
+    """Start later jobs that fit while the first job does not; once it has waited for `patience`, none that delay it."""
+    patience: float = PATIENCE_S
+    """Seconds that the first job lets others pass before it gets a reservation."""
 
     placement = "balanced"
+
+    def __post_init__(self) -> None:
+        check_patience(self.patience)
 
     def key(self, job: JobView, now: Seconds) -> float:
         return job.submitted_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.core.ports import JobView, Policy
+from weft.core.ports import PATIENCE_S, JobView, Policy, check_patience
 from weft.model import Seconds
 
 
@@ -12,8 +12,10 @@ from weft.model import Seconds
 class Simple(Policy):
     """First come, first served, least waste."""
 
-    backfill: bool = False
-    """Start later jobs that do not delay the first job that does not fit."""
+    backfill: bool = True
+    """Start later jobs that fit while the first job does not; once it has waited for `patience`, none that delay it."""
+    patience: float = PATIENCE_S
+    """Seconds that the first job lets others pass before it gets a reservation."""
 
     idle_only: bool = False
     """Use only nodes on which nothing runs."""
@@ -21,6 +23,7 @@ class Simple(Policy):
     placement = "simple"
 
     def __post_init__(self) -> None:
+        check_patience(self.patience)
         if self.idle_only:
             object.__setattr__(self, "placement", "simple:idle_only=on")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from weft.core.reasons import WaitReasons
 from weft.core.resources.node import memory_held
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
@@ -165,20 +166,18 @@ def first_in_line(scheduler: Scheduler) -> JobId | None:
     return next((job.id for job in scheduler.in_order() if not scheduler.impossible(job)), None)
 
 
-def brief_reason(scheduler: Scheduler, job: JobState, first: JobId | None) -> str:
-    """Return in one word why a job waits, or why it ended. Cheap: `weft why` explains in full."""
+def brief_reason(reasons: WaitReasons, job: JobState, first: JobId | None) -> str:
+    """Return in one word why a job waits, or why it ended. `weft why` explains in full."""
     if job.status == "held":
         return Reason.HELD
     if job.status == "blocked":
         if job.over_quota:
             return Reason.QUOTA
         if job.over_group_limit:
-            paused = scheduler.state.eligibility.groups.settings.get(job.job.group, (None, False))[1]
+            paused = reasons.scheduler.state.eligibility.groups.settings.get(job.job.group, (None, False))[1]
             return Reason.GROUP_PAUSED if paused else Reason.GROUP_LIMIT
         later = Reason.ARRAY_LIMIT if job.begin_at is None else Reason.BEGIN_TIME
         return Reason.DEPENDENCY if job.unmet_dependencies else later
     if job.status == "waiting":
-        if scheduler.impossible(job):
-            return Reason.INFEASIBLE
-        return next(iter(scheduler.state.paused), Reason.RESOURCES if job.id == first else Reason.PRIORITY)
+        return reasons.code(job, first=job.id == first)
     return job.why

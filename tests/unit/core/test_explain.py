@@ -125,7 +125,7 @@ def test_when_the_next_plan_is_due_is_said_as_seconds_from_now() -> None:
     rig.later(60.0)
     rig.submit(Job("b", declared_s=1.0))
     found = explain(rig.scheduler, "b", at=rig.now + 20.0)
-    assert [(each.code, each.text) for each in found.reasons] == [("PolicyHold", "the policy plans next in 280 s")]
+    assert [(each.code, each.text) for each in found.reasons] == [("NextRound", "the scheduler plans next in 280 s")]
 
 
 def test_an_unknown_job() -> None:
@@ -183,6 +183,6 @@ def test_who_can_never_run_holds_up_nobody_and_nodes_that_could_not_help_are_not
     rig.submit(Job("next", 2, where=Where(gpu_model="A100")))
     found = why(rig, "next")
     assert [(reason.code, reason.text) for reason in found.reasons] == [
-        ("Resources", "needs 2 GPUs of model A100 on one node; the roomiest can give 0")
+        ("Resources", "needs 2 GPUs of model A100 on one node; none is free")
     ]
     assert [ahead.job for ahead in found.ahead] == ["never"]

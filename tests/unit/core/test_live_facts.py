@@ -196,7 +196,7 @@ def test_with_an_interval_jobs_start_in_rounds_also_for_a_policy_with_a_key() ->
     rig.later(2.0)
     assert set(rig.active) == {"a", "b", "c"}
     rig.submit(Job("d"))
-    assert reasons(rig, "d") == ["PolicyHold"]
+    assert reasons(rig, "d") == ["NextRound"]
     rig.scheduler.plan_at_once()
     rig.tell()
     assert set(rig.active) == {"a", "b", "c", "d"}

@@ -73,7 +73,10 @@ class Allocator:
         return self._promise(parts)
 
     def reserve(self, shape: Shape, soonest: Iterator[JobState]) -> Seconds:
-        """Promise the GPUs of the runs expected to end first; return when they end, or `NEVER`."""
+        """Promise the GPUs of the runs expected to end first; return when they end, or `NEVER`.
+
+        `soonest` is in the order of their ends, so the last run that is needed ends last.
+        """
         now = self.state.now
         plan = (
             self.find_victims(shape, soonest)
@@ -82,9 +85,9 @@ class Allocator:
         )
         if plan.parts is None:
             return NEVER
-        needed = self.needed_victims(shape, plan)
+        last = next(self._needed(shape, plan), None)
         self._promise(plan.parts)
-        return now + max((run.ends_in(now) for run in needed), default=0.0)
+        return now + (last.ends_in(now) if last is not None else 0.0)
 
     def start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Start jobs on promised GPUs: the jobs end before the GPUs are needed."""
@@ -168,12 +171,19 @@ class Allocator:
 
     def needed_victims(self, shape: Shape, plan: PreemptionPlan) -> list[JobState]:
         """Return the victims that must stop, worst first: the best are spared while the rest is enough."""
+        return sorted(self._needed(shape, plan), key=lambda job: job.tie_breaker, reverse=True)
+
+    def _needed(self, shape: Shape, plan: PreemptionPlan) -> Iterator[JobState]:
+        """Yield the victims that must stop, the last found first; lazy."""
         nodes, gone, free = dict(plan.parts or ()), plan.gone, plan.free
+        victims = [job for job in reversed(gone) if isinstance(job, JobState)]
         if len(gone) == 1:
-            return [job for job in gone if isinstance(job, JobState)]
+            yield from victims
+            return
         by_id = self.resources.by_id
-        for victim in reversed(list(gone)):
-            if not isinstance(victim, JobState) or victim in plan.forced:
+        for victim in victims:
+            if victim in plan.forced:
+                yield victim
                 continue
             hosts = [host for node, _ in victim.slots if (host := by_id[node]).index in nodes or self._sees_runs]
             del gone[victim]
@@ -185,7 +195,7 @@ class Allocator:
                 gone[victim] = None
                 for host in hosts:
                     self._recount(free, host, shape, gone)
-        return sorted((job for job in gone if isinstance(job, JobState)), key=lambda job: job.tie_breaker, reverse=True)
+                yield victim
 
     def _still_fits(
         self, shape: Shape, plan: PreemptionPlan, hosts: list[NodeResources], nodes: dict[int, int]
@@ -233,3 +243,7 @@ class Allocator:
 def all_go(holders: Collection[Holder], gone: Collection[Holder]) -> bool:
     """Return whether all holders of a GPU are releasing it or would be preempted."""
     return all(holder.releasing or holder in gone for holder in holders)
+
+
+def decide_nothing(_decision: Decision) -> None:
+    """Drop a decision: an explanation makes none."""

@@ -30,7 +30,7 @@ class StartPlanner(TargetPlanner):
         context = self.context
         allocator, state = context.allocator, context.state
         allocator.begin()
-        easy = EasyBackfill(allocator, context.order)
+        easy = EasyBackfill(context)
         for ask in _replanner(context).rank(context.view()):
             if ask.reserve:
                 context.decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))

@@ -40,6 +40,10 @@ class ExpectedEnds:
         else:
             self._loading[job.id] = job
 
+    @property
+    def has_loading(self) -> bool:
+        return bool(self._loading)
+
     def soonest(self, now: Seconds) -> Iterator[JobState]:
         loading = sorted(end_of(job, now) for job in self._loading.values())
         return (job for _, _, job in (merge(self._ends, loading) if loading else self._ends))

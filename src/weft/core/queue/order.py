@@ -93,6 +93,13 @@ class Order:
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
         self._ends = ExpectedEnds() if ends else None
+        self.tracks_changes = False
+        self.changed: dict[JobId, JobState] = {}
+        """If changes are tracked: the jobs that changed since the planner last cleared it."""
+
+    def track_changes(self) -> None:
+        """Record in `changed` which jobs change from now on."""
+        self.tracks_changes = True
 
     def key(self, job: JobState, now: Seconds) -> float:
         """Return the policy's key. A key that steps comes from the facts and starts at 0."""
@@ -115,6 +122,8 @@ class Order:
         if self._ends is not None:
             for job in touched.values():
                 self._ends.take_up(job)
+        if self.tracks_changes:
+            self.changed.update(touched)
         if self._has_queues:
             self._queue_up(touched.values(), state.now)
         if len(touched) > 64 and len(touched) * 8 > len(self._queued) + len(self._at):
@@ -224,6 +233,14 @@ class Order:
         runs = (run for run in state.active.values() if not run.releasing)
         return (run for _, _, run in sorted(end_of(run, state.now) for run in runs))
 
+    def has_loading_runs(self) -> bool:
+        """Return whether a run makes no progress yet, so that its expected end moves with the clock."""
+        return self._ends is not None and self._ends.has_loading
+
+    def entry_of(self, job: JobState) -> Entry:
+        """Return the entry of a waiting job."""
+        return self._queued[job.id][1]
+
     # ---- runs, worst first
 
     def has_worse_run(self, now: Seconds, key: float, tie: int) -> bool:
@@ -312,6 +329,9 @@ class Order:
 
 class Resorted(Order):
     """The same order, sorted again at each step: slow and obvious, to check `Order` against."""
+
+    def track_changes(self) -> None:
+        """Track nothing: every pass tries all jobs."""
 
     def cursor(self, largest_node: int, *, fresh: bool = False) -> QueueCursor:  # noqa: ARG002
         return super().cursor(largest_node)

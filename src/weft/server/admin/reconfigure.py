@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from weft.core.reasons import WaitReasons
 from weft.errors import InputError
 from weft.model import Event
 from weft.server.auth.identity import Caller
@@ -60,7 +61,7 @@ def set_job(controller: Controller, options: Mapping[str, str], now: float, who:
 def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
     """Return the state: nodes, GPUs, jobs that have not ended (with `all`, ended ones too), and what blocks starts."""
     scheduler, now, numbers = controller.scheduler, controller.loop.clock.now(), controller.inventory.numbers
-    state, first = scheduler.state, first_in_line(scheduler)
+    state, first, reasons = scheduler.state, first_in_line(scheduler), WaitReasons(scheduler, now)
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
     return DumpView(
         now=iso(now),
@@ -72,7 +73,7 @@ def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
         nodes=node_views(state, controller.inventory.nodes()),
         gpus=gpu_views(state, controller.inventory.readings(), numbers),
         jobs=[
-            job_detail(job, now, brief_reason(scheduler, job, first), controller.progress_of(job), numbers)
+            job_detail(job, now, brief_reason(reasons, job, first), controller.progress_of(job), numbers)
             for job in jobs
         ],
     )

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, TypedDict
 
 from weft.core.explain import explain
+from weft.core.reasons import WaitReasons
 from weft.core.state.job import JobState
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
@@ -53,6 +54,7 @@ class Queries:
         self._controller, self._scheduler = controller, controller.scheduler
         self._state, self._now = controller.scheduler.state, controller.loop.clock.now()
         self._numbers = controller.inventory.numbers
+        self._reasons = WaitReasons(self._scheduler, self._now)
         self._head: _Head = {"now": iso(self._now), "position": len(controller.journal)}
 
     def answer(self, request: QueryRequest) -> QueryAnswer:
@@ -144,7 +146,7 @@ class Queries:
         return list(islice((job for job in self._scheduler.in_order() if job.id in chosen), limit))
 
     def _row(self, job: JobState, first: JobId | None) -> JobView:
-        reason = brief_reason(self._scheduler, job, first)
+        reason = brief_reason(self._reasons, job, first)
         return job_view(job, self._now, reason, self._controller.progress_of(job), self._numbers.renumbered)
 
     def _jobs(self, request: QueryRequest) -> JobsView:
@@ -156,7 +158,7 @@ class Queries:
         return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MAX_LIMIT]])
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
-        reason = brief_reason(self._scheduler, job, first)
+        reason = brief_reason(self._reasons, job, first)
         found = job_detail(job, self._now, reason, self._controller.progress_of(job), self._numbers)
         strays = self._misplaced(job.id) if job.active else ()
         reported = found.progress.checkpoint if found.progress is not None else None
