@@ -42,6 +42,8 @@ WRONG = {
         ["--dependency", "afterany:1", "--", "true"],
         "'afterany:1' is not supported",
     ),
+    "a name that is a number": (["--name", "7", "--", "true"], "name: '7' cannot be a name: commands would read it"),
+    "a name that is a range": (["--name", "3-7", "--", "true"], "name: '3-7' cannot be a name"),
     "no directory": (["--chdir", "nowhere", "--", "true"], "is not a directory"),
     "no variable": (["--env", "NOSUCH", "--", "true"], "the variable 'NOSUCH' is not set here"),
     "an odd variable": (["--env", "A B=c", "--", "true"], "--env: 'A B' cannot be the name of a variable"),
@@ -77,8 +79,6 @@ def test_names_that_people_give(weft: Weft) -> None:
         "a:b,c=d;e&f|g>h*",
         "-rf",
         "--help",
-        "@",
-        "3-7",
         "#0",
         "{params.x}",
     ):

@@ -53,6 +53,20 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     assert "no params.model" in weft.fails("submit", "--config", write("name: x"))
 
 
+def test_a_command_on_the_command_line_is_that_of_the_file(weft: Weft) -> None:
+    name = write(RESNET, "task.json")
+    job = weft.submit("--config", name, "--", "sh", "-c", "echo $WEFT_PARAM_EPOCHS", "{params.epochs}")
+    weft("wait", job)
+    assert (weft.show(job)["name"], weft("logs", job).out) == ("ResNet50 Training", "90\n")
+    assert weft.show(job)["command"][-1] == "90"
+    own = write('{"command": ["false"], "name": "own"}', "own.json")
+    said = weft("submit", "--config", own, "--", "true").err
+    assert "the command on the command line overrides command in own.json:1" in said
+    weft("wait", "own")
+    two = write("- command: [echo]\n- command: [echo]\n")
+    assert "tasks.yaml has 2 tasks, and one command is given" in weft.fails("submit", "--config", two, "--", "true")
+
+
 def test_a_list_of_tasks_that_come_after_each_other(weft: Weft) -> None:
     text = """
 - {name: prep, command: [echo, prep], gpus: 0}
@@ -83,7 +97,6 @@ def test_flags_win_over_the_file_and_say_so(weft: Weft) -> None:
     job = out.split()[2]
     weft("wait", job)
     assert (weft.show(job)["gpus"], weft.show("other")["id"], weft("logs", job).out) == (1, job, "13\n")
-    assert "a command and --config are both given" in weft.fails("submit", "--config", name, "--", "true")
 
 
 def test_standard_input_and_json_as_others_write_it(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +135,10 @@ WRONG = {
     "an object in a param": ("params: {a: {b: c}}\ncommand: x\n", "tasks.yaml:1: bad params.a: a mapping"),
     "an odd param": ("params: {'a b': c}\ncommand: x\n", "tasks.yaml:1: params: 'a b' cannot be the name of a param"),
     "an empty command": ("command: []\n", "tasks.yaml:1: command: it is empty"),
+    "a number as the command": ("gpus: 1\ncommand: 5\n", "tasks.yaml:2: bad command: '5'"),
+    "a number as the command in JSON": ('{"gpus": 1,\n"command": 5}', "tasks.yaml:2: bad command: '5'"),
+    "a fraction as the command in JSON": ('[{"command": 5.5}]', "tasks.yaml:1: bad [0].command: '5.5'"),
+    "a name that is a reference": ("command: [echo]\nname: '7'\n", "tasks.yaml:2: name: '7' cannot be a name"),
     "null": ("command: null\n", "tasks.yaml:1: bad command: 'null'"),
     "NUL": ('command: ["a\\0b"]\n', "tasks.yaml:1: command: a NUL character"),
     "a missing param": ("gpus: 1\ncommand: x {params.y}\n", "tasks.yaml:2: command: unknown param 'y'"),

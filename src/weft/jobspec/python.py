@@ -20,6 +20,8 @@ def as_text(job: Mapping[str, Any]) -> dict[str, Given]:
 def _given(key: str, value: Any) -> Given:
     if type(value) is str:
         return value
+    if key == "command" and isinstance(value, int | float):
+        raise InputError("a number is not a command", hint="give a list of words, or one line for the shell", key=key)
     try:
         if isinstance(value, Mapping):
             return {str(name): _text(each) for name, each in value.items()}

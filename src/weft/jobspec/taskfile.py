@@ -141,9 +141,13 @@ class _NotPlain(ValueError):
 def _json(text: str) -> Any:
     """Return the parsed value; None if the text is not JSON, or null."""
     try:
-        return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+        return json.loads(text, object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number)
     except (ValueError, RecursionError):
         return None
+
+
+class _Number(str):
+    """A number as the file writes it."""
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -161,6 +165,8 @@ def _plain_tasks(root: Any) -> list[dict[str, Given]] | None:
 
 def _plain_task(task: Any) -> dict[str, Given]:
     if not isinstance(task, _Pairs) or not all(key in KEYS for key, _ in task):
+        raise _NotPlain
+    if any(key == "command" and isinstance(value, _Number) for key, value in task):
         raise _NotPlain
     return _unique([(canonical(key), _plain(value)) for key, value in task])
 
@@ -195,6 +201,8 @@ def _task(marked: YamlValue) -> dict[str, Given]:
         name = canonical(key)
         if name in given:
             raise value.error(f"{key}: given twice", f"{key} is the same as {name}: keep one of them")
+        if name == "command" and value.node.tag.rpartition(":")[2] in ("int", "float"):
+            raise value.expected("a list of words, or one line for the shell")
         given[name] = _given(value)
     return given
 

@@ -45,7 +45,8 @@ def test_one_value_stands_for_a_list_of_it() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("gpus", 1.5), ("gpus", "many"), ("gpus", object()), ("gpus", True), ("memory", {"a": 1}), ("params", {"a": [1]}),
-     ("env", {"a b": 1}), ("name", b"x"), ("time", timedelta(0)), ("command", [object()]), ("hold", "perhaps")],
+     ("env", {"a b": 1}), ("name", b"x"), ("time", timedelta(0)), ("command", [object()]), ("command", 5),
+     ("hold", "perhaps")],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_its_key(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"^{key}: "):

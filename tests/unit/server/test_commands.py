@@ -45,6 +45,51 @@ def test_a_request_that_is_sent_twice_is_taken_once() -> None:
     assert submit(rig, commands, "k") == ([], ["1"])
 
 
+def test_a_key_that_another_job_has_is_refused_by_name() -> None:
+    rig, commands = a_commands()
+    submit(rig, commands, "k")
+    other = request("k")
+    other.jobs[0].command[:] = ["false"]
+    with pytest.raises(InputError, match="job 1 was submitted with the key 'k', and it is not this job"):
+        commands.submit(other, 0.0, ANN)
+    changed(rig, commands, ANN, "cancel", "1")
+    assert submit(rig, commands, "k")[1] == ["1"], "the same job, also once it has ended"
+
+
+@pytest.mark.parametrize("name", ["7", "007", "@", "@~1", "3-7", "7_3"])
+def test_a_name_that_reads_as_a_reference_is_refused(name: str) -> None:
+    rig, commands = a_commands()
+    asked = request("")
+    asked.jobs[0].name = name
+    with pytest.raises(InputError, match="cannot be a name: commands would read it as a reference") as refused:
+        commands.submit(asked, 0.0, ANN)
+    assert refused.value.key == "name"
+    held = request("")
+    held.jobs[0].hold = True
+    rig.tell(*commands.submit(held, 0.0, ANN)[0])
+    with pytest.raises(InputError, match="cannot be a name"):
+        commands.change(
+            ChangeRequest(verb="set", jobs=["1"], settings=[Variable(name="name", value=name)]), rig.now, ANN
+        )
+
+
+@pytest.mark.parametrize("name", ["7a", "run-7", "3-7-x", "v1_2", "@home"])
+def test_a_name_with_digits_is_a_name(name: str) -> None:
+    rig, commands = a_commands()
+    asked = request("")
+    asked.jobs[0].name = name
+    rig.tell(*commands.submit(asked, 0.0, ANN)[0])
+    assert rig.job("1").job.name == name
+
+
+def test_a_task_of_a_workspace_may_be_a_number() -> None:
+    rig, commands = a_commands()
+    asked = request("")
+    asked.jobs[0].name, asked.jobs[0].group = "7", "workspace:/data/A/scheduler_config.yml"
+    rig.tell(*commands.submit(asked, 0.0, ANN)[0])
+    assert changed(rig, commands, ANN, "cancel", "A/7") == ["1"]
+
+
 def test_requests_are_remembered_as_long_as_their_jobs() -> None:
     rig, commands = a_commands()
     for key in ("old", "new"):

@@ -20,12 +20,13 @@ EXAMPLE: Final = """examples:
   weft submit --array 0-9%4 -t 2h -- sh -c 'python sweep.py --seed $WEFT_ARRAY_TASK_ID'
   weft submit --after 7,8 --param lr=0.1 -- python eval.py --lr {params.lr}
   weft submit --config task.json
+  weft submit --config task.json -- python train.py --lr {params.lr}
   weft submit train.sbatch
   id=$(weft submit --quiet -- python train.py)"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "weft submit [flags] -- CMD ARGS...\n       weft submit [flags] --config FILE"
+    parser.usage = "weft submit [flags] -- CMD ARGS...\n       weft submit [flags] --config FILE [-- CMD ARGS...]"
     task_flags.add_arguments(parser)
     parser.add_argument("--config", "-c", metavar="FILE", help="file of tasks, JSON or YAML; -: standard input")
     parser.add_argument("--dry-run", action="store_true", help="check everything, submit nothing")

@@ -71,11 +71,7 @@ class Submission(NamedTuple):
 
 def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
     """Build the request for a command, or for the tasks of a file with the flags applied. Contact no scheduler."""
-    if config and args.command:
-        raise InputError(
-            "a command and --config are both given", hint="put the command into the file, or leave out --config"
-        )
-    tasks = _read_tasks(config, given_flags(args)) if config else []
+    tasks = _read_tasks(config, given_flags(args), args.command) if config else []
     specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args)]
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
@@ -145,10 +141,15 @@ def _report_script(script: Script, flags: Mapping[str, Given]) -> None:
             render.print_message(f"{flag_name(key)} on the command line overrides {script.where[key]}")
 
 
-def _read_tasks(path: str, flags: Mapping[str, Given]) -> list[Written]:
+def _read_tasks(path: str, flags: Mapping[str, Given], command: list[str]) -> list[Written]:
     from weft.jobspec.taskfile import link_dependencies, read_tasks
 
     tasks = read_tasks(path)
+    if command and len(tasks) > 1:
+        what = f"{path} has {len(tasks)} tasks, and one command is given"
+        raise InputError(what, hint="put a command into each task of the file, or leave out the command")
+    if command:
+        flags = {**flags, "command": command}
     link_dependencies(tasks)
     for task in tasks:
         _override(task, flags)
@@ -175,7 +176,8 @@ def _override(task: Written, flags: Mapping[str, Given]) -> None:
                 render.print_message(f"{flag_name(key)} {name} on the command line overrides {task.where(key)}")
             continue
         if old is not None and old != value:
-            render.print_message(f"{flag_name(key)} on the command line overrides {key} in {task.where(key)}")
+            name = "the command" if key == "command" else flag_name(key)
+            render.print_message(f"{name} on the command line overrides {key} in {task.where(key)}")
         task.given[key] = value
 
 

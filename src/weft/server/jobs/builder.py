@@ -18,6 +18,7 @@ from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
+from weft.server.jobs.job_refs import looks_like_reference
 from weft.server.slices import Steps
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -216,4 +217,5 @@ def _default_name(spec: JobSpec) -> str:
     """Return the file name of the program, without special characters. Only the end of a long path is read."""
     word = next((word for word in spec.command if not word.startswith("-")), "")
     plain = "".join(c for c in os.path.basename(word[-MAX_NAME_SOURCE_CHARS:]) if c.isalnum() or c in "._-+ ")
-    return plain.strip()[:60] or "job"
+    name = plain.strip()[:60]
+    return "job" if not name or looks_like_reference(name) else name

@@ -84,16 +84,29 @@ class JobCommands:
     # ---- submit
 
     def submit(self, request: SubmitRequest, now: Seconds, who: Caller) -> tuple[list[Event], SubmitReply]:
-        if ids := self.known_ids(who.user, request.key):
+        if ids := self.known_ids(request, who.user):
             return [], SubmitReply(ids=ids)
         batch = at_once(self.prepare(request, who))
         if request.dry_run:
             return [], SubmitReply()
         return self.accept(batch.jobs(), now), SubmitReply(ids=batch.ids())
 
-    def known_ids(self, user: str, key: str) -> list[JobId]:
-        """Return the ids that an earlier request with this key was answered with."""
-        return self._keys.get((user, key), []) if key else []
+    def known_ids(self, request: SubmitRequest, user: str) -> list[JobId]:
+        """Return the ids that an earlier request with this key was answered with. Raise if it was for other jobs."""
+        ids = self._keys.get((user, request.key), []) if request.key else []
+        if ids and not self._is_same(request, ids):
+            first = ids[0].partition("_")[0]
+            what = f"job {first} was submitted with the key {request.key[:80]!r}, and it is not this job"
+            raise InputError(what, hint=f"use another key, or none; weft show {first} shows its command")
+        return ids
+
+    def _is_same(self, request: SubmitRequest, ids: Sequence[JobId]) -> bool:
+        """Return whether jobs may come from this request, judging by what a user cannot set later. Some of them may
+        have been purged."""
+        jobs = self._scheduler.state.jobs
+        found = {(jobs[job].job.command, jobs[job].job.params) for job in ids if job in jobs}
+        asked = {(tuple(spec.command), pairs(spec.params)) for spec in request.jobs}
+        return found <= asked and len({job.partition("_")[0] for job in ids}) <= len(request.jobs)
 
     def prepare(self, request: SubmitRequest, who: Caller) -> Steps[Batch]:
         """Return the jobs of a request. Raise, and change nothing, if any of them is invalid or exceeds a quota."""

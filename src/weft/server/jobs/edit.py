@@ -10,7 +10,9 @@ from weft.errors import InputError, WeftError
 from weft.inputs.quantities import check_name
 from weft.jobspec.fields import FIELDS, Field
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
+from weft.model.groups import WORKSPACE
 from weft.server.jobs.admission import AdmissionRules
+from weft.server.jobs.job_refs import looks_like_reference
 from weft.wire.convert import converter, get
 from weft.wire.messages import JobSpec
 
@@ -89,7 +91,7 @@ class JobEditor:
         own["cpus"] = cpus if gpus else max(cpus, 1)  # without GPUs and CPUs, any number of jobs would run at once
         own["declared_s"] = _declared_s(values, job)
         if "name" in values:
-            own["name"] = check_name(values["name"])
+            own["name"] = _name(values["name"], values.get("group", job.group))
         if "max_jobs_per_gpu" in values:
             own["share"] = _share(values["max_jobs_per_gpu"])
         if not PLACES.isdisjoint(values):
@@ -120,6 +122,15 @@ class JobEditor:
         except InputError as error:
             raise error.at(key=key) from None
         return ((node, places),) if places else ()
+
+
+def _name(name: str, group: str) -> str:
+    """Return the name, or raise if it would be read as a reference to other jobs. Tasks of a workspace are named after
+    their configs, and by GROUP/NAME."""
+    if looks_like_reference(name) and not group.startswith(WORKSPACE):
+        what = f"{name!r} cannot be a name: commands would read it as a reference to jobs"
+        raise InputError(what, hint=f"such as job-{name.strip('@~')}" if name.strip("@~") else "", key="name")
+    return check_name(name)
 
 
 def _node_of(where: Where) -> NodeId:

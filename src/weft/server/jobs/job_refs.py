@@ -16,6 +16,7 @@ from weft.model.status import ENDED
 
 _LAST: Final = re.compile(r"@(?:~(\d{1,9}))?")
 _RANGE: Final = re.compile(r"(\d{1,12})-(\d{1,12})")
+_TASK: Final = re.compile(r"\d+(_\d+)?", re.ASCII)
 MAX_RANGE: Final = 100_000
 
 
@@ -28,6 +29,11 @@ def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
     for ref in refs:
         found.update(dict.fromkeys(_resolve(state, ref, user)))
     return list(found)
+
+
+def looks_like_reference(name: str) -> bool:
+    """Return whether commands would read this name as a number of jobs, a range, or the last job."""
+    return bool(_TASK.fullmatch(name) or _RANGE.fullmatch(name) or _LAST.fullmatch(name))
 
 
 def resolve_to_change(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:

@@ -48,7 +48,7 @@ class JobRequests:
         key = (who.user, request.key)
         while request.key and key in self._by_key:  # sent again meanwhile: the first one is still being taken up
             await asyncio.wait([self._by_key[key]])
-        if ids := self._commands().known_ids(*key):
+        if ids := self._commands().known_ids(request, who.user):
             return SubmitReply(ids=ids)
         if count_jobs(request) <= SLICE_JOBS:
             reply: SubmitReply = await self._loop.call(lambda now: self._commands().submit(request, now, who))
