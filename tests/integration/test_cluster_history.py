@@ -9,6 +9,7 @@ import pytest
 from support.live_cluster import Cluster, cluster
 from support.local_scheduler import until
 from weft.journal.sqlite.compaction import compact
+from weft.sim.traces.trace import read_trace
 
 LASTS = ("sleep", "0.3")
 FOREVER = ("sleep", "600")
@@ -54,6 +55,22 @@ def test_the_figures_come_over_the_wire(here: Cluster) -> None:
     assert {key: found[key] for key in figures} == pytest.approx(figures)
     assert here.json("metrics", "--since", "1h")["jobs"] == 9
     assert here.json("metrics", "--user", "nemo")["jobs"] == 0
+
+
+def test_the_history_becomes_a_trace(here: Cluster) -> None:
+    """With the preempted run, the array and the run on the lost node."""
+    here.weft("trace", "export", "--since", "1d", "-o", "history.csv")
+    jobs = read_trace(here.root / "history.csv").jobs
+    assert len(jobs) == 9
+    done = [each for each in jobs if each.work_s < 30]
+    assert len(done) >= 8, "what the lost run did is not the job's work"
+    assert [each.job.gpus for each in jobs] == [1, 1, 1, 1, 2, 2, 2, 2, 1]
+    again = here.json("sim", "history.csv", "--cluster", "2x2", "--policy", "priority:preempts=on")
+    assert (again["jobs"], again["finished"]) == (9, 9)
+    live = here.json("metrics", "--since", "1d")
+    assert again["avg_jct_s"] < live["avg_jct_s"], "nothing is preempted for long, and no node is lost"
+    compared = here.json("compare", "history.csv", "--cluster", "2x2", "--policies", "fifo,srtf")
+    assert compared["jobs"] == 9
 
 
 def test_compaction_changes_no_figure(here: Cluster) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from weft.errors import InputError
 from weft.model import ANYWHERE, WHOLE, Job, PerRank, Profile, Share, Where
 from weft.sim.traces.generator import generate, small
-from weft.sim.traces.profiles import KNOWN, iteration_s, profile, start_s
+from weft.sim.traces.profiles import KNOWN, UNMEASURED, iteration_s, profile, start_s
 from weft.sim.traces.trace import Trace, TraceJob, read_trace
 from weft.sim.traces.writers import WRITERS, losses, to_bytes
 
@@ -43,9 +43,10 @@ def wheres(draw: st.DrawFn, gpus: int) -> Where:
 
 @st.composite
 def weft_jobs(draw: st.DrawFn) -> TraceJob:
-    gpus, model = draw(st.integers(1, 64)), draw(st.sampled_from(KNOWN))
-    measured, declared_s = profile(model, gpus), draw(LENGTHS)
-    iterations = draw(st.none() | st.integers(1, 10**9))
+    gpus, model = draw(st.integers(1, 64)), draw(st.sampled_from((*KNOWN, "none")))
+    measured, declared_s = UNMEASURED if model == "none" else profile(model, gpus), draw(LENGTHS)
+    iterations = draw(st.none() | st.integers(1, 10**9)) if model != "none" else None
+    work_s = draw(LENGTHS | st.just(declared_s))
     memory_mb = draw(COUNTS | st.lists(COUNTS, min_size=gpus, max_size=gpus).map(tuple)) if gpus > 1 else draw(COUNTS)
     where = draw(wheres(gpus))
     job = Job(
@@ -65,7 +66,7 @@ def weft_jobs(draw: st.DrawFn) -> TraceJob:
         iterations=iterations,
         profile=measured,
     )
-    return TraceJob(draw(SECONDS), job, declared_s if iterations is None else iterations * measured.iteration_s)
+    return TraceJob(draw(SECONDS), job, work_s if iterations is None else iterations * measured.iteration_s)
 
 
 def numbered(jobs: list[TraceJob]) -> Trace:
@@ -150,7 +151,7 @@ FULL = Job(
     share=Share(0.5, 0.5), priority=2, retries=1, declared_s=7.0, profile=OWN, params=(("batch_size", "4"),),
 )  # fmt: skip
 LOST = {
-    "weft": {"stage times that differ from the profile table", "a declared length that differs from the work",
+    "weft": {"stage times that differ from the profile table",
              "batch_size"},
     "muri": {"work that is not a whole number of iterations (rounded)", "user", "name", "memory_mb", "cpus", "ram_mb",
              "priority", "retries", "gpu_model", "share", "labels", "pinned"},

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final
 
 from weft.core.metrics.gpu_time import GpuTime, Holder
-from weft.core.metrics.records import ClusterRow, JobRecord, Status, gpu_changes, group_of
+from weft.core.metrics.records import ClusterRow, JobRecord, Status, gpu_changes
 from weft.core.resources.cluster import UncountedResources
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -126,7 +126,7 @@ class Collector:
         assert track.status is not None
         return JobRecord(
             job.id, job.job.user, job.gpus, track.status, job.submitted_at, job.first_start, job.ended_at, job.run,
-            job.preemptions, self._queue_s(track), track.gpu_seconds, track.solo_s, track.rho, group_of(job.job),
+            job.preemptions, self._queue_s(track), track.gpu_seconds, track.solo_s, track.rho, job.job.group,
         )  # fmt: skip
 
     def _queue_s(self, track: _Track) -> float:

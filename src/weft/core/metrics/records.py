@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.model import Job, JobId, Seconds
+from weft.model import JobId, Seconds
 
 Status = Literal["blocked", "waiting", "held", "running", "done", "failed", "cancelled"]
 ClusterRow = tuple[Seconds, int, int, int, int, float]
@@ -44,11 +44,6 @@ class JobRecord:
     @property
     def restarts(self) -> int:
         return max(self.runs - 1, 0)
-
-
-def group_of(job: Job) -> str:
-    """Return the label by which commands select the job; empty if it has none."""
-    return job.task.group if job.task is not None else ""
 
 
 def gpu_changes(counts: Iterable[tuple[Seconds, int]]) -> list[tuple[Seconds, int]]:

@@ -21,6 +21,10 @@ UNKNOWN_START_S: Final = 10.0
 """Start-up time of a model that was not measured (Muri's default)."""
 
 
+UNMEASURED: Final = Profile("none", iteration_s=1.0, data_s=0.0, gpu_s=1.0, network_s=0.0)
+"""The profile of a job that was not measured: it uses the GPU all the time, and starts at once."""
+
+
 def profile(model: str, gpus: int) -> Profile:
     """Return the profile measured on `gpus` GPUs, or on the nearest measured number (of two, the smaller)."""
     return _profile(model, gpus)

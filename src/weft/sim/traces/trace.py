@@ -139,7 +139,7 @@ def _finish(draft: Draft, origin_s: float, draws: random.Random, retries: int) -
         priority=draft.priority,
         opportunistic=opportunistic,
         retries=retries if draft.retries is None else draft.retries,
-        declared_s=draft.duration_s,
+        declared_s=draft.duration_s if draft.declared_s is None else draft.declared_s,
         iterations=draft.iterations,
         profile=measured,
         params=draft.params,

@@ -15,7 +15,7 @@ from weft.errors import InputError, UnknownName
 from weft.inputs.jsonl import format_cell
 from weft.model import WHOLE, Profile
 from weft.sim.traces.formats.columns import show_labels, show_pinned, show_share
-from weft.sim.traces.profiles import KNOWN, iteration_s, profile
+from weft.sim.traces.profiles import KNOWN, UNMEASURED, iteration_s, profile
 from weft.sim.traces.trace import Trace, TraceJob
 
 Cells = dict[str, object]
@@ -23,7 +23,7 @@ Cells = dict[str, object]
 
 WEFT: Final = (
     *("job_id", "submit_s", "gpus", "duration_s", "user", "name", "model", "memory_mb", "cpus", "ram_mb", "priority"),
-    *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned"),
+    *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned", "declared_s"),
 )
 ALWAYS: Final = ("job_id", "submit_s", "gpus", "duration_s", "user", "model", "opportunistic")
 FIRST_DATE: Final = datetime(1970, 1, 1)
@@ -83,12 +83,13 @@ def _said(cells: Cells) -> Cells:
 def _weft(each: TraceJob) -> Cells:
     job = each.job
     model, exact = _model(each)
-    declared_s = each.work_s if job.declared_s is None or not exact else job.declared_s
+    by_iterations = exact and job.iterations is not None and job.declared_s is not None
+    duration_s = job.declared_s if by_iterations else each.work_s
     values: Cells = {
         "job_id": job.id,
         "submit_s": each.submit_s,
         "gpus": job.gpus,
-        "duration_s": declared_s,
+        "duration_s": duration_s,
         "user": job.user or None,
         "name": job.name or None,
         "model": model or None,
@@ -103,6 +104,7 @@ def _weft(each: TraceJob) -> Cells:
         "share": show_share(job.share),
         "labels": show_labels(job.where.labels),
         "pinned": show_pinned(job.where.pinned),
+        "declared_s": None if job.declared_s in (None, duration_s) else job.declared_s,
     }
     return values
 
@@ -116,6 +118,8 @@ def _weft_cell(value: object) -> object:
 def _model(each: TraceJob) -> tuple[str, bool]:
     """Return the job's model if the profile table has it, and whether the table's profile equals the job's."""
     measured = each.job.profile
+    if measured == UNMEASURED:
+        return UNMEASURED.model, True
     if measured is None or measured.model not in KNOWN:
         return "", False
     return measured.model, profile(measured.model, each.job.gpus) == measured
@@ -125,8 +129,6 @@ def _weft_losses(each: TraceJob) -> Iterable[str]:
     job, (model, exact) = each.job, _model(each)
     if job.profile is not None and not exact:
         yield "stage times that differ from the profile table" if model else "a model that the profile table lacks"
-        if job.declared_s != each.work_s:
-            yield "a declared length that differs from the work"
     if job.params:
         yield "batch_size"
 

@@ -1,4 +1,4 @@
-"""Show, convert and generate traces."""
+"""Show, convert and generate traces; export the history of a scheduler as one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from weft.cli.actions import add_action
 EXAMPLE: Final = """examples:
   weft trace show trace.csv.gz --cluster 8x8 -o trace.png
   weft trace convert philly.csv.gz trace.jsonl.gz --to weft-jsonl
+  weft trace export --since 30d -o history.csv
   weft trace generate --jobs 1000 --seed 7 --cluster 8x8 --load 0.9 -o trace.csv"""
 
 ACTIONS: Final = {
     "show": "show counts, sizes, durations and load of a trace",
     "convert": "convert a trace to another format",
     "generate": "generate a trace like Philly, or with other distributions",
+    "export": "write the history of a scheduler, or of a journal, as a trace",
 }
 
 

@@ -27,6 +27,8 @@ class Draft:
     """Empty, without a profile: the reader draws a model."""
     profile: Profile | None = None
     """The profile in the trace; None: from the profile table, by model."""
+    declared_s: float | None = None
+    """The length that policies see; None: the duration."""
     iterations: int | None = None
     """The work in iterations; None: the duration is the work."""
     opportunistic: bool | None = None

@@ -9,7 +9,7 @@ from weft.inputs.csv import MAX_NUMBER, Row
 from weft.model import ANYWHERE, UNCOUNTED, PerRank, Where
 from weft.sim.traces.formats.columns import read_labels, read_pinned, read_share
 from weft.sim.traces.formats.draft import MAX_GPUS, Draft, Format
-from weft.sim.traces.profiles import KNOWN
+from weft.sim.traces.profiles import KNOWN, UNMEASURED
 
 _FLAGS: Final = {"": False, "0": False, "false": False, "1": True, "true": True}
 
@@ -25,8 +25,10 @@ def draft(row: Row) -> Draft:
         id=row.text("job_id"),
         user=row.text("user"),
         name=row.text("name"),
-        model=model,
-        iterations=iterations if model else None,
+        model=model if model != UNMEASURED.model else "",
+        profile=UNMEASURED if model == UNMEASURED.model else None,
+        declared_s=row.number("declared_s", positive=True) if row.text("declared_s") else None,
+        iterations=iterations if model and model != UNMEASURED.model else None,
         opportunistic=_flag(row, "opportunistic"),
         memory_mb=_memory_mb(row, gpus),
         cpus=_whole(row, "cpus") or 0,
@@ -49,8 +51,8 @@ def _whole(row: Row, column: str, *, low: int = 0) -> int | None:
 
 def _model(row: Row) -> str:
     model = row.text("model")
-    if model and model not in KNOWN:
-        raise UnknownName("model", model[:80], KNOWN, where=row.where)
+    if model and model != UNMEASURED.model and model not in KNOWN:
+        raise UnknownName("model", model[:80], (*KNOWN, UNMEASURED.model), where=row.where)
     return model
 
 
@@ -77,7 +79,7 @@ FORMAT: Final = Format(
     required=("submit_s", "gpus", "duration_s"),
     optional=(
         *("job_id", "user", "name", "model", "memory_mb", "cpus", "ram_mb", "priority"),
-        *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned"),
+        *("opportunistic", "iterations", "retries", "gpu_model", "share", "labels", "pinned", "declared_s"),
     ),
     draft=draft,
     strict=True,
