@@ -40,6 +40,7 @@ def write(text: str, name: str = "train.sbatch", mode: int = 0o644) -> str:
 def given(*lines: str) -> dict[str, object]:
     script = read_script([write("#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines))])
     assert script is not None
+    assert script.given.pop("compat") == "batch"
     return dict(script.given)
 
 
@@ -52,6 +53,40 @@ def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
     assert (job["name"], job["gpus"], job["time_limit_s"]) == ("resnet", 2, 5400.0)
     assert (job["cpus"], job["ram_mb"], job["group"]) == (1, 2560, "long")
     assert weft("logs", "@").out == f"args --fast x y; dir {folder}; gpus 0,1\n"
+
+
+def test_an_array_script_gets_slurms_variables(weft: Weft) -> None:
+    names = ("JOB_ID", "JOB_NAME", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "CPUS_PER_TASK", "NTASKS")
+    shown = " ".join(f"$SLURM_{name}" for name in names)
+    text = f"#!/bin/bash\n#SBATCH --array=1-3 -J arr --gres=gpu:0 -c 1\necho {shown}\n"
+    job = weft.submit(write(text, "a.sbatch"))
+    weft("wait", job)
+    for at in (1, 2, 3):
+        assert weft("logs", f"{job}_{at}").out == f"{job}_{at} arr {job} {at} 3 1\n"
+    weft("run", "--compat", "none", "--gpus", "0", write("#!/bin/sh\n#SBATCH -J x\necho [$SLURM_JOB_ID]\n"))
+    assert weft("logs", "@").out == "[]\n"
+
+
+def test_all_of_slurms_variables_come_on_request(weft: Weft) -> None:
+    names = ("NTASKS", "NNODES", "NODEID", "PROCID", "JOB_NODELIST", "JOB_NAME")
+    script = "echo " + " ".join(f"$SLURM_{name}" for name in names) + "; echo $SLURMD_NODENAME"
+    job = weft.submit("--compat", "slurm", "--gpus", "0", "--name", "all", "--", "sh", "-c", script)
+    weft("wait", job)
+    values, node = weft("logs", job).out.splitlines()
+    assert values == f"1 1 0 0 {node} all"
+    job = weft.submit(
+        "--compat", "slurm", "--per-gpu", "--gpus", "2", "--", "sh", "-c", "echo $SLURM_PROCID/$SLURM_NTASKS"
+    )
+    weft("wait", job)
+    assert sorted(weft("logs", job).out.split()) == ["0/2", "1/2"]
+    assert "--compat: 'pbs' is not known" in weft.fails("submit", "--compat", "pbs", "--", "true")
+
+
+def test_a_wrapped_line_runs_as_a_batch_script(weft: Weft) -> None:
+    job = weft.submit("--gpus", "0", "--wrap", "echo $SLURM_JOB_ID | tr 0-9 x")
+    weft("wait", job)
+    assert (weft.show(job)["name"], weft("logs", job).out) == ("wrap", "x\n")
+    assert "a command and --wrap are both given" in weft.fails("submit", "--wrap", "true", "--", "true")
 
 
 def test_a_flag_wins_and_it_is_said(weft: Weft) -> None:

@@ -82,7 +82,7 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--memory",), "GPU memory on each: 8192, 8G; one figure, or one per GPU (default: 4096)", "MB"),
     ),
     Field(
-        "cpus", ("1", "2"), readers.whole(0, 1_000_000), "cpus", settable=True,
+        "cpus", ("1", "2"), readers.whole(0, 1_000_000), "cpus", settable=True, launch="cpus",
         flag=Flag(("--cpus",), "CPUs per GPU, or in total for a job without GPUs", "N"),
     ),
     Field(
@@ -178,6 +178,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--group", "-p", "--partition"), "its group, to list, limit and pause jobs together", "G"),
     ),
     Field(
+        "compat", ("batch", "slurm"), readers.one(readers.compat), "task.compat", launch="compat",
+        flag=Flag(("--compat",), "slurm: set all of Slurm's variables (batch scripts: those about the job)", "slurm"),
+    ),
+    Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),
     ),
@@ -221,6 +225,7 @@ class Keys(TypedDict, total=False):
     gpu_model: str
     comment: str
     group: str
+    compat: str
     params: Mapping[str, object]
     hold: bool
     per_gpu: bool

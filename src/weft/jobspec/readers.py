@@ -146,6 +146,14 @@ def yes(value: Given) -> bool:
     return found in ("true", "yes", "on")
 
 
+def compat(value: str) -> str:
+    if value not in ("slurm", "batch", "none"):
+        raise InputError(
+            f"{value[:80]!r} is not known", hint="slurm: all of Slurm's variables; batch: those about the job"
+        )
+    return "" if value == "none" else value
+
+
 def node(value: str) -> str:
     if not re.fullmatch(_PARAM, value):
         raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")

@@ -47,7 +47,7 @@ def read_script(command: Sequence[str]) -> Script | None:
         return None
     path = os.path.abspath(command[0])
     runner = [] if os.access(path, os.X_OK) else shlex.split(text.partition("\n")[0][2:])
-    script = Script([*runner, path, *command[1:]], {}, {}, [])
+    script = Script([*runner, path, *command[1:]], {"compat": "batch"}, {"compat": command[0]}, [])
     for where, name, value in options:
         _add_option(script, where, name, value)
     _divide_by_gpus(script)

@@ -58,7 +58,7 @@ JOB = Job(
 )  # fmt: skip
 
 ADDED: tuple[Fact, ...] = (
-    Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120"))),
+    Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120", compat="slurm"))),
     JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
     GroupLimited(0.0, "vision", 4, paused=True),

@@ -71,8 +71,11 @@ class Submission(NamedTuple):
 
 def prepare(args: argparse.Namespace, config: str | None = None) -> Submission:
     """Build the request for a command, or for the tasks of a file with the flags applied. Contact no scheduler."""
-    tasks = _read_tasks(config, given_flags(args), args.command) if config else []
-    specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args)]
+    given = given_flags(args)
+    if args.wrap is not None:
+        _wrap(args, given)
+    tasks = _read_tasks(config, given, args.command) if config else []
+    specs = [_spec_of_task(task) for task in tasks] if config else [_spec_of_flags(args, given)]
     for spec in specs:
         spec.chdir = os.path.abspath(spec.chdir) if spec.chdir else ""
     if not args.quiet:
@@ -100,8 +103,16 @@ def _snapshots(request: SubmitRequest, args: argparse.Namespace, where: Address 
     return found
 
 
-def _spec_of_flags(args: argparse.Namespace) -> JobSpec:
-    flags = given_flags(args)
+def _wrap(args: argparse.Namespace, given: dict[str, Given]) -> None:
+    """Make the line of --wrap the command, as a batch script would run it."""
+    if args.command:
+        raise InputError("a command and --wrap are both given", hint="give one or the other")
+    args.command = ["sh", "-c", args.wrap]
+    given.setdefault("name", "wrap")
+    given.setdefault("compat", "batch")
+
+
+def _spec_of_flags(args: argparse.Namespace, flags: Mapping[str, Given]) -> JobSpec:
     if not args.command and not flags:
         raise InputError(
             "no command to run",
@@ -137,7 +148,7 @@ def _report_script(script: Script, flags: Mapping[str, Given]) -> None:
     if script.left_out:
         render.print_message(f"ignored (no meaning in Weft): {', '.join(script.left_out)}")
     for key, value in script.given.items():
-        if flags.get(key, value) != value:
+        if flags.get(key, value) != value and key != "compat":
             render.print_message(f"{flag_name(key)} on the command line overrides {script.where[key]}")
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.rendezvous import Gang, GangMember, gang_variables
 from weft.engines.process.shim import run_files
+from weft.engines.process.slurm_variables import slurm_variables
 from weft.model import NodeId
 
 LOOPBACK: Final = "127.0.0.1"
@@ -41,6 +42,9 @@ def run_environment(
     )
     gang, path = gang or gang_or_alone(spec, node), f"{folder}/{run_files.HOSTFILE}"
     env |= gang_variables(spec.argv, gang, spec.per_gpu, spec.preempt_grace_s, f"{spec.job}-{spec.run}", path)
+    env |= slurm_variables(spec, gang)
+    if spec.cpus:
+        env["WEFT_CPUS"] = str(spec.cpus_here)
     if spec.memory_mb:
         env["WEFT_GPU_MEM_LIMIT_MB"] = str(spec.memory_mb)
     if spec.array_index is not None:

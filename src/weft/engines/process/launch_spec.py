@@ -56,8 +56,17 @@ class LaunchSpec:
     """The nodes that the run uses; None: this one alone."""
     per_gpu: bool = False
     """Start one process per GPU instead of one per node."""
+    cpus: int = 0
+    """CPUs for each GPU, or in all for a run without GPUs; 0: not counted."""
+    compat: str = ""
+    """The scheduler whose variables the run gets too; empty: none."""
     lease: str = ""
     """Path of the lease file; empty: the run may continue without contact to the scheduler."""
+
+    @property
+    def cpus_here(self) -> int:
+        """The CPUs of the run on this node."""
+        return self.cpus * max(len(self.gpus), 1)
 
     def check(self) -> None:
         """Raise InputError for values that a process cannot take or that would escape the run's directory."""

@@ -51,6 +51,8 @@ class Ranks:
 
     def _start(self, program: str, local_rank: int) -> int:
         env = {**os.environ, "RANK": str(self.first + local_rank), "LOCAL_RANK": str(local_rank)}
+        if "SLURM_PROCID" in env:
+            env |= {"SLURM_PROCID": env["RANK"], "SLURM_LOCALID": env["LOCAL_RANK"]}
         gpu_ids = env.get("WEFT_GPU_IDS", "").split(",")
         env["WEFT_GPU_ID"] = gpu_ids[local_rank] if local_rank < len(gpu_ids) else ""
         return os.posix_spawn(program, self.argv, env, setsigmask=())
