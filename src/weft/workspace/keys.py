@@ -31,7 +31,12 @@ KEYS: Final = (
     Key("max_jobs_per_gpu", "whole", 2, "tasks that share a GPU", 1, 1000),
     Key("gpu_count", "whole", 2, "GPUs to use: the first ones; declared where there is no driver", 1, 4096),
     Key("check_interval", "seconds", 30, "seconds between looks that are not needed: starts are event-driven", 0.1),
-    Key("startup_delay", "seconds", 1, "seconds between two starts on the same GPU"),
+    Key(
+        "startup_delay",
+        "seconds",
+        1,
+        "seconds between two starts on the same GPU; a task waits for its turn in the queue",
+    ),
     Key("command_delay", "seconds", 0.5, "accepted, and without effect: there is nothing left to delay"),
     Key("log_dir", "path", "/tmp", "where the logs are"),
     Key("enable_logging", "switch", True, "whether there are any logs in log_dir"),

@@ -34,16 +34,14 @@ class Launch:
     """GPUs that tasks may use."""
     conda: str = ""
     """The conda program; empty: tasks run without conda."""
-    now: float = 0.0
-    """When the tasks are submitted."""
 
-    def spec(self, task: Task, *, again: bool = False) -> JobSpec:
-        """Return the job of a task. With `again`, a marker from before does not count."""
+    def spec(self, task: Task, *, again: float | None = None, begin_at: float | None = None) -> JobSpec:
+        """Return the job of a task. Markers from before `again` do not count. It starts no earlier than `begin_at`."""
         config = self.config
         params = {NAME: task.name, HOME: str(config.home)}
         if config.text("session_backend") != "tmux":
             params[BACKEND] = config.text("session_backend")
-        if again:
+        if again is not None:
             params[AGAIN] = "1"
         return JobSpec(
             name=job_name(task.name),
@@ -58,9 +56,10 @@ class Launch:
             comment=f"workspace {config.task_name}",
             group=config.group,
             params=variables(params.items()),
+            begin_at=begin_at,
         )
 
-    def _command(self, task: Task, *, again: bool) -> list[str]:
+    def _command(self, task: Task, *, again: float | None) -> list[str]:
         config = self.config
         settings = {
             "task": task.name,
@@ -73,7 +72,7 @@ class Launch:
             "turns": str(self.runtime / TURNS),
             "variable": config.text("cuda_visible_devices_var"),
             "wrapped": "yes" if self.conda else "",
-            "again": repr(self.now) if again else "",
+            "again": repr(again) if again is not None else "",
         }
         given = [f"{name}={value}" for name, value in settings.items() if value]
         return [sys.executable, "-I", "-S", str(RUNNER), *given, "--", *self.program(task)]

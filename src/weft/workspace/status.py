@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -69,6 +69,8 @@ class WorkspaceView(Answer):
     session: str = ""
     log: str | None = None
     stopped: bool = False
+    max_jobs_per_gpu: int = 0
+    """The limit in the config, which the next `start` applies to waiting tasks."""
     counts: Mapping[str, int] = field(default_factory=dict)
     gpus: Sequence[WorkspaceGpuView] = ()
     tasks: Sequence[TaskView] = ()
@@ -90,7 +92,7 @@ def status(config: Config, client: Client | None, *, strict: bool = True) -> Wor
             raise
         names = []
     names += [name for name in jobs if name not in set(names)]
-    gpus = _gpus(config, client.gpus().gpus) if client else []
+    gpus = _gpus(config, client.gpus().gpus, jobs.values()) if client else []
     found = [_task(config, name, jobs.get(name), folder) for name in names]
     tasks = estimate(found, slots=config.whole("max_jobs_per_gpu") * max(len(gpus), 1))
     counts = dict.fromkeys(("waiting", "running", "done", "failed", "cancelled", "new"), 0)
@@ -98,7 +100,8 @@ def status(config: Config, client: Client | None, *, strict: bool = True) -> Wor
         counts["waiting" if task.state == "held" else task.state] += 1
     return WorkspaceView(
         task_name=config.task_name, config=str(config.file), session=config.scheduler_session,
-        log=scheduler_log(config), stopped=any(task.state == "held" for task in tasks), counts=counts, gpus=gpus,
+        log=scheduler_log(config), stopped=any(task.state == "held" for task in tasks),
+        max_jobs_per_gpu=config.whole("max_jobs_per_gpu"), counts=counts, gpus=gpus,
         tasks=tasks,
     )  # fmt: skip
 
@@ -184,11 +187,16 @@ def _log(config: Config, name: str, run: str) -> str | None:
 # ---- GPUs
 
 
-def _gpus(config: Config, found: Sequence[GpuView]) -> list[WorkspaceGpuView]:
-    limit = config.whole("max_jobs_per_gpu")
+def _gpus(config: Config, found: Sequence[GpuView], jobs: Collection[JobDetailView]) -> list[WorkspaceGpuView]:
+    """Return the GPUs with the limits in force: tasks keep the limit of their last `start`."""
+    limits = {job.id: job.max_jobs_per_gpu or 1 for job in jobs}
+    of_waiting = [limits[job.id] for job in jobs if job.status in PENDING]
+    usual = min(of_waiting, default=config.whole("max_jobs_per_gpu"))
     return [
         WorkspaceGpuView(
-            gpu=gpu.gpu, jobs=len(gpu.jobs), limit=limit, memory_mb=gpu.memory_mb, used_mb=gpu.used_mb,
+            gpu=gpu.gpu, jobs=len(gpu.jobs),
+            limit=min([usual, *(limits[job] for job in gpu.jobs if job in limits)]),
+            memory_mb=gpu.memory_mb, used_mb=gpu.used_mb,
             reserved_mb=gpu.reserved_mb, blocked=[each.reason for each in gpu.blocked],
         )
         for gpu in found[: config.whole("gpu_count")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,10 +16,11 @@ from weft.jobspec.environment import capture
 from weft.model.status import ACTIVE, PENDING, UNFINISHED
 from weft.wire.messages import SubmitRequest
 from weft.wire.views.jobs import JobDetailView
+from weft.workspace import config_changes
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script
 from weft.workspace.status import latest
-from weft.workspace.tasks import Task, marker_of
+from weft.workspace.tasks import Task, all_tasks, marker_of
 
 CANCEL_TIMEOUT_S: Final = 45.0
 """Limit for cancelled tasks to end: their grace period, and a margin."""
@@ -37,13 +39,17 @@ class StartSummary:
     """Configs that are complete."""
     released: list[str] = field(default_factory=list)
     """Jobs that `stop` had held."""
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    """Changes of the edited config to each task that waits."""
     warnings: list[str] = field(default_factory=list)
     position: int = 0
     """The position in the journal before the start."""
 
 
 def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> StartSummary:
-    """Submit tasks that are neither complete nor in the queue; with `again`, also complete ones. Release held jobs."""
+    """Submit tasks that are neither complete nor in the queue; with `again`, also complete ones.
+
+    Waiting tasks get the settings of the present config. Held ones are released."""
     found = client.jobs(group=config.group)
     jobs, summary = latest(found.jobs), StartSummary(position=found.position)
     wanted = []
@@ -55,13 +61,42 @@ def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool 
             summary.skipped.append(task.name)
         else:
             wanted.append(task)
+    waiting = config_changes.pending(jobs)
+    if wanted or waiting:
+        launch, now = _prepare(config, client, wanted, summary), time.time()
+        turns = StartTurns(launch.gpus, config.number("startup_delay"), now)
+        for task in _queued_tasks(config, tasks, waiting):
+            job = waiting[task.name]
+            begin_at = turns.next(task.gpu) if job.status == "held" else None
+            if changes := config_changes.apply(client, launch, task, job, begin_at):
+                summary.changed[task.name] = changes
+        since = now if again else None
+        specs = [launch.spec(task, again=since, begin_at=turns.next(task.gpu)) for task in wanted]
     if wanted:
-        launch = _prepare(config, client, wanted, summary)
-        specs = [launch.spec(task, again=again) for task in wanted]
         request = SubmitRequest(jobs=specs, env=capture(os.environ), chdir=str(config.home))
         summary.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
     summary.released = list(client.change("release", group=config.group, statuses=sorted(UNFINISHED)).ids)
     return summary
+
+
+def _queued_tasks(config: Config, tasks: Sequence[Task], waiting: Mapping[str, JobDetailView]) -> list[Task]:
+    """Return the tasks of these jobs in the order of their submission; without those whose config is gone."""
+    known = {task.name: task for task in (*all_tasks(config), *tasks)}
+    return [known[name] for name in waiting if name in known]
+
+
+class StartTurns:
+    """Spaces the starts on each GPU: a task that waits for its turn is not started yet and uses no GPU."""
+
+    def __init__(self, gpus: Sequence[int], delay_s: float, now: float) -> None:
+        self._gpus, self._delay_s, self._now = len(gpus), delay_s, now
+        self._taken: Counter[int | None] = Counter()
+
+    def next(self, gpu: int | None) -> float | None:
+        """Return when the next task on this GPU may start; None: at once. Tasks without a GPU are balanced."""
+        turn = self._taken[gpu] // (self._gpus if gpu is None else 1)
+        self._taken[gpu] += 1
+        return self._now + turn * self._delay_s if turn and self._delay_s else None
 
 
 def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: StartSummary) -> Launch:
@@ -84,7 +119,7 @@ def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: Sta
     summary.warnings += [warning] if warning else []
     _check_program(config, conda)
     memory = min(gpu.memory_mb for gpu in gpus) // config.whole("max_jobs_per_gpu")
-    return Launch(config, client.paths.runtime, memory, numbers, conda, time.time())
+    return Launch(config, client.paths.runtime, memory, numbers, conda)
 
 
 def _check_program(config: Config, conda: str) -> None:

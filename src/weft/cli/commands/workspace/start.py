@@ -1,10 +1,12 @@
 """Run configs: those of a list, each on the GPU at the same position of the second list, or all.
 
-Complete configs are skipped; waiting and running ones are not changed. After stop, the queue continues."""
+Complete configs are skipped. Waiting tasks get the settings of the present config; running ones are not changed. After
+stop, the queue continues."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
@@ -52,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(summary: StartSummary) -> str:
-    counts = {"started": summary.started, "already there": summary.there, "complete": summary.skipped}
+    counts: dict[str, Sized] = {"started": summary.started, "already there": summary.there, "complete": summary.skipped}
+    counts["changed"] = summary.changed
     words = [f"{len(names):,} {what}" for what, names in counts.items() if names]
     return ", ".join([*words, *([f"{len(summary.released):,} continued"] if summary.released else [])])
 
@@ -69,13 +72,17 @@ def _report(args: argparse.Namespace, config: Config, summary: StartSummary, ses
     if args.json:
         render.print_json(
             {"schema": 1, "started": summary.started, "there": summary.there, "skipped": summary.skipped,
-             "released": summary.released, "session": session or None, "warnings": summary.warnings}
+             "released": summary.released, "changed": summary.changed, "session": session or None,
+             "warnings": summary.warnings}
         )  # fmt: skip
         return
     if summary.started:
         print(f"started {plural(len(summary.started), 'config')}: {_list(summary.started)}")
     if summary.released:
         print(f"continued {plural(len(summary.released), 'task')} that stop had held")
+    if summary.changed:
+        changes = dict.fromkeys(change for changes in summary.changed.values() for change in changes)
+        print(f"applied the config to {plural(len(summary.changed), 'waiting task')}: {_list(list(changes), '; ')}")
     if summary.there:
         print(f"already there: {_list(summary.there)}")
     if summary.skipped:
@@ -88,6 +95,6 @@ def _report(args: argparse.Namespace, config: Config, summary: StartSummary, ses
         print(f"watch it: {attach_command_line(config, session)}")
 
 
-def _list(names: list[str] | dict[str, str]) -> str:
-    shown = ", ".join(list(names)[:MAX_NAMES])
+def _list(names: list[str] | dict[str, str], separator: str = ", ") -> str:
+    shown = separator.join(list(names)[:MAX_NAMES])
     return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES:,} more"
