@@ -90,7 +90,7 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--policy", "fifi"], "unknown policy 'fifi'\n  known: fifo, "),
+        (["--policy", "fifi"], "unknown policy 'fifi'\n  the nearest is fifo; known: antman, balanced, "),
         (["--policy", "priority:aging=x"], "priority"),
         (["--placement", "nosuch"], "unknown placement 'nosuch'"),
         (["--gpus", "0,0"], "--gpus: a GPU is named twice"),

@@ -102,3 +102,40 @@ def test_revoked_it_is_shown_out_and_stays_out(door: Gate) -> None:
         assert door.weft("auth", "revoke", key, *port).returncode == 0
         until(lambda: connected(door) == 0)
         assert process.wait(PATIENCE_S) == 5  # it has no runs to look after
+
+
+def test_a_users_token_is_refused_in_words_that_name_the_right_role(door: Gate) -> None:
+    env = door.visitor("ada")
+    assert door.weft("auth", "join", str(door.where), door.invited("user"), env=env).returncode == 0
+    folder = Path(env["HOME"], ".config", "weft", "credentials", f"localhost_{door.where.port}")
+    (folder / "token").rename(folder / "worker-token")
+    done = subprocess.run(
+        command(door, "n9"), env=env, cwd=door.root, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 5
+    assert "a token of role user may not call" in done.stderr
+    assert "weft auth token --role worker" in done.stderr
+    assert "{" not in done.stderr
+    assert "--role admin" not in done.stderr
+
+
+def test_only_an_admin_learns_where_the_scheduler_keeps_its_files(door: Gate) -> None:
+    env = door.visitor("bob")
+    assert door.weft("auth", "join", str(door.where), door.invited("user", "bob"), env=env).returncode == 0
+    words = ("doctor", "--json", "--scheduler", str(door.where))
+    theirs = json.loads(door.weft(*words, env=env).stdout)
+    assert (theirs["state_dir"], theirs["runtime_dir"]) == ("", "")
+    assert str(door.folder) not in json.dumps(theirs)
+    assert json.loads(door.weft(*words).stdout)["state_dir"].endswith(str(door.where.port))
+
+
+def test_why_a_run_did_not_start_is_shown_in_words() -> None:
+    with gate(worker=True) as here:
+        at = ("--scheduler", str(here.where))
+        job = here.weft("submit", "--quiet", *at, "--chdir", "/no/such/folder", "--", "true").stdout.strip()
+        assert here.weft("wait", job, *at).returncode != 0
+        (found,) = json.loads(here.weft("show", job, "--json", *at).stdout)["jobs"]
+        assert (found["state"], found["why"]) == ("F", "bad-directory")
+        assert "/no/such/folder" in found["detail"]
+        assert f"bad-directory: {found['detail']}"[:40] in here.weft("show", job, *at).stdout
+        assert found["detail"] in here.weft("logs", job, *at).stderr

@@ -87,8 +87,8 @@ def test_every_policy_can_be_made_and_brings_a_placement(name: str) -> None:
 
 
 WRONG: dict[str, str] = {
-    "srttf": "unknown policy 'srttf'\n  known: srtf, ",
-    "murry-l": "unknown policy 'murry-l'\n  known: muri-l, muri-s",
+    "srttf": "unknown policy 'srttf'\n  the nearest is srtf; known: antman, balanced, ",
+    "murry-l": "unknown policy 'murry-l'\n  the nearest is muri-l; known: antman, ",
     "tiresias:treshold=1": "unknown option of tiresias 'treshold'\n  known: thresholds",
     "muri-s:pack=2": "unknown option of muri-s 'pack'\n  known: packing, autopack",
     "fifo:speed=2": "unknown option of fifo 'speed'",
@@ -122,7 +122,7 @@ def test_a_wrong_spec_is_explained(spec: str, message: str) -> None:
 def test_a_wrong_placement_lists_placements_only() -> None:
     with pytest.raises(UnknownName) as caught:
         registry.load_placement("paked")
-    assert str(caught.value).startswith("unknown placement 'paked'\n  known: packed, ")
+    assert str(caught.value).startswith("unknown placement 'paked'\n  the nearest is packed; known: balanced, ")
     assert "srtf" not in str(caught.value)
 
 
@@ -236,7 +236,7 @@ def test_an_installed_package_brings_a_policy(tmp_path: Path, monkeypatch: pytes
     install(tmp_path / "site", "longest_first", "longest", monkeypatch)
     assert "longest" in registry.registered_plugins("weft.policies")
     assert type(registry.load_policy("longest:factor=3")).__name__ == "Longest"
-    with pytest.raises(UnknownName, match="known: longest"):
+    with pytest.raises(UnknownName, match="the nearest is longest; known: antman"):
         registry.load_policy("longst")
 
 

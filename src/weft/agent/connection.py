@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from weft.errors import NotPermitted, Unreachable, WeftError
+from weft.wire.failures import decode_error
 from weft.wire.messages import AgentMessage, SchedulerMessage
 from weft.wire.service import call
 
@@ -129,7 +130,8 @@ class Stream:
             self.close(f"internal error of the worker: {error!r}")
 
     def _disconnected(self, code: grpc.StatusCode, details: str | None) -> Disconnected:
-        reason = self._close_reason or details or code.name.lower().replace("_", " ")
+        error = decode_error(details or "")
+        reason = self._close_reason or (str(error) if error else details) or code.name.lower().replace("_", " ")
         if code == grpc.StatusCode.UNAVAILABLE and not self._close_reason:
             reason = "the scheduler cannot be reached"
         return Disconnected(reason, code.name if code in REFUSALS and not self._close_reason else "")

@@ -73,6 +73,11 @@ class Paths:
         return self.state / "jobs"
 
     @property
+    def blobs(self) -> Path:
+        """Files that submitters have uploaded."""
+        return self.state / "blobs"
+
+    @property
     def batches(self) -> Path:
         """Batches of jobs that are being journalled."""
         return self.state / "batches"

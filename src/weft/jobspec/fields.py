@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Words = str | os.PathLike[str]
 MAX_GPUS: Final = 1_000_000
 MAX_GPU_NUMBER: Final = 4095
+MAX_RETRIES: Final = 1_000_000
 
 
 class Flag(NamedTuple):
@@ -103,7 +104,7 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--duration",), "the expected duration", "T"),
     ),
     Field(
-        "retries", ("1", "2"), readers.whole(0, 1_000_000), "retries", settable=True,
+        "retries", ("1", "2"), readers.whole(0, MAX_RETRIES), "retries", settable=True,
         flag=Flag(("--retries",), "how often to try again after a failure (default: 0)", "N"),
     ),
     Field(

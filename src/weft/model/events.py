@@ -194,6 +194,8 @@ class Exited:
     """A reason that the exit code does not give: timeout, oom, lost, reboot, ..."""
     delay_s: float = 0.0
     """The job's next run starts after this delay."""
+    detail: str = ""
+    """More about `why`, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class JobSnapshot:
     unmet_dependencies: tuple[JobId, ...] = ()
     code: int | None = None
     why: str = ""
+    detail: str = ""
     over_quota: bool = False
     usage: Usage | None = None
     """None: the snapshot comes from a Weft that kept no figures."""

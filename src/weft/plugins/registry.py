@@ -79,7 +79,7 @@ def _load(kind: str, group: str, spec: str) -> object:
         known = registered_plugins(group)
         if head not in known:
             aliases = [alias for alias in ALIASES if kind == "policy"]
-            raise UnknownName(kind, head, [*known, *aliases])
+            raise UnknownName(kind, head, [*known, *aliases], more=f"known: {', '.join(sorted(known))}")
         with _explain_errors(f"{kind} {head!r} of {known[head].value}"):
             cls = known[head].load()
     _check_class(kind, spec, cls)

@@ -105,7 +105,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     gateway = AuthGateway(plan.folder)
     web, interceptors = _build_web(controller) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
-    service, blobs = Service(controller), Blobs(here.state / "blobs")
+    service, blobs = Service(controller), Blobs(here.blobs)
     server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
     if endpoint is not None:
         server.add_generic_rpc_handlers((endpoint.handler(),))

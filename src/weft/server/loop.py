@@ -144,8 +144,8 @@ class Loop:
         except Exception as error:
             log.exception("could not carry out %s", decision)
             if isinstance(decision, Start):
-                job, run, why = decision.job, decision.run, f"start-failed: {error}"
-                self.post(lambda now: [Exited(now, job, run, "failed", why=why[:200])])
+                job, run, detail = decision.job, decision.run, str(error)[:500]
+                self.post(lambda now: [Exited(now, job, run, "failed", why="start-failed", detail=detail)])
             elif isinstance(decision, Stop):
                 asyncio.get_running_loop().call_later(RETRY_S, self._carry_out, decision)
 

@@ -91,6 +91,7 @@ def job_detail(
         gpu_seconds=round(job.attained(now) * job.gpus, 3),
         last_exit_code=job.code,
         why=job.why,
+        detail=job.detail,
         comment=task.comment,
         last_gpus=numbers.numbers(job.placed),
         last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",

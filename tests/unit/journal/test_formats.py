@@ -63,6 +63,8 @@ ADDED: tuple[Fact, ...] = (
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
     GroupLimited(0.0, "vision", 4, paused=True),
     JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
+    Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data"),
+    JobSnapshot(2.0, Job("2"), "failed", 1, 0.0, 0.0, 1, why="start-failed", detail="there is no folder /data"),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value of its own."""

@@ -119,8 +119,8 @@ def test_what_no_program_can_be_started_with_is_refused(field: str) -> None:
 def test_the_environment_of_the_request_counts_for_each_of_its_jobs() -> None:
     _, commands = a_commands()
     asked = request("")
-    asked.env.append(Variable(name="large", value="x" * (MAX_JOB_BYTES - 1000)))
-    asked.jobs[0].command.append("y" * 2000)
+    asked.env.extend(Variable(name=f"large{at}", value="x" * 100_000) for at in range(MAX_JOB_BYTES // 100_000))
+    asked.jobs[0].command.append("y" * 100_000)
     with pytest.raises(InputError, match="come to 6 MB"):
         commands.submit(asked, 0.0, ANN)
 

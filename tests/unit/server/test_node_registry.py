@@ -22,7 +22,17 @@ from weft.model import (
 )
 from weft.server.nodes.outbox import Send
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import AgentMessage, GpuBlock, GpuMemory, GpuNews, GpuReading, Heartbeat, NodeStatus, Variable
+from weft.wire.messages import (
+    AgentMessage,
+    GpuBlock,
+    GpuMemory,
+    GpuNews,
+    GpuReading,
+    Heartbeat,
+    Hello,
+    NodeStatus,
+    Variable,
+)
 
 
 @pytest.fixture
@@ -260,6 +270,7 @@ def test_a_hello_that_came_twice_is_answered_twice_and_another_is_not(room: Room
     ("message", "code", "words"),
     [
         (hello(protocol=99), "FAILED_PRECONDITION", "bring both to the same version"),
+        (AgentMessage(hello=Hello(protocol=9, version="2" * 999)), "FAILED_PRECONDITION", "(Weft 2222222"),
         (hello(instance="other"), "ALREADY_EXISTS", "give this one another --id"),
         (hello(instance="other", disk_id="elsewhere"), "ALREADY_EXISTS", "give this one another --id"),
         (hello(None, "1/1 started", cluster="theirs"), "FAILED_PRECONDITION", "another scheduler"),

@@ -182,7 +182,7 @@ def _show(found: Mapping[str, object], color: str) -> None:
     for key, value in found.items():
         if key == "pid":
             pairs.append(("scheduler", "not running" if value is None else f"pid {value}"))
-        elif key != "schema":
+        elif key != "schema" and value != "":
             pairs += [(key if not at else " ", text) for at, text in enumerate(_texts(value))]
     tables.print_pairs([(label, tables.Cell(text)) for label, text in pairs], color)
 

@@ -55,7 +55,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("state", f"{job.status} ({job.state})"),
         ("reason", job.reason if job.state in ("PD", "H", "PR") else ""),
         ("exit code", _text(job.last_exit_code)),
-        ("why", job.why),
+        ("why", f"{job.why}: {job.detail}" if job.detail else job.why),
         ("command", shlex.join(job.command)),
         ("directory", job.chdir),
         ("params", params),

@@ -9,11 +9,11 @@ from weft.model.status import ACTIVE, Status
 
 class JobState:
     __slots__ = (
-        "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "ended_at", "exclusive", "failures",
-        "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves",
-        "over_group_limit", "over_quota",
-        "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run",
-        "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "tie_breaker",
+        "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
+        "failures", "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves",
+        "over_group_limit", "over_quota", "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s",
+        "requeues", "reserved",
+        "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "tie_breaker",
         "unmet_dependencies", "waiting_since", "weave", "why",
     )  # fmt: skip
 
@@ -59,6 +59,8 @@ class JobState:
         """The exit code of its last run."""
         self.why = ""
         """The reason why the job or its last run ended, if the exit code does not tell."""
+        self.detail = ""
+        """More about `why`, in words."""
         self.tie_breaker = seq
         """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
         self.key: float | None = None

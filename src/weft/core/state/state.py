@@ -220,6 +220,8 @@ class State:
             else:
                 self.waiting.pop(job.id, None)
             change_status(job, cause)
+            if why != job.why:  # it is not its last run that ends it
+                job.detail = ""
             job.ended_at, job.why = at, why
             self.ended[job.id] = self.touched[job.id] = job
             if not (job.job.batch or job.unmet_dependencies or self.eligibility.concerns(job)):

@@ -19,6 +19,7 @@ MAX_QUICK_REQUEUES: Final = 100
 """Consecutive runs shorter than `QUICK_RUN_S` that may ask to run again before the job fails."""
 FIRST_DELAY_S: Final = 1.0
 MAX_DELAY_S: Final = 300.0
+MAX_DETAIL_CHARS: Final = 500
 
 STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
 NOT_JOBS_FAULT: Final = frozenset(
@@ -41,7 +42,10 @@ def exit_event(report: RunExited, *, requeue_exits: Collection[int] = (), tries:
             how, why, delay_s = "failed", loop, 0.0
     elif how == "lost" and why == SHIM_KILLED:
         delay_s = min(FIRST_DELAY_S * 2.0 ** min(tries, 60), MAX_DELAY_S)
-    return Exited(report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s)
+    detail = report.detail[:MAX_DETAIL_CHARS] if why else ""
+    return Exited(
+        report.at, report.job, report.run, how, code=exit_code(report), why=why, delay_s=delay_s, detail=detail
+    )
 
 
 def exit_code(report: RunExited) -> int | None:

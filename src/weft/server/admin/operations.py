@@ -139,8 +139,8 @@ async def _dump(request: AdminRequest) -> DumpView:
 
 
 async def _doctor(request: AdminRequest) -> SchedulerView:
-    """Describe the server. Safe to paste: no environment, command or name of a job."""
-    controller = request.controller
+    """Describe the server. Safe to paste: no environment, command or name of a job. Its folders are for admins."""
+    controller, is_admin = request.controller, request.who.role == "admin"
     state, summary = controller.scheduler.state, controller.inventory.summary()
     return SchedulerView(
         pid=os.getpid(),
@@ -160,8 +160,8 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         ram_mb=summary.ram_mb,
         lease_s=summary.lease_s,
         beat_s=summary.beat_s,
-        state_dir=str(controller.paths.state),
-        runtime_dir=str(controller.paths.runtime),
+        state_dir=str(controller.paths.state) if is_admin else "",
+        runtime_dir=str(controller.paths.runtime) if is_admin else "",
         journal=JournalView(facts=len(controller.journal), bytes=controller.journal.check(0.0).size_bytes),
         jobs=JobCountsView(running=len(state.active), waiting=len(state.waiting), ended=len(state.ended)),
         enforced=list(ENFORCED),

@@ -95,6 +95,8 @@ async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncI
             if part is None:
                 for chunk in _kept_part(controller, query, run, at):
                     yield chunk
+            if over and run == query.job.run and query.job.detail:
+                yield LogChunk(note=f"the run ended with {query.job.why}: {query.job.detail}")
             return
         await asyncio.sleep(POLL_S)
 

@@ -50,8 +50,9 @@ MAY_CHANGE: Final[frozenset[Role]] = frozenset({"admin", "user"})
 MAY_SERVE: Final[frozenset[Role]] = frozenset({"admin", "worker"})
 ADMIN_ONLY: Final[frozenset[Role]] = frozenset({"admin"})
 JOIN_METHOD: Final = f"/{PREFIX}Auth/Join"
+ATTACH_METHOD: Final = f"/{PREFIX}Agents/Attach"
 ROLES_BY_METHOD: Final[dict[str, frozenset[Role]]] = {
-    f"/{PREFIX}Agents/Attach": MAY_SERVE,
+    ATTACH_METHOD: MAY_SERVE,
     f"/{PREFIX}Blobs/Get": MAY_SERVE,
     f"/{PREFIX}Blobs/Put": MAY_CHANGE,
     f"/{PREFIX}Auth/Manage": ADMIN_ONLY,
@@ -62,6 +63,7 @@ HINTS: Final[dict[Role, str]] = {
     "user": "ask an admin to do it, or for a token of another role: weft auth token --role admin",
     "worker": "it is for weft worker alone; ask for your own token: weft auth token --user NAME",
 }
+WORKER_HINT: Final = "a worker needs a token of its kind; ask an admin for one: weft auth token --role worker"
 log = logging.getLogger(__name__)
 
 
@@ -147,9 +149,8 @@ class AuthGateway:
         except NotPermitted as error:
             raise TokenRejected(error) from None
         if who.role not in ROLES_BY_METHOD.get(method, MAY_CHANGE):
-            raise NotPermitted(
-                f"a token of role {who.role} may not call {method.rpartition('.')[2]}\n  {HINTS[who.role]}"
-            )
+            hint = WORKER_HINT if who.role == "user" and method == ATTACH_METHOD else HINTS[who.role]
+            raise NotPermitted(f"a token of role {who.role} may not call {method.rpartition('.')[2]}\n  {hint}")
         return who
 
     def track(self, who: Caller) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from weft.core.scheduler import Scheduler
@@ -164,15 +165,15 @@ class AgentBackend:
 class AgentAdmission:
     """Nodes come and go, so a job must only be valid. Users have quotas."""
 
-    def __init__(self, quotas: Quotas, numbers: GpuNumbers) -> None:
+    def __init__(self, quotas: Quotas, numbers: GpuNumbers, blobs: Path) -> None:
         self.quotas: Quotas | None = quotas
-        self._numbers = numbers
+        self._numbers, self._blobs = numbers, blobs
 
     def check_settings(self, settings: Settings) -> None:
         check_settings(settings)
 
     def rules(self, scheduler: Scheduler) -> ClusterRules:
-        return ClusterRules(scheduler.state, self._numbers)
+        return ClusterRules(scheduler.state, self._numbers, self._blobs)
 
 
 def check_settings(settings: Settings) -> None:
@@ -190,7 +191,7 @@ def check_settings(settings: Settings) -> None:
 def agent_backend(host: Host) -> BackendPorts:
     """Build the backend of a cluster. Agents connect to the port of the server."""
     backend = AgentBackend(host)
-    admission = AgentAdmission(backend.quotas, backend.inventory.numbers)
+    admission = AgentAdmission(backend.quotas, backend.inventory.numbers, host.paths.blobs)
     return BackendPorts(
         backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import Final, Protocol
 
 from weft.core.planning.feasibility import Feasible
@@ -42,6 +43,9 @@ class AdmissionRules(Protocol):
     def largest_mb(self) -> int | None:
         """Return the memory of the largest GPU; None if no GPU is known."""
 
+    def has_snapshot(self, name: str) -> bool:
+        """Return whether a source snapshot of this name has been uploaded."""
+
 
 class SingleNodeRules:
     """The rules of one machine. `check` also looks for the program, because it would start here."""
@@ -66,6 +70,10 @@ class SingleNodeRules:
 
     def largest_mb(self) -> int | None:
         return max((gpu.memory_mb for gpu in self._node.gpus), default=0)
+
+    def has_snapshot(self, name: str) -> bool:  # noqa: ARG002
+        """Return False: on one machine, jobs run in the folder itself."""
+        return False
 
     def check(self, job: Job) -> None:
         self._check_program(job)
@@ -97,10 +105,13 @@ class SingleNodeRules:
 
 
 class ClusterRules:
-    """The rules of a cluster. A job that fits nowhere waits: a node that can hold it may join."""
+    """The rules of a cluster. A job that fits nowhere waits: a node that can hold it may join.
 
-    def __init__(self, state: State, numbers: GpuNumbers) -> None:
-        self._state, self.numbers = state, numbers
+    `blobs` is the folder of uploaded files; None: it is not known which there are.
+    """
+
+    def __init__(self, state: State, numbers: GpuNumbers, blobs: Path | None = None) -> None:
+        self._state, self.numbers, self._blobs = state, numbers, blobs
 
     def begin(self) -> None:
         """Do nothing: no result is kept between two jobs."""
@@ -122,6 +133,9 @@ class ClusterRules:
 
     def largest_mb(self) -> int | None:
         return self._state.resources.largest_memory_mb() or None
+
+    def has_snapshot(self, name: str) -> bool:
+        return self._blobs is None or (self._blobs / name).exists()
 
     def check(self, job: Job) -> None:
         for key, value, most in (

@@ -18,6 +18,7 @@ from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
+from weft.server.jobs.exec_limits import check_env, check_startable
 from weft.server.jobs.job_refs import looks_like_reference
 from weft.server.slices import Steps
 from weft.wire.convert import Pairs, pairs
@@ -52,6 +53,7 @@ class JobBuilder:
         self._rules.begin()
         env = pairs(request.env)
         env_bytes = sum(each.ByteSize() for each in request.env)
+        check_env(env)
         made: list[JobTemplate] = []
         count = 0
         for at, spec in enumerate(request.jobs):
@@ -74,13 +76,19 @@ class JobBuilder:
         job = self._job(spec, request, job_id, user, env)
         if size + env_bytes > MAX_JOB_BYTES:  # no less than its exact size, which takes longer to count
             _check_size(_size(job))
+        if spec.env:
+            check_env(pairs(spec.env))
         self._check(job)
+        if spec.snapshot and not request.dry_run and not self._rules.has_snapshot(spec.snapshot):
+            what = f"there is no snapshot {spec.snapshot}"
+            raise InputError(what, hint="submit the job again with --snapshot", key="snapshot")
         count = len(parse_array(spec.array)[0]) if spec.array else 1
         return JobTemplate(job, spec.array, spec.hold, count)
 
     def check(self, job: Job) -> None:
         """Raise if the job cannot be accepted."""
         _check_size(_size(job))
+        check_env(job.task.env if job.task is not None else ())
         self._rules.begin()
         self._check(job)
 
@@ -88,6 +96,7 @@ class JobBuilder:
         check_job(job)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
+        check_startable(job)
         self._rules.check(job)
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str, env: Pairs) -> Job:

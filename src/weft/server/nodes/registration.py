@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from weft.core.state.job import JobState
 from weft.server.nodes.registered_node import RegisteredNode, same_gpus
@@ -10,6 +11,7 @@ from weft.wire.convert import node_of
 from weft.wire.messages import Hello, RunNews
 from weft.wire.protocol import PROTOCOL
 
+MAX_VERSION_CHARS: Final = 40
 Refusal = tuple[str, str]
 """The name of a gRPC status, and a message that says what to do."""
 
@@ -17,8 +19,9 @@ Refusal = tuple[str, str]
 def check_protocol(hello: Hello, version: str, cluster: str) -> Refusal | None:
     """Refuse another protocol, and an agent that still has runs of another cluster."""
     if hello.protocol != PROTOCOL:
+        theirs = hello.version[:MAX_VERSION_CHARS] or "unknown"
         return "FAILED_PRECONDITION", (
-            f"the agent speaks protocol {hello.protocol} (Weft {hello.version or 'unknown'}), this scheduler "
+            f"the agent speaks protocol {hello.protocol} (Weft {theirs}), this scheduler "
             f"{PROTOCOL} (Weft {version or 'unknown'}): bring both to the same version"
         )
     if hello.cluster not in ("", cluster) and hello.runs:

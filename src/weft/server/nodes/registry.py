@@ -133,7 +133,10 @@ class NodeRegistry:
 
     def receive(self, conn: int, message: AgentMessage, now: Seconds) -> Outcome:
         """Process a message. Progress and logs do not pass through here."""
-        wrong, kind = find_problem(message), message.WhichOneof("is")
+        kind = message.WhichOneof("is")
+        # another version may lack fields of this one: refuse the version, not the fields
+        foreign = kind == "hello" and message.hello.protocol != PROTOCOL
+        wrong = "" if foreign else find_problem(message)
         member = self._by_conn.get(conn)
         if wrong:
             self._close(conn, "INVALID_ARGUMENT", wrong, now)

@@ -98,6 +98,8 @@ class JobDetailView(JobView):
     gpu_seconds: float = 0.0
     last_exit_code: int | None = None
     why: str = ""
+    detail: str = ""
+    """More about `why`, in words."""
     comment: str = ""
     last_gpus: Sequence[int] = ()
     last_place: str = ""

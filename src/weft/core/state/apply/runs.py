@@ -97,7 +97,7 @@ def exited(state: State, fact: Exited) -> bool:
         job.remaining_s = fact.remaining_s
     elif job.remaining_s is not None:
         job.remaining_s = job.remaining(fact.at)
-    job.code, job.why = fact.code, fact.why
+    job.code, job.why, job.detail = fact.code, fact.why, fact.detail
     cause = _cause(state, job, fact)
     job.delays = job.delays + 1 if fact.delay_s else 0
     if TRANSITIONS[cause][job.status] == "waiting":
