@@ -170,9 +170,7 @@ def user_paths(env: Mapping[str, str] = os.environ) -> Paths:
     given = env.get("XDG_RUNTIME_DIR")
     runtime = absolute(given, "weft", mark) if given else ""
     if not runtime or not _fits_socket(runtime):
-        import tempfile  # takes 5 ms to import
-
-        runtime = os.path.join(tempfile.gettempdir(), f"weft-{os.getuid()}", mark)
+        runtime = os.path.join(_temporary_folder(), f"weft-{os.getuid()}", mark)
     if not _fits_socket(runtime):
         raise InputError(
             f"{runtime} is too long for the path of a socket", hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter path"
@@ -199,6 +197,15 @@ def absolute(*parts: str) -> str:
     path = os.path.join(*parts)
     path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
     return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _temporary_folder() -> str:
+    """Return the folder that `tempfile.gettempdir` chooses: importing tempfile takes longer than a call."""
+    given = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
+    for folder in (*given, "/tmp", "/var/tmp", "/usr/tmp"):
+        if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return os.path.abspath(folder)
+    return os.getcwd()
 
 
 def _path(name: str) -> Path:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from weft.endpoints.paths import Paths, absolute, server_folder, server_folder_name
+from weft.endpoints.paths import Paths, _temporary_folder, absolute, server_folder, server_folder_name
 
 
 @pytest.fixture
@@ -73,3 +75,19 @@ def test_paths_as_text_are_those_of_the_properties(here: Paths, tmp_path: Path) 
     assert here != Paths(here.state, here.runtime, "elsewhere.db")
     env = {"XDG_STATE_HOME": str(tmp_path)}
     assert server_folder_name(7, env) == str(server_folder(7, env))
+
+
+@pytest.mark.parametrize("given", [{}, {"TMPDIR": "a"}, {"TMPDIR": "missing", "TMP": "a"}, {"TMPDIR": "file"}])
+def test_without_a_runtime_folder_sockets_are_where_tempfile_puts_files(
+    given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    code = "import tempfile; print(tempfile.gettempdir())"
+    expected = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert _temporary_folder() == expected
