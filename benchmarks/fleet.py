@@ -54,6 +54,9 @@ class InstantEngine:
         self._report(RunStarted(now, job, run, NO_PROCESS, NO_PROCESS))
         self._report(RunExited(now, job, run, code=0, started_at=now))
 
+    def suspend(self, job: JobId, run: int, suspended: bool) -> bool:  # noqa: ARG002
+        return False
+
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:  # noqa: ARG002
         return False
 

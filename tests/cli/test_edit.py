@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.local_scheduler import until
 from support.weft_cli import Weft
 
 HELD = ("--hold", "--gpus", "0")
@@ -125,3 +126,23 @@ def test_a_job_that_has_not_ended_is_not_restarted_in_place(weft: Weft) -> None:
     weft("cancel", job)
     weft("restart", "--in-place", job)
     weft("wait", job)
+
+
+def test_a_job_is_suspended_and_resumed(weft: Weft) -> None:
+    job = weft.submit("--gpus", "0", "--name", "ticking", "--", "sh", "-c", "while :; do date +%N; sleep 0.05; done")
+    until(lambda: weft.show(job)["status"] == "running")
+    assert weft("suspend", job).out == f"suspended {job}\n"
+    assert (weft.show(job)["state"], weft.show(job)["status"]) == ("S", "running")
+    assert "suspended already" in weft("suspend", job, code=6).err
+    assert weft("resume", job).out == f"resumed {job}\n"
+    assert weft.show(job)["state"] == "R"
+    assert "not suspended" in weft("resume", job, code=6).err
+    weft("cancel", "-y", job)
+
+
+def test_a_job_that_waits_is_not_suspended_and_a_held_one_not_resumed(weft: Weft) -> None:
+    job = weft.submit(*HELD, "--", "true")
+    assert "weft hold keeps" in weft("suspend", job, code=6).err
+    assert "weft release" in weft("resume", job, code=6).err
+    weft("cancel", job)
+    assert weft("suspend", job, code=6).err.strip().endswith("only a running job can be suspended")

@@ -13,6 +13,7 @@ from support.process_engine import Desk, desk, gone, launch, shell, until
 from weft.engines.process.events import RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.shim.process_id import Identity, identify, is_alive
+from weft.engines.process.shim.process_tree import descendants, list_processes
 
 Play = Callable[[Desk], Awaitable[None]]
 
@@ -219,5 +220,51 @@ def test_a_preempted_run_gets_the_users_signal_instead_of_sigterm(tmp_path: Path
         assert found.engine.stop("1", 1, "preempted")
         ended = await found.exited()
         assert (ended.code, ended.why, found.log("1").split()) == (0, "preempted", ["ready", "usr2"])
+
+    play(tmp_path, scene)
+
+
+TICKING = "(while :; do echo child; sleep 0.05; done) & while :; do echo parent; sleep 0.05; done"
+
+
+async def silent(found: Desk) -> None:
+    """Wait until all processes of the run are stopped: its log no longer grows."""
+    await found.started()
+    shim = found.engine._runs["1/1"].shim
+    assert shim is not None
+
+    def states() -> set[str]:
+        pids = [stat.pid for stat in descendants([shim.pid], list_processes())]
+        return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
+
+    await until(lambda: states() in ({"T"}, {"T", "D"}))  # D: a shell whose child was stopped before its exec
+
+
+def test_a_suspended_run_stands_still_with_all_its_processes_until_it_continues(tmp_path: Path) -> None:
+    async def scene(found: Desk) -> None:
+        found.engine.start(shell(TICKING))
+        await found.says("child")
+        assert found.engine.suspend("1", 1, True)
+        await silent(found)
+        before = found.log()
+        assert found.engine.suspend("1", 1, False)
+        await until(lambda: found.log().count("child") > before.count("child") + 3)
+        await until(lambda: found.log().count("parent") > before.count("parent") + 3)
+        found.engine.stop("1", 1, "cancelled")
+        await found.exited()
+        assert not found.engine.suspend("1", 1, True)
+
+    play(tmp_path, scene)
+
+
+def test_a_suspended_run_that_is_preempted_can_save_its_work(tmp_path: Path) -> None:
+    async def scene(found: Desk) -> None:
+        found.engine.start(shell("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
+        await found.says("ready")
+        found.engine.suspend("1", 1, True)
+        await silent(found)
+        found.engine.stop("1", 1, "preempted")
+        ended = await found.exited()
+        assert (ended.code, ended.why, "saved" in found.log()) == (0, "preempted", True)
 
     play(tmp_path, scene)

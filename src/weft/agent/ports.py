@@ -23,6 +23,9 @@ class Engine(Protocol):
     def start(self, spec: LaunchSpec) -> None:
         """Start a run. Raise InputError for an invalid spec."""
 
+    def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
+        """Suspend a run, or let it continue; return False if it is unknown or has ended."""
+
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
         """Stop a run; return False if it is unknown or has ended."""
 

@@ -142,6 +142,10 @@ class NodeRuntime:
         """Stop a run; return False if it is unknown or has ended."""
         return self.engine.stop(job, run, why, grace_s)
 
+    def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
+        """Suspend a run, or let it continue; return False if it is unknown or has ended."""
+        return self.engine.suspend(job, run, suspended)
+
     async def adopt(self, runs: Mapping[RunKey, HeldGpus]) -> None:
         """Determine and report the state of these runs. A run without a claim never starts."""
         for key, held in runs.items():

@@ -158,6 +158,10 @@ class Agent:
     def registered(self) -> bool:
         return self._epoch != 0
 
+    def is_current(self, epoch: int) -> bool:
+        """Return whether a message belongs to the present registration."""
+        return self._epoch == epoch != 0
+
     @property
     def known(self) -> tuple[RunKey, ...]:
         """The runs whose exit is not confirmed."""
@@ -280,7 +284,8 @@ class Agent:
     # ---- messages of the scheduler
 
     def handle(self, message: SchedulerMessage, now: float) -> list[Action]:
-        """Handle a message other than `ReadLog` and `Forget`. Drop invalid messages: the scheduler repeats requests."""
+        """Handle a message of the protocol of runs; `ReadLog`, `Forget` and `SuspendRun` are none. Drop invalid
+        messages: the scheduler repeats requests."""
         match message.WhichOneof("is"):
             case "welcome":
                 return self._on_welcome(message.welcome, now)

@@ -213,6 +213,10 @@ class Worker:
                 known = {job for job, _ in self.agent.known}
                 jobs = [job for job in message.forget.jobs if job not in known]
                 self._tasks.spawn(asyncio.to_thread(self._folder.forget, jobs))
+            case "suspend":
+                order = message.suspend
+                if self.agent.is_current(order.epoch):
+                    self._runtime.suspend(order.job, order.run, order.suspended)
             case _:
                 self._execute(self.agent.handle(message, lease.now()))
                 if self.agent.registered and not self._was_registered:

@@ -52,6 +52,24 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspended:
+    """A user stopped the processes of a run; they keep their GPUs and memory."""
+
+    at: Seconds
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A user let the processes of a suspended run continue."""
+
+    at: Seconds
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
 class Edited:
     """A user changed a job that is not running."""
 
@@ -218,6 +236,6 @@ class Wake:
 
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | Submitted | Edited
-    | Cancelled | Held | Released | Purged | Paused | Resumed | Started | Progressed | Measured | Exited | AdminAction
-    | Wake
+    | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started | Progressed | Measured
+    | Exited | AdminAction | Wake
 )  # fmt: skip

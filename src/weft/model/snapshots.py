@@ -73,6 +73,7 @@ class JobSnapshot:
     delays: int = 0
     begin_at: Seconds | None = None
     measured_mb: int = 0
+    suspended: bool = False
     key: float | None = None
     unmet_dependencies: tuple[JobId, ...] = ()
     code: int | None = None

@@ -17,9 +17,8 @@ from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
 from weft.journal import Journal, open_journal
-from weft.model import Decision
 from weft.plugins import registry
-from weft.server.backends.base import BuildBackend, Host
+from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.clock import Clock
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
@@ -120,8 +119,8 @@ class Controller:
         rules = admission.rules(self.scheduler)
         return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches, self._min_id)
 
-    def _execute(self, decision: Decision) -> None:
-        self.backend.execute(decision)
+    def _execute(self, order: Order) -> None:
+        self.backend.execute(order)
 
     # ---- opening and closing
 

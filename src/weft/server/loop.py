@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
 from weft.errors import JournalError, Refused
-from weft.model import Alarm, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Wake
+from weft.model import Alarm, Continued, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Suspended, Wake
 from weft.server.clock import Clock
 from weft.server.pause_reasons import POLICY_FAILED
 
@@ -36,7 +36,13 @@ class Store(Protocol):
 
 
 class Loop:
-    def __init__(self, scheduler: Scheduler, journal: Store, clock: Clock, execute: Callable[[Decision], None]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        journal: Store,
+        clock: Clock,
+        execute: Callable[[Decision | Suspended | Continued], None],
+    ) -> None:
         self.scheduler, self._journal, self.clock, self._execute = scheduler, journal, clock, execute
         self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None]] = []
         self._scheduled = self._is_open = False
@@ -129,6 +135,9 @@ class Loop:
         self.on_step(decided - began, time.perf_counter() - decided)
         if failed is not None:
             self.on_failure(failed)
+        for event in events:
+            if isinstance(event, Suspended | Continued):
+                self._carry_out(event)
         for decision in decisions:
             if type(decision) is Alarm:
                 self._set_alarm(decision.due)
@@ -137,8 +146,9 @@ class Loop:
         self._tasks.spawn(self._notify())
         return True
 
-    def _carry_out(self, decision: Decision) -> None:
-        """Execute a decision. A start that fails becomes an exit of the run; a stop that fails is tried again."""
+    def _carry_out(self, decision: Decision | Suspended | Continued) -> None:
+        """Execute a decision or a user's order. A start that fails becomes an exit of the run; a stop that fails is
+        tried again."""
         try:
             self._execute(decision)
         except Exception as error:

@@ -36,6 +36,8 @@ def code(job: JobState) -> str:
         return {"timeout": "TO", "oom": "OOM"}[job.why]
     if job.status == "waiting" and job.preemptions and job.run:
         return "PR"
+    if job.suspended and job.status != "stopping":
+        return "S"
     return CODES[job.status]
 
 

@@ -240,7 +240,7 @@ class AgentMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget")
+    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget", "suspend")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +248,7 @@ class SchedulerMessage(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     READ_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartRun
     stop: StopRun
@@ -255,7 +256,8 @@ class SchedulerMessage(_message.Message):
     heartbeat: HeartbeatReply
     read: ReadLog
     forget: Forget
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ...) -> None: ...
+    suspend: SuspendRun
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., suspend: _Optional[_Union[SuspendRun, _Mapping]] = ...) -> None: ...
 
 class GpuSpec(_message.Message):
     __slots__ = ("index", "uuid", "model", "memory_mb")
@@ -540,6 +542,18 @@ class StopRun(_message.Message):
     why: str
     grace_s: float
     def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., why: _Optional[str] = ..., grace_s: _Optional[float] = ...) -> None: ...
+
+class SuspendRun(_message.Message):
+    __slots__ = ("epoch", "job", "run", "suspended")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    job: str
+    run: int
+    suspended: bool
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., suspended: _Optional[bool] = ...) -> None: ...
 
 class Confirm(_message.Message):
     __slots__ = ("job", "run")

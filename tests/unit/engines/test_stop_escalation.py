@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.engines.process.shim.shim import UNLIMITED_S
 from weft.engines.process.shim.stop_escalation import KILL_RETRY_S, StopEscalation
 
 
@@ -82,3 +83,14 @@ def test_a_run_that_is_being_stopped_gets_no_other_signal() -> None:
     escalation = StopEscalation(0.0, 60.0, 30.0, signal_lead_s=20.0)
     escalation.request_stop(30.0, "cancelled", 60.0)
     assert escalation.due_step(40.0) is None
+
+
+def test_the_time_limit_of_a_suspended_run_does_not_run_on() -> None:
+    escalation = StopEscalation(100.0, 60.0, 30.0, signal_lead_s=20.0)
+    escalation.postpone(UNLIMITED_S)  # suspended at 110
+    assert escalation.due_step(10_000.0) is None
+    escalation.postpone(10_000.0 - 110.0 - UNLIMITED_S)
+    assert escalation.due_step(10_029.0) is None
+    assert escalation.due_step(10_030.0) == "signal"
+    assert escalation.due_step(10_049.0) is None
+    assert escalation.due_step(10_050.0) == "term"

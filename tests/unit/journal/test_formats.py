@@ -24,6 +24,7 @@ from weft.journal.jsonl import HEADER
 from weft.journal.sqlite.compaction import compact
 from weft.model import (
     FACTS,
+    Continued,
     Cordoned,
     Exited,
     Fact,
@@ -39,6 +40,7 @@ from weft.model import (
     Started,
     StateSnapshot,
     Submitted,
+    Suspended,
     Task,
     Usage,
     Where,
@@ -59,6 +61,9 @@ JOB = Job(
 
 ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("2", begin_at=60.0, task=Task(signal="USR2@120", compat="slurm"))),
+    Suspended(5.0, "2", 1),
+    Continued(6.0, "2", 1),
+    JobSnapshot(7.0, Job("2"), "running", 1, 0.0, 0.0, 1, suspended=True),
     JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
     GroupLimited(0.0, "vision", 4, paused=True),

@@ -1,4 +1,4 @@
-"""Start jobs again after `weft pause`."""
+"""Let suspended jobs continue; without JOB, start jobs again after `weft pause`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from typing import Final
 
 from weft.cli import flags
 from weft.cli.views import change_report
+from weft.errors import InputError
 
 EXAMPLE: Final = """examples:
+  weft resume 7
   weft resume
   weft resume --group sweep"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    flags.add_jobs(parser, needed=False)
     parser.add_argument("--group", metavar="G", help="only jobs of this group")
     flags.add_common(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.jobs and args.group is not None:
+        raise InputError(
+            "JOB and --group at once", hint="weft resume JOB continues suspended jobs; --group ends a pause"
+        )
+    if args.jobs:
+        return change_report.change(args, "resume", "resumed")
     if args.group is not None:
         return _resume_group(args)
     from weft.wire.views.operations import RESUME

@@ -12,9 +12,8 @@ class JobState:
         "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
         "failures", "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves",
         "over_group_limit", "over_quota", "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s",
-        "requeues", "reserved",
-        "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why", "submitted_at", "tie_breaker",
-        "unmet_dependencies", "waiting_since", "weave", "why",
+        "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why",
+        "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "waiting_since", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -41,7 +40,7 @@ class JobState:
         """The GPUs the run started on, in rank order; `slots` has those it still holds."""
         self.reserved: Slots = ()
         self.weave: tuple[JobId, ...] = ()
-        self.releasing = self.cancelling = self.held = self.lost = False
+        self.releasing = self.cancelling = self.held = self.lost = self.suspended = False
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None
         self.started_at = self.rate_since = self.key_changed_at = -1.0

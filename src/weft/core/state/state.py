@@ -24,6 +24,7 @@ from weft.model import (
     Alarm,
     Blocked,
     Cancelled,
+    Continued,
     Cordoned,
     Edited,
     Exited,
@@ -51,6 +52,7 @@ from weft.model import (
     StateSnapshot,
     Stop,
     Submitted,
+    Suspended,
     Unblocked,
     Uncordoned,
     Wake,
@@ -64,6 +66,7 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     GroupLimited: jobs.group_limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
+    Suspended: runs.suspended, Continued: runs.continued,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
     Exited: runs.exited, AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
     KeyChanged: plans.key_changed, Planned: plans.planned, Alarm: plans.alarm,
@@ -235,6 +238,6 @@ class State:
     def _off(self, job: JobState, at: Seconds) -> None:
         """Remove a run that has exited from the active jobs."""
         job.attained_s += at - job.started_at
-        job.rate, job.releasing, job.lost, job.weave = 0.0, False, False, ()
+        job.rate, job.releasing, job.lost, job.suspended, job.weave = 0.0, False, False, False, ()
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -176,6 +176,22 @@ class ProcessEngine:
                 send_signal(known.shim, call)
         return True
 
+    def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
+        """Suspend a run, or let it continue; return False if it has ended. The file survives an engine and a shim."""
+        known = self._runs.get(f"{job}/{run}")
+        if known is None:
+            return False
+        path = f"{run_files.run_dir(self._jobs_dir, job, run)}/{run_files.SUSPENDED}"
+        with contextlib.suppress(FileNotFoundError):
+            if suspended:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            else:
+                os.unlink(path)
+        if known.shim is not None:
+            with contextlib.suppress(OSError):  # out of descriptors: the shim looks within a second
+                send_signal(known.shim, CHECK_STOP_FILE)
+        return True
+
     def kill_all(self) -> None:
         """Kill every run now, with all its processes."""
         for run in list(self._runs.values()):

@@ -16,7 +16,7 @@ from weft.core.state.job import JobState
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
 from weft.errors import InputError
-from weft.model import Event, JobId, Resumed, Seconds, Start
+from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
 from weft.server.backends.agent_logs import AgentLogs
@@ -28,7 +28,7 @@ from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.outbox import Reply
 from weft.server.nodes.registry import NodeRegistry
-from weft.server.nodes.run_messages import stop_run
+from weft.server.nodes.run_messages import stop_run, suspend_run
 from weft.server.nodes.session import Agents
 from weft.server.nodes.streams import Streams
 from weft.server.pause_reasons import CLOSING
@@ -108,6 +108,9 @@ class AgentBackend:
         if isinstance(order, Kill):
             self._kill(order)
             return
+        if isinstance(order, Suspended | Continued):
+            self._suspend(order.job, order.run, isinstance(order, Suspended))
+            return
         if isinstance(order, Start):
             self.logs.started(order)
         self.streams.deliver(self.registry.execute(order))
@@ -118,6 +121,14 @@ class AgentBackend:
         for node in nodes_of(job.slots) if job is not None else ():
             if (conn := registry.conn_of(node)) is not None and (member := registry.member_at(conn)) is not None:
                 self.streams.send(conn, stop_run(kill.job, kill.run, member, "cancelled", 0.0))
+
+    def _suspend(self, job: JobId, run: int, suspended: bool, only: NodeId = "") -> None:
+        """Tell the agents of a run, or only one of them, whether its processes are suspended."""
+        known, registry = self._host.state().running(job, run), self.registry
+        for node in nodes_of(known.slots) if known is not None else ():
+            conn = registry.conn_of(node) if only in ("", node) else None
+            if conn is not None and (member := registry.member_at(conn)) is not None:
+                self.streams.send(conn, suspend_run(job, run, member, suspended))
 
     # ---- reports of agents
 
@@ -136,6 +147,9 @@ class AgentBackend:
                 replies: list[Reply] = await self._host.loop.call(lambda now: self.registry.receive(conn, message, now))
                 if kind == "hello" and (member := self.registry.member_at(conn)) is not None:
                     self.inventory.registered(member)
+                    for job in self._host.state().active.values():
+                        if job.suspended:  # the order may have been lost with the connection
+                            self._suspend(job.id, job.run, True, member.id)
                 self.streams.deliver(replies)
 
     def disconnected(self, conn: int) -> None:

@@ -15,7 +15,7 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
-from weft.model import Decision, JobId, NodeId
+from weft.model import Continued, Decision, JobId, NodeId, Suspended
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
@@ -34,7 +34,8 @@ class Kill(NamedTuple):
     run: int
 
 
-Order = Decision | Kill
+Order = Decision | Kill | Suspended | Continued
+"""Decisions of the scheduler, and orders of users that leave it nothing to decide."""
 
 
 @dataclass(frozen=True)

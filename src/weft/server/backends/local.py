@@ -20,6 +20,7 @@ from weft.engines.process.gpu.poller import FactsAt, HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.output.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
+    Continued,
     Event,
     JobId,
     Node,
@@ -32,6 +33,7 @@ from weft.model import (
     Start,
     Started,
     Stop,
+    Suspended,
 )
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
 from weft.server.gpu_numbers import GpuNumbers
@@ -100,6 +102,8 @@ class LocalBackend:
             self._start(order)
         elif isinstance(order, Stop):
             self.runtime.stop(order.job, order.run, order.why)
+        elif isinstance(order, Suspended | Continued):
+            self.runtime.suspend(order.job, order.run, isinstance(order, Suspended))
         elif isinstance(order, Kill):
             self.runtime.stop(order.job, order.run, "cancelled", 0.0)
 

@@ -13,6 +13,7 @@ from weft.errors import InputError, Refused, UnknownName
 from weft.jobspec.fields import settings_of
 from weft.model import (
     Cancelled,
+    Continued,
     Edited,
     Event,
     Held,
@@ -22,6 +23,7 @@ from weft.model import (
     Released,
     Seconds,
     Submitted,
+    Suspended,
     Task,
 )
 from weft.model.status import ACTIVE, ENDED
@@ -35,6 +37,7 @@ from weft.server.slices import Steps, at_once
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
+_HOLD_HINT: Final = "; weft hold keeps a waiting job from starting"
 Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"]
 """Returns the event that changes a job, or why it cannot be changed."""
 
@@ -206,6 +209,19 @@ class JobCommands:
     def _release(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return Released(now, job.id) if job.held else "it is not held"
 
+    def _suspend(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.suspended:
+            return "it is suspended already"
+        if job.status != "running":
+            hint = _HOLD_HINT if job.status not in ACTIVE | ENDED else ""
+            return f"it is {job.status}: only a running job can be suspended{hint}"
+        return Suspended(now, job.id, job.run)
+
+    def _resume(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+        if job.suspended:
+            return Continued(now, job.id, job.run)
+        return "it is held, not suspended: weft release lets it start" if job.held else "it is not suspended"
+
     def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return Purged(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
 
@@ -285,5 +301,7 @@ VERBS: Final[dict[str, Verb]] = {
     "edit": JobCommands._edit,
     "restart": JobCommands._restart,
     "restart-in-place": JobCommands._restart_in_place,
+    "suspend": JobCommands._suspend,
+    "resume": JobCommands._resume,
     "forget": JobCommands._forget,
 }

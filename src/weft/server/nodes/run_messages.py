@@ -10,7 +10,7 @@ from weft.model import Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
-from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun
+from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, SuspendRun
 
 
 def start_run(
@@ -44,6 +44,10 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     for field in CARRIED:
         put(message, field.launch, memory_mb if field.key == "memory" else field.of(job))
     return message
+
+
+def suspend_run(job: JobId, run: int, to: RegisteredNode, suspended: bool) -> SchedulerMessage:
+    return SchedulerMessage(suspend=SuspendRun(epoch=to.epoch, job=job, run=run, suspended=suspended))
 
 
 def stop_run(job: JobId, run: int, to: RegisteredNode, why: str, grace_s: float | None = None) -> SchedulerMessage:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
-from weft.model import Exited, Measured, Progressed, Start, Started, Stop
+from weft.model import Continued, Exited, Measured, Progressed, Start, Started, Stop, Suspended
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -66,6 +66,22 @@ def progressed(state: State, fact: Progressed) -> bool:
     if job.status == "running":
         job.rate = fact.rate
     state.touched[job.id] = job
+    return True
+
+
+def suspended(state: State, fact: Suspended) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None or job.status == "stopping" or job.suspended:
+        return False
+    job.suspended = True
+    return True
+
+
+def continued(state: State, fact: Continued) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None or not job.suspended:
+        return False
+    job.suspended = False
     return True
 
 

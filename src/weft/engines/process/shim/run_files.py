@@ -17,6 +17,8 @@ A shim renames its claim to `started.json` and then to `exit.json`: one record, 
 """
 STARTED: Final = "started.json"
 STOP: Final = "stop.json"
+SUSPENDED: Final = "suspended"
+"""Exists while a user has suspended the run."""
 NODE_STOP: Final = "node-stop.json"
 """Marks that the node began to stop during the run: see `weft.engines.process.recovery.node_stop`."""
 EXIT: Final = "exit.json"

@@ -30,6 +30,8 @@ CHECK_STOP_FILE: Final = signal.SIGUSR1
 LEFTOVER_GRACE_S: Final = 2.0
 RECORD_BYTES: Final = 4096
 RETRY_S: Final = 1.0
+UNLIMITED_S: Final = 1e9
+"""Postpones the time limit of a suspended run until it continues."""
 STOP_SIGNALS: Final[dict[StopStep, int]] = {
     "warn": signal.SIGRTMIN + 1,
     "term": signal.SIGRTMIN + 2,
@@ -56,6 +58,7 @@ class Shim:
         self.code: int | None = None
         self.why = self.detail = ""
         self.started_at = self.started = self.lease_until = 0.0
+        self.suspended_at: float | None = None
 
     def run(self) -> bool:
         """Supervise the whole run; return whether this process may serve another."""
@@ -196,6 +199,25 @@ class Shim:
         # a leader that has already ended was not stopped
         if stop is not None and not self._reap():
             self._apply_step(escalation.request_stop(time.monotonic(), *stop))
+        elif stop is None:
+            self._suspend_or_continue(escalation)
+
+    def _suspend_or_continue(self, escalation: StopEscalation) -> None:
+        """Follow the file by which a user suspends the run. A suspended run does not reach its time limit."""
+        wanted = os.path.exists(run_files.SUSPENDED)
+        if wanted and self.suspended_at is None:
+            self.suspended_at = time.monotonic()
+            escalation.postpone(UNLIMITED_S)
+            stopped = -1
+            while (found := process_tree.signal_descendants(os.getpid(), signal.SIGSTOP)) != stopped:
+                stopped = found  # a process may have forked before its signal arrived
+        elif not wanted and self.suspended_at is not None:
+            escalation.postpone(time.monotonic() - self.suspended_at - UNLIMITED_S)
+            self._continue()
+
+    def _continue(self) -> None:
+        self.suspended_at = None
+        process_tree.signal_descendants(os.getpid(), signal.SIGCONT)
 
     def _read_stop_request(self) -> tuple[str, float] | None:
         stop = run_files.read_object(run_files.STOP)
@@ -214,6 +236,8 @@ class Shim:
     def _apply_step(self, step: StopStep | None) -> None:
         if step is None:
             return
+        if self.suspended_at is not None:
+            self._continue()  # only a process that runs can save its work and end
         if step == "warn":
             with contextlib.suppress(OSError):
                 os.close(os.open(run_files.PREEMPT, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -63,6 +63,11 @@ class StopEscalation:
             return None if self.why else "signal"
         return None
 
+    def postpone(self, seconds: float) -> None:
+        """Move the time limit and the signal ahead of it: the run was suspended meanwhile."""
+        self._limit = None if self._limit is None else self._limit + seconds
+        self._signal_at = None if self._signal_at is None else self._signal_at + seconds
+
     def next_due_at(self) -> float | None:
         """Return when the next step is due."""
         times = [at for at in (self._kill_at, self._limit, self._signal_at) if at is not None]
