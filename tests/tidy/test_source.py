@@ -125,7 +125,7 @@ def test_modules_say_what_they_are_for(source: Path) -> None:
 
 
 def test_only_commands_and_workloads_print(source: Path) -> None:
-    if room_of(source) == "cli" or name_of(source) == "src/weft/train/demo.py":
+    if room_of(source) == "cli" or name_of(source) in ("src/weft/train/demo.py", "src/weft/train/standin.py"):
         return
     for node in ast.walk(tree(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

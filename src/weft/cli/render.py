@@ -110,6 +110,11 @@ class ProgressMeter:
             self._next = now + REDRAW_S
             self._draw(done, now - self._began)
 
+    def draw(self, done: int) -> None:
+        """Report progress that changes slowly: each call draws, after the first second."""
+        if (now := time.monotonic()) >= self._next:
+            self._draw(done, now - self._began)
+
     def _draw(self, done: int, elapsed_s: float) -> None:
         part = min(done / self._total, 1.0)
         bar = ("#" * round(part * BAR_WIDTH)).ljust(BAR_WIDTH, ".")

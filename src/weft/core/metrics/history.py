@@ -54,6 +54,25 @@ def read_history(facts: Iterable[Fact], *, since: Seconds | None = None) -> Hist
     return History(record, jobs, meter.jobs, meter.simulated)
 
 
+def in_trace_time(record: Record, speed: float) -> Record:
+    """Return the record of a trace that was played `speed` times as fast, in the seconds of the trace."""
+    first = min((job.submit for job in record.jobs), default=0.0)
+
+    def at(time: Seconds) -> Seconds:
+        return (time - first) * speed
+
+    jobs = [
+        replace(
+            job, submit=at(job.submit), first_start=None if job.first_start is None else at(job.first_start),
+            end=None if job.end is None else at(job.end), queue_s=job.queue_s * speed,
+            gpu_seconds=job.gpu_seconds * speed, solo_s=None if job.solo_s is None else job.solo_s * speed,
+        )
+        for job in record.jobs
+    ]  # fmt: skip
+    gpus = [(at(time), count) for time, count in record.gpus]
+    return Record(jobs, (), gpus, None if record.until is None else at(record.until))
+
+
 def _end(record: Record) -> Seconds:
     if record.until is not None:
         return record.until
