@@ -12,7 +12,7 @@ import pytest
 from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, backend_server
 from support.process_engine import until
 from weft.errors import JournalError
-from weft.model import Started
+from weft.model import Continued, Started, Suspended
 from weft.server.backends.base import Kill
 from weft.wire.views.doctor import DeviceView
 
@@ -100,6 +100,26 @@ def test_a_kill_does_not_wait_for_the_grace(kind: Kind, root: Path) -> None:
         server.controller.backend.execute(Kill("1", 1))
         assert (await server.ended()).code == 137
         assert time.monotonic() - asked < 30
+
+    play(kind, root, scene)
+
+
+def test_a_run_stands_still_while_it_is_suspended_also_across_a_restart(kind: Kind, root: Path) -> None:
+    async def scene(server: BackendServer) -> None:
+        await server.submit("echo $$.; while :; do :; done")
+        leader = int((await server.says(b".")).split(b".")[0])
+
+        def state() -> str:
+            return Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[0]
+
+        await server.started()
+        await server.tell(lambda now: Suspended(now, "1", 1))
+        await until(lambda: state() == "T")
+        await server.restart()
+        assert (server.job().suspended, state()) == (True, "T")
+        await server.tell(lambda now: Continued(now, "1", 1))
+        await until(lambda: state() == "R")
+        assert not server.exits()
 
     play(kind, root, scene)
 
