@@ -1,8 +1,9 @@
-"""A config that is edited between `stop` and `start`, and tasks that wait for their turn to start."""
+"""Configs that change between two starts, other workspaces on the same GPUs, and tasks that wait for their turn."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -102,3 +103,84 @@ def test_tasks_that_wait_for_their_turn_do_not_run(at: Desk) -> None:
     assert min(after - before for before, after in pairwise(times)) > 1.5
     with at.site.client() as client:
         assert max(job.time_s or 0.0 for job in client.jobs(["a", "b", "c", "d"]).jobs) < 1.9
+
+
+def test_declared_gpus_grow_with_the_largest_gpu_count(at: Desk) -> None:
+    first = at.folder("one", gpu_count=1, session_backend="none")
+    first.configs(a=WAIT)
+    first.weft("start")
+    first.until_ran(1)
+    second = at.folder("two", gpu_count=2, session_backend="none")
+    second.configs(**dict.fromkeys("ab", "true"))
+    failed = second.weft("start", "a.yml,b.yml", "0,1", check=False)
+    assert failed.returncode == 2
+    assert "there is no GPU 1 for b" in failed.stderr
+    assert "usable: GPU 0; gpu_count is 2; the others are declared, and usable when the running jobs" in failed.stderr
+    (at.root / "go").touch()
+    first.until_over()
+    second.weft("start", "a.yml,b.yml", "0,1")
+    assert second.until_over() == {"a": "done", "b": "done"}
+    assert sorted(line[:2] for line in second.ran()) == [["a", "0"], ["b", "1"]]
+    assert len(first.status()["gpus"]) == 1
+
+
+def test_gpus_that_the_user_declared_do_not_grow(at: Desk) -> None:
+    at.site.weft("up", "--gpus", "0", check=True)
+    here = at.folder("exp", gpu_count=2, session_backend="none")
+    here.configs(a="true")
+    assert "gpu_count is 2, but there is only 1; weft up --gpus declares others" in here.weft("start").stderr
+    here.until_over()
+    with at.site.client() as client:
+        assert len(client.gpus().gpus) == 1
+
+
+def test_the_script_of_the_workspace_comes_before_that_of_work_dir(at: Desk) -> None:
+    here = at.folder("exp", work_dir="..", session_backend="none")
+    (at.root / "task.sh").write_text("echo WORK_DIR")
+    (here.home / "task.sh").write_text("echo WORKSPACE")
+    here.configs(a="")
+    here.weft("start")
+    here.until_over()
+    assert "WORKSPACE" in here.log("a")
+
+
+def test_an_output_dir_that_cannot_be_written_starts_nothing(at: Desk) -> None:
+    here = at.folder("exp", output_dir="/proc/nowhere", session_backend="none")
+    here.configs(a="true")
+    failed = here.weft("start", check=False)
+    assert (failed.returncode, "output_dir /proc/nowhere cannot be written" in failed.stderr) == (2, True)
+    assert "scheduler_config.yml:" in failed.stderr
+    assert here.ran() == []
+
+
+def test_the_log_of_the_scheduler_tells_starts_and_stops_in_order(at: Desk) -> None:
+    here = at.folder("exp", session_backend="none", max_jobs_per_gpu=8)
+    here.configs(c1=WAIT, c10=WAIT, c2=WAIT)
+    assert "started 3 configs: c1, c2, c10" in here.weft("start").stdout
+    here.until_ran(3)
+    here.weft("kill-all", "-y")
+    lines = [line[20:] for line in (here.home / "logs" / "exp_scheduler.log").read_text().splitlines()[1:]]
+    assert lines[0] == "start: 3 started"
+    assert "kill-all: ending 3 tasks" in lines
+    assert len([line for line in lines if "stopped after" in line]) == 3
+    assert not [line for line in lines if "failed" in line]
+
+
+def test_an_unknown_command_names_the_nearest(at: Desk) -> None:
+    here = at.folder("exp")
+    failed = here.weft("statsu", check=False)
+    assert failed.returncode == 2
+    assert "status" in failed.stderr.split("statsu", 1)[1][:60]
+
+
+def test_the_wrapper_finds_its_workspace_through_a_link(at: Desk) -> None:
+    home = at.root / "made"
+    at.site.weft("workspace", "init", str(home), check=True)
+    (at.root / "link").symlink_to(home / "scheduler.sh")
+    shared = at.root / "shared"
+    shared.mkdir()
+    (shared / "scheduler_config.yml").write_text("task_name: shared\n")
+    (shared / "scheduler.sh").symlink_to(home / "scheduler.sh")
+    for path, name in ((at.root / "link", "made"), (shared / "scheduler.sh", "shared")):
+        done = subprocess.run([path, "config"], env=at.site.env, capture_output=True, text=True, check=True, cwd="/")
+        assert f"task_name {name}" in " ".join(done.stdout.split())

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from weft.cli import sigterm
 from weft.cli.help_format import HelpFormatter
@@ -86,6 +86,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, hint=f"see {self.prog} --help")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            raise UnknownName("command", str(value), list(action.choices), more=f"see {self.prog} --help")
+        super()._check_value(action, value)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

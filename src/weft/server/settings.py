@@ -24,6 +24,8 @@ class Settings:
     """Empty: the default placement of the policy."""
     gpus: str = ""
     """Declared GPU indices, such as 0,1; empty: those that the driver lists."""
+    gpus_declared_by: str = ""
+    """`workspace`: Weft declared the GPUs for a workspace, and a workspace with a larger gpu_count adds to them."""
     models: str = ""
     memories: str = ""
     foreign: Literal["avoid", "share", "ignore"] = "avoid"

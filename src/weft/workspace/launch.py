@@ -101,10 +101,10 @@ def interpreter(config: Config, *, conda: str) -> str:
 
 
 def script(config: Config) -> str:
-    """Return the path of the script, relative to `work_dir`; absolute if it is only in the workspace."""
+    """Return the path of the script: in the workspace, else relative to `work_dir`."""
     given = os.path.expanduser(config.text("script_path"))
-    is_elsewhere = not (config.path("work_dir") / given).is_file() and (config.home / given).is_file()
-    return str(config.home / given) if is_elsewhere else given
+    is_in_workspace = config.path("work_dir") != config.home and (config.home / given).is_file()
+    return str(config.home / given) if is_in_workspace else given
 
 
 def find_conda(config: Config, env: Mapping[str, str]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.endpoints.paths import user_paths
 from weft.errors import Refused
@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from weft.server.settings import Settings
     from weft.workspace.config import Config
 
+WORKSPACE: Final = "workspace"
+"""The value of `gpus_declared_by` for GPUs that a workspace may add to."""
+
 
 def connect_with_gpus(config: Config) -> Client:
     """Return a client of a scheduler that has GPUs; start the scheduler if necessary.
 
-    If no GPUs are declared and there is no driver, declare the first `gpu_count`."""
+    If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
+    with fewer, declare more: the scheduler uses them at once, or after the running jobs have ended."""
     from weft.client import Client
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
@@ -25,15 +29,18 @@ def connect_with_gpus(config: Config) -> Client:
     here = user_paths()
     here.make()
     with gpus_locked(here.runtime):
+        settings = load(here.state)
         if not here.answers():
-            settings = load(here.state)
-            if not discover_this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus:
+            found = discover_this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus
+            if not found or is_to_grow(config, settings):
                 _declare_gpus(config, settings)
             return Client(here)
         client = Client(here)
-        if client.gpus().gpus:
+        there = len(client.gpus().gpus)
+        if not there or is_to_grow(config, settings):
+            settings = _declare_gpus(config, settings)
+        if there and (settings.gpus_declared_by != WORKSPACE or there >= _declared(settings) or _is_running(client)):
             return client
-        _declare_gpus(config, load(here.state))
         with client:
             _end_scheduler(client)
         client = Client(here)
@@ -54,11 +61,27 @@ def _end_scheduler(client: Client) -> None:
     end_scheduler(client)
 
 
-def _declare_gpus(config: Config, settings: Settings) -> None:
+def _is_running(client: Client) -> bool:
+    jobs = client.doctor().jobs
+    return jobs is not None and jobs.running > 0
+
+
+def _declare_gpus(config: Config, settings: Settings) -> Settings:
     from weft.server.settings import changed, save
 
     gpus = ",".join(map(str, range(config.whole("gpu_count"))))
-    save(user_paths().state, changed(settings, gpus=gpus, models="", memories=""))
+    new = changed(settings, gpus=gpus, models="", memories="", gpus_declared_by=WORKSPACE)
+    save(user_paths().state, new)
+    return new
+
+
+def is_to_grow(config: Config, settings: Settings) -> bool:
+    """Return whether Weft declared the GPUs for a workspace with a smaller gpu_count."""
+    return settings.gpus_declared_by == WORKSPACE and _declared(settings) < config.whole("gpu_count")
+
+
+def _declared(settings: Settings) -> int:
+    return len(settings.gpus.split(",")) if settings.gpus else 0
 
 
 def connect_if_used() -> Client | None:

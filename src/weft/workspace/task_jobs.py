@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,11 +15,13 @@ from weft.client import Client
 from weft.errors import InputError
 from weft.jobspec.environment import capture
 from weft.model.status import ACTIVE, PENDING, UNFINISHED
+from weft.server.settings import load
 from weft.wire.messages import SubmitRequest
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace import config_changes
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script
+from weft.workspace.scheduler import WORKSPACE
 from weft.workspace.status import latest
 from weft.workspace.tasks import Task, all_tasks, marker_of
 
@@ -46,10 +49,17 @@ class StartSummary:
     """The position in the journal before the start."""
 
 
-def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool = False) -> StartSummary:
+def start(
+    config: Config,
+    client: Client,
+    tasks: Sequence[Task],
+    *,
+    again: bool = False,
+    log: Callable[[StartSummary], None] = lambda _: None,
+) -> StartSummary:
     """Submit tasks that are neither complete nor in the queue; with `again`, also complete ones.
 
-    Waiting tasks get the settings of the present config. Held ones are released."""
+    Waiting tasks get the settings of the present config. Held ones are released. Call `log` before tasks can start."""
     found = client.jobs(group=config.group)
     jobs, summary = latest(found.jobs), StartSummary(position=found.position)
     wanted = []
@@ -72,6 +82,9 @@ def start(config: Config, client: Client, tasks: Sequence[Task], *, again: bool 
                 summary.changed[task.name] = changes
         since = now if again else None
         specs = [launch.spec(task, again=since, begin_at=turns.next(task.gpu)) for task in wanted]
+    summary.started = {task.name: "" for task in wanted}
+    summary.released = [job.id for job in waiting.values() if job.status == "held"]
+    log(summary)
     if wanted:
         request = SubmitRequest(jobs=specs, env=capture(os.environ), chdir=str(config.home))
         summary.started = dict(zip((task.name for task in wanted), client.submit(request), strict=True))
@@ -104,17 +117,20 @@ def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: Sta
     gpus = client.gpus().gpus[: config.whole("gpu_count")]
     if not gpus:
         raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor shows why")
-    numbers = tuple(gpu.gpu for gpu in gpus)
+    numbers, wanted = tuple(gpu.gpu for gpu in gpus), config.whole("gpu_count")
+    remedy = "weft up --gpus declares others"
+    if len(gpus) < wanted and load(client.paths.state).gpus_declared_by == WORKSPACE:
+        remedy = "the others are declared, and usable when the running jobs have ended: run start again then"
     for task in tasks:
         if task.gpu is not None and task.gpu not in numbers:
+            usable = f"usable: GPU {', '.join(map(str, numbers))}; gpu_count is {wanted}"
             raise InputError(
                 f"there is no GPU {task.gpu} for {task.name}",
-                hint=f"there are {', '.join(map(str, numbers))}: gpu_count is {config.whole('gpu_count')}",
+                hint=f"{usable}; {remedy}" if len(gpus) < wanted else usable,
             )
-    wanted = config.whole("gpu_count")
     if len(gpus) < wanted:
         there = f"there {'is' if len(gpus) == 1 else 'are'} only {len(gpus)}"
-        summary.warnings.append(f"gpu_count is {wanted}, but {there}; weft up --gpus declares others")
+        summary.warnings.append(f"gpu_count is {wanted}, but {there}; {remedy}")
     conda, warning = find_conda(config, os.environ)
     summary.warnings += [warning] if warning else []
     _check_program(config, conda)
@@ -124,17 +140,33 @@ def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: Sta
 
 def _check_program(config: Config, conda: str) -> None:
     """Raise InputError if the folder, script or interpreter is missing: every task would fail."""
+    _check_output(config)
     folder = config.path("work_dir")
     if not folder.is_dir():
         raise InputError(f"work_dir {folder} is not a folder", where=_origin(config, "work_dir"))
     if not (folder / script(config)).is_file():
         raise InputError(
-            f"script_path: there is no {config.text('script_path')} in {folder}", where=_origin(config, "script_path"),
-            hint="put it into work_dir or the workspace",
+            f"script_path: there is no {config.text('script_path')} in {config.home} or {folder}",
+            where=_origin(config, "script_path"), hint="put it into the workspace or work_dir",
         )  # fmt: skip
     program = interpreter(config, conda=conda)
     if not conda and not config.text("pre_command") and shutil.which(program) is None:
         raise InputError(f"python_env: there is no program {program}", where=_origin(config, "python_env"))
+
+
+def _check_output(config: Config) -> None:
+    """Raise InputError if markers cannot be written: every `start` would run complete tasks again."""
+    folder = config.path("output_dir")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"output_dir {folder} cannot be written: {error.strerror}",
+            where=_origin(config, "output_dir"),
+            hint="name a folder for the markers of complete tasks",
+        ) from None
 
 
 def _origin(config: Config, key: str) -> str:

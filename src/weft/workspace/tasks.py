@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,16 @@ def all_tasks(config: Config) -> list[Task]:
         where = config.origins["config_pattern"]
         raise InputError(f"bad config_pattern: {pattern[:80]!r}", where=where, hint="use a pattern within config_dir")
     try:
-        found = sorted(path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern))
+        found = [path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, pattern)]
     except ValueError as error:
         raise InputError(f"bad config_pattern: {error}", where=config.origins["config_pattern"]) from None
-    return _named_tasks(config, found, [None] * len(found))
+    return _named_tasks(config, sorted(found, key=_natural_key), [None] * len(found))
+
+
+def _natural_key(path: Path) -> list[tuple[int, str]]:
+    """Return a key that sorts c2 before c10."""
+    words = re.split(r"([0-9]+)", str(path))
+    return [(int(word), word) if word.isdecimal() else (0, word) for word in words]
 
 
 def _is_hidden(path: Path, pattern: str) -> bool:

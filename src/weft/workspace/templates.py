@@ -13,6 +13,7 @@ from weft.workspace.keys import KEYS, Key, Value
 WRAPPER: Final = """#!/bin/sh
 # Runs the configs of this folder with Weft, which has all the logic: ./scheduler.sh help
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
+if [ ! -e "$here/scheduler_config.yml" ] && [ -h "$0" ]; then here=$(dirname -- "$(readlink -f -- "$0")"); fi
 case ${1-} in *.yml | *.yaml) config=$1 && shift && set -- --config "$config" "$@" ;; esac
 if command -v weft >/dev/null 2>&1; then exec weft workspace --dir "$here" "$@"; fi
 exec @PYTHON@ -m weft workspace --dir "$here" "$@"

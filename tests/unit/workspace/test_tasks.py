@@ -100,7 +100,9 @@ def test_where_a_script_is_meant(config: Config, monkeypatch: pytest.MonkeyPatch
     assert script(configured(home)) == "train.py"
     assert script(configured(home, work_dir="deep")) == f"{home}/train.py"
     (home / "deep" / "train.py").touch()
-    assert script(configured(home, work_dir="deep")) == "train.py"
+    assert script(configured(home, work_dir="deep")) == f"{home}/train.py"
+    (home / "deep" / "other.py").touch()
+    assert script(configured(home, work_dir="deep", script_path="other.py")) == "other.py"
     assert script(configured(home, script_path="~/train.py")) == f"{home}/train.py"
     assert script(configured(home, script_path="nowhere.py")) == "nowhere.py"
 

@@ -103,6 +103,7 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     given: dict[str, object] = {key: getattr(args, key) for key in ("policy", "placement", "foreign")}
     if args.gpus is not None:
         given |= {"gpus": "" if args.gpus == "driver" else _gpus(args.gpus), "models": "", "memories": ""}
+        given["gpus_declared_by"] = ""
     if args.models is not None:
         given["models"] = _models(args.models)
     if args.memories is not None:

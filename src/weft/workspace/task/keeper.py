@@ -127,13 +127,18 @@ class Keeper:
         elif found == "warned":
             self.log.warn("it outlived its marker and was ended")
         elif found == "failed":
-            self.log.write(f"failed with exit code {code} after {took_s:.1f} s")
+            how = "stopped" if self._was_told_to_stop() else f"failed with exit code {code}"
+            self.log.write(f"{how} after {took_s:.1f} s")
             return code
         if self.was_stopped:
             with MAY_FAIL:  # complete, although a stop was in progress
                 os.close(os.open(os.path.join(self.folder, "done"), os.O_WRONLY | os.O_CREAT, 0o600))
         self.log.write(f"complete after {took_s:.1f} s")
         return 0
+
+    def _was_told_to_stop(self) -> bool:
+        """Return whether the task was cancelled or preempted. Its end may be known before the signal arrives."""
+        return self.was_stopped or os.path.exists(os.path.join(self.folder, "stop.json"))
 
     # ---- signals
 

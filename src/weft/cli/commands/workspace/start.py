@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sized
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import render
@@ -44,13 +45,23 @@ def run(args: argparse.Namespace) -> int:
     summary, session = task_jobs.StartSummary(), ""
     if client is not None:
         with client, locks.tasks_locked(client.paths.runtime, config):
-            summary = task_jobs.start(config, client, tasks, again=args.rerun)
-            if summary.started or summary.there or summary.released:
+            summary = task_jobs.start(config, client, tasks, again=args.rerun, log=partial(_log, config))
+            if _is_busy(summary):
                 session, warning = scheduler_session.open_session(config, client, summary.position)
                 summary.warnings += [warning] if warning else []
-                scheduler_session.append_log(config, f"start: {_summary(summary)}")
     _report(args, config, summary, session)
     return 0
+
+
+def _is_busy(summary: StartSummary) -> bool:
+    return bool(summary.started or summary.there or summary.released)
+
+
+def _log(config: Config, summary: StartSummary) -> None:
+    from weft.workspace.scheduler_session import append_log
+
+    if _is_busy(summary):
+        append_log(config, f"start: {_summary(summary)}")
 
 
 def _summary(summary: StartSummary) -> str:
