@@ -6,13 +6,15 @@ import gc
 import pickle
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from weft.compare.process_pool import Tick
 from weft.core.metrics.figures import Record, figures, gather
-from weft.report.digest import Digest, make_digest
 from weft.sim.costs.muri import makespan_since
 from weft.sim.simulation import Outcome, Setting, placement_of, simulate
+
+if TYPE_CHECKING:
+    from weft.compare.process_pool import Tick
+    from weft.report.digest import Digest
 
 JOB_FIGURES: Final = (
     "jobs", "finished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "fairness_max_rho",
@@ -88,8 +90,11 @@ def run(trial: Trial, tick: Tick) -> TrialResult:
     if len(measured) < len(found.record.jobs):
         part = asdict(figures(Record(measured)))
         values |= {key: part[key] for key in JOB_FIGURES}
-    drawn = make_digest(found.outcome.journal.read(), found.record, measured) if trial.with_digest else None
-    return TrialResult(values, drawn)
+    if not trial.with_digest:
+        return TrialResult(values, None)
+    from weft.report.digest import make_digest  # `weft sim` draws nothing
+
+    return TrialResult(values, make_digest(found.outcome.journal.read(), found.record, measured))
 
 
 def _values(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:

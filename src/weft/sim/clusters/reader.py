@@ -11,7 +11,6 @@ from weft.errors import InputError
 from weft.inputs.csv import MAX_NUMBER, Table, parse_table, shorten
 from weft.inputs.files import read_text
 from weft.model import Gpu, Node
-from weft.sim.clusters.yaml_spec import parse_cluster
 from weft.sim.traces.formats.draft import MAX_GPUS
 
 MAX_FILE_BYTES: Final = 4 << 20
@@ -39,6 +38,8 @@ def read_cluster(spec: str) -> tuple[Node, ...]:
     text = read_text(spec, max_bytes=MAX_FILE_BYTES)
     if _is_csv(text, spec):
         return _parse_muri(parse_table(text, spec))
+    from weft.sim.clusters.yaml_spec import parse_cluster  # imports yaml, which the other forms do not need
+
     return parse_cluster(text, spec)
 
 
