@@ -60,7 +60,7 @@ class Muri(Replanner):
         """Split weaves that are slower than running in turn, and keep the groups that fit, best first."""
         split: list[Weave] = []
         for group in groups:
-            if len(group.members) > 1 and self.pace.worse_than_in_turn(self._weaver.profiles(group.kind)):
+            if len(group.members) > 1 and self._weaver.worse_than_in_turn(group.kind):
                 split += split_weave(group, self._weaver)
             else:
                 split.append(group)

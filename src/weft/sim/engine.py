@@ -40,8 +40,11 @@ FUTILE_FAULTS = 50_000
 class Costs(Protocol):
     """A cost model: the events that starting, stopping and running cause."""
 
-    def start(self, start: Start) -> list[Event]: ...
-    def stop(self, stop: Stop) -> list[Event]: ...
+    near_arrival: bool
+    """True if an ending close to an arrival is one event with it, as `coincides` says."""
+
+    def start(self, start: Start) -> Sequence[Event]: ...
+    def stop(self, stop: Stop) -> Sequence[Event]: ...
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
         """Remove a node that fails. Return the events that precede its loss."""
 
@@ -78,6 +81,7 @@ class Engine:
         self._retries = {each.job.id: each.job.retries for each in jobs}
         self._ended = self._futile = 0
         self._observes = type(estimates).observe is not Estimates.observe
+        self._near_arrival = costs.near_arrival
 
     def instants(self) -> Iterator[list[Event]]:
         """Yield the events of each instant; those that result from decisions at the same instant in further lists."""
@@ -130,7 +134,7 @@ class Engine:
         return due
 
     def _happen(self, now: Seconds) -> list[Event]:
-        if self._arrival != now and self._costs.coincides(now, self._arrival):
+        if self._near_arrival and self._costs.coincides(now, self._arrival):
             now = self._arrival
         events = self._costs.happen(now)
         if self._fault < NEVER:
@@ -138,9 +142,8 @@ class Engine:
             events += self._fail(now)
         while self._arrival == now:
             events.append(Submitted(now, self._estimates.declare(self._jobs[self._arrived].job)))
-            self._arrived += 1
-            more = self._arrived < len(self._jobs)
-            self._arrival = self._jobs[self._arrived].submit_s if more else NEVER
+            self._arrived = arrived = self._arrived + 1
+            self._arrival = self._jobs[arrived].submit_s if arrived < len(self._jobs) else NEVER
         if self._alarm <= now:
             self._alarm = NEVER
             events.append(Wake(now))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from weft.model import Profile
 from weft.weaving.matching import match
 from weft.weaving.pace import Pace
 
+MAX_REMEMBERED: Final = 10_000
+"""The most entries of each cache of a weaver."""
 Member = TypeVar("Member")
 Kind = tuple[int, ...]
 """The sorted numbers of the members' profiles. Empty: the job must not be woven."""
@@ -31,17 +33,33 @@ class Weaver:
     packing: int
     _numbers: dict[Profile, int] = field(default_factory=dict)
     _profiles: list[Profile] = field(default_factory=list)
+    _kinds: dict[int, tuple[Profile, Kind]] = field(default_factory=dict)
+    """The kinds of single jobs by the identity of their profiles, because hashing a profile takes longer."""
+    _slow: dict[Kind, bool] = field(default_factory=dict)
     _worth: dict[tuple[Kind, Kind], float | None] = field(default_factory=dict)
     _matched: dict[tuple[Kind, ...], list[tuple[int, int]]] = field(default_factory=dict)
 
     def single(self, member: Member, profile: Profile | None) -> Group[Member]:
         if profile is None:
             return Group((member,), ())
-        number = self._numbers.get(profile)
-        if number is None:
-            number = self._numbers[profile] = len(self._profiles)
-            self._profiles.append(profile)
-        return Group((member,), (number,))
+        known = self._kinds.get(id(profile))
+        if known is None:
+            if len(self._kinds) > MAX_REMEMBERED:
+                self._kinds.clear()
+            number = self._numbers.setdefault(profile, len(self._profiles))
+            if number == len(self._profiles):
+                self._profiles.append(profile)
+            known = self._kinds[id(profile)] = profile, (number,)
+        return Group((member,), known[1])
+
+    def worse_than_in_turn(self, kind: Kind) -> bool:
+        """Return whether jobs of these profiles would finish sooner one after the other."""
+        slow = self._slow.get(kind)
+        if slow is None:
+            if len(self._slow) > MAX_REMEMBERED:
+                self._slow.clear()
+            slow = self._slow[kind] = self.pace.worse_than_in_turn(self.profiles(kind))
+        return slow
 
     def profiles(self, kind: Kind) -> list[Profile]:
         return [self._profiles[number] for number in kind]
@@ -94,7 +112,7 @@ class Weaver:
     def _pairs(self, kinds: tuple[Kind, ...]) -> list[tuple[int, int]]:
         pairs = self._matched.get(kinds)
         if pairs is None:
-            if len(self._matched) > 10_000:
+            if len(self._matched) > MAX_REMEMBERED:
                 self._matched.clear()
             worth: Callable[[Hashable, Hashable], float | None] = self._value  # type: ignore[assignment]
             pairs = self._matched[kinds] = match(kinds, worth)

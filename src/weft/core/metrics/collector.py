@@ -17,12 +17,16 @@ from weft.model import (
     JobId,
     JobSnapshot,
     KeyChanged,
+    Measured,
     NodeJoined,
     NodeLost,
     Planned,
+    Progressed,
     Reserve,
     Seconds,
+    Started,
     StateSnapshot,
+    Stop,
     Usage,
     Wake,
 )
@@ -33,6 +37,8 @@ SHORTEST_REST_S = 1.0
 
 UNCOUNTED: Final = frozenset({Alarm, Planned, Reserve, KeyChanged, Wake})
 """Facts that change no figure, unless a job becomes eligible at the same instant."""
+STEADY: Final = frozenset({Started, Progressed, Measured, Stop})
+"""Facts about a run that holds its GPUs before and after."""
 
 
 class _Track(Holder):
@@ -89,7 +95,11 @@ class Collector:
                 self._restore(fact)
             elif type(fact) is StateSnapshot:
                 self._early_gpus = fact.gpus
+            steady = type(fact) in STEADY and fact.at < state.eligibility.opens_at
             applied = state.apply(fact)
+            if steady:
+                touched.clear()
+                continue
             if type(fact) is NodeJoined and applied:
                 self._busy.join(fact.node)
                 self._changed = True

@@ -30,6 +30,8 @@ class Cell:
         self.since = since
 
     def settle(self, at: Seconds) -> None:
+        if at == self.since:  # a weave comes and goes at one instant
+            return
         part = (at - self.since) / len(self.holders)
         self.since = at
         for holder in self.holders:

@@ -52,12 +52,15 @@ class MuriCosts:
         self._runs: dict[JobId, Run] = {}
         self._ending: list[Run] = []
         self._end: Seconds = float("inf")
+        self.near_arrival = quirks.near_arrival
 
     def start(self, start: Start) -> list[Event]:
-        run = Run.of(self._jobs[start.job].job, start)
+        left = self._left.get(start.job)
+        if left is None:
+            left = self._iterations(start.job)
+        crash_left = self._crashes.remaining_at_crash(start.job, start.run, left)
+        run = Run(self._jobs[start.job].job, start, left, crash_left)
         run.started, run.since = True, start.at
-        run.left = self._left.get(start.job, self._iterations(start.job))
-        run.crash_left = self._crashes.remaining_at_crash(start.job, start.run, run.left)
         self._runs[start.job] = run
         self._speed.arrive(run)
         return [Started(start.at, start.job, start.run, 0.0)]
@@ -100,8 +103,15 @@ class MuriCosts:
     def settle(self, now: Seconds) -> None:
         """Predict every completion, without overhead, and find the first."""
         self._end, self._ending = float("inf"), []
+        woven: dict[tuple[JobId, ...], tuple[float, float]] = {}
         for run in self._runs.values():
-            self._set_pace(run)
+            if run.members:
+                pace = woven.get(run.members)
+                if pace is None:
+                    pace = woven[run.members] = self._woven_pace(run.members)
+                run.pace, run.overhead = pace
+            else:
+                self._set_pace(run)
             run.end = now + (run.left - run.crash_left) * run.pace
             if self._together(run.end, self._end):
                 self._ending.append(run)
@@ -113,15 +123,16 @@ class MuriCosts:
     def _together(self, end: Seconds, other: Seconds) -> bool:
         return end == other or (self._quirks.group_ends and isclose(end, other, rel_tol=1e-9))
 
+    def _woven_pace(self, weave: tuple[JobId, ...]) -> tuple[float, float]:
+        """Return the pace and the overhead of all members of a weave."""
+        members = [profile_of(self._runs[member]) for member in weave if member in self._runs]
+        return self._speed.pace.iteration_s(members), sum(p.start_s for p in members)
+
     def _set_pace(self, run: Run) -> None:
-        if run.members:
-            members = [profile_of(self._runs[member]) for member in run.members if member in self._runs]
-            run.pace, run.overhead = self._speed.pace.iteration_s(members), sum(p.start_s for p in members)
-        else:
-            profile = profile_of(run)
-            run.pace, run.overhead = profile.iteration_s, profile.start_s
-            if self._speed.sharing:
-                run.pace *= self._speed.shared(run)
+        profile = profile_of(run)
+        run.pace, run.overhead = profile.iteration_s, profile.start_s
+        if self._speed.sharing:
+            run.pace *= self._speed.shared(run)
 
     def _remove(self, job: JobId) -> Run:
         """End a run without loss of work."""

@@ -6,8 +6,9 @@ In between, a run has a constant pace, which `speed` computes: alone, spread, wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
+from typing import Final
 
 from weft.model import Event, Exited, JobId, NodeId, Progressed, Seconds, Start, Started, Stop
 from weft.sim.costs.speed import Run, Speed
@@ -16,6 +17,7 @@ from weft.sim.faults.failures import Crashes
 from weft.sim.traces.trace import TraceJob
 
 CHECKPOINT_INTERVAL_S = 600.0
+NO_EVENTS: Final[Sequence[Event]] = ()
 
 
 class RealCosts:
@@ -31,6 +33,7 @@ class RealCosts:
     ) -> None:
         self._jobs, self._speed, self._checkpoint_s = jobs, speed, checkpoint_interval_s
         self._estimates, self._crashes = estimates, crashes
+        self._sharing, self.near_arrival = speed.sharing, False
         self._left: dict[JobId, float] = {}
         """Work of each job after its last checkpoint."""
         self._runs: dict[JobId, Run] = {}
@@ -38,18 +41,18 @@ class RealCosts:
         """Time, version and run of the next events. An entry with an old version is void."""
         self._pushed = 0
 
-    def start(self, start: Start) -> list[Event]:
+    def start(self, start: Start) -> Sequence[Event]:
         """Give the run its GPUs now. It begins to work after the start-up time."""
         traced = self._jobs[start.job]
-        run = Run.of(traced.job, start)
-        left = self._left.get(start.job)
-        run.left = traced.work_s if left is None else left
-        run.crash_left = self._crashes.remaining_at_crash(start.job, start.run, run.left)
+        job, left = traced.job, self._left.get(start.job)
+        if left is None:
+            left = traced.work_s
+        run = Run(job, start, left, self._crashes.remaining_at_crash(start.job, start.run, left))
         self._runs[start.job] = run
-        self._speed.arrive(run)
-        profile = traced.job.profile
-        self._push(run, start.at + (profile.start_s if profile is not None else 0.0))
-        return []
+        if self._sharing:
+            self._speed.arrive(run)
+        self._push(run, start.at + job.profile.start_s if job.profile is not None else start.at)
+        return NO_EVENTS
 
     def stop(self, stop: Stop) -> list[Event]:
         """End the run at once. It keeps the work up to its last checkpoint."""
@@ -97,7 +100,10 @@ class RealCosts:
                 events += self._crash(run, now)
             else:
                 events.append(Exited(now, run.job.id, run.run, "done", 0.0))
-                events += self._remove(run, now)
+                if run.members or self._sharing:
+                    events += self._remove(run, now)
+                else:  # as `_remove`, for most runs
+                    del self._runs[run.job.id]
         return events
 
     def settle(self, now: Seconds) -> None:
@@ -108,9 +114,9 @@ class RealCosts:
     def _begin(self, run: Run, now: Seconds, events: list[Event]) -> None:
         run.started, run.since = True, now
         run.pace = pace = self._pace(run)
-        self._push(run, self._end(run, now))
+        self._push(run, now + (run.left - run.crash_left) * pace)
         events.append(Started(now, run.job.id, run.run, 1 / pace))
-        if self._affects(run):
+        if run.members or self._sharing:
             events += self._repace_all(self._affected(run), now)
 
     def _crash(self, run: Run, now: Seconds) -> list[Event]:
@@ -131,18 +137,14 @@ class RealCosts:
     def _believed(self, run: Run, left: float) -> float | None:
         return self._estimates.remaining_s(run.job.id, self._jobs[run.job.id].work_s - left, left)
 
-    def _remove(self, run: Run, now: Seconds) -> list[Event]:
+    def _remove(self, run: Run, now: Seconds) -> Sequence[Event]:
         run.version = -1
         del self._runs[run.job.id]
-        if not self._affects(run):
-            return []
+        if not run.members and not self._sharing:
+            return NO_EVENTS
         affected = self._affected(run)
         self._speed.leave(run)
         return self._repace_all(affected, now)
-
-    def _affects(self, run: Run) -> bool:
-        """Return whether the run can change the pace of other runs."""
-        return bool(run.members) or self._speed.sharing
 
     def _affected(self, run: Run) -> list[Run]:
         woven = [self._runs[m] for m in run.members if m != run.job.id and m in self._runs]
@@ -165,7 +167,7 @@ class RealCosts:
         if run.members:
             working = [self._runs[m] for m in run.members if m in self._runs and self._runs[m].started]
             pace *= self._speed.woven(run, working)
-        return pace * self._speed.shared(run) if self._speed.sharing else pace
+        return pace * self._speed.shared(run) if self._sharing else pace
 
     def _advance(self, run: Run, now: Seconds) -> None:
         run.left = max(run.left - (now - run.since) / run.pace, 0.0)

@@ -16,31 +16,28 @@ ACROSS_SWITCHES = 1.35
 """Slowdown of a gang on more than one switch: an assumption, twice the excess for nodes."""
 
 
-@dataclass(slots=True, eq=False)
 class Run:
     """A run as the simulator sees it."""
 
-    job: Job
-    run: int
-    slots: Slots
-    guaranteed: bool
-    members: tuple[JobId, ...]
-    """All members of its weave; empty: not woven."""
-    started: bool = False
-    left: float = 0.0
-    """Remaining work at `since`: solo seconds, or iterations in Muri's model."""
-    crash_left: float = 0.0
-    """Remaining work at which it crashes; 0: it does not crash."""
-    pace: float = 1.0
-    """Seconds per unit of work."""
-    overhead: float = 0.0
-    since: float = 0.0
-    end: float = 0.0
-    version: int = 0
+    __slots__ = (
+        "crash_left", "end", "guaranteed", "job", "left", "members", "overhead", "pace", "run", "since", "slots",
+        "started", "version",
+    )  # fmt: skip
 
-    @classmethod
-    def of(cls, job: Job, start: Start) -> Run:
-        return cls(job, start.run, start.slots, start.share.request > 0, start.weave)
+    def __init__(self, job: Job, start: Start, left: float, crash_left: float) -> None:
+        self.job, self.run, self.slots = job, start.run, start.slots
+        self.guaranteed = start.share.request > 0
+        self.members: tuple[JobId, ...] = start.weave
+        """All members of its weave; empty: not woven."""
+        self.started = False
+        self.left = left
+        """Remaining work at `since`: solo seconds, or iterations in Muri's model."""
+        self.crash_left = crash_left
+        """Remaining work at which it crashes; 0: it does not crash."""
+        self.pace = 1.0
+        """Seconds per unit of work."""
+        self.overhead = self.since = self.end = 0.0
+        self.version = 0
 
 
 @dataclass
