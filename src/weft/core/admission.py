@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from weft.errors import InputError
-from weft.model import Job
+from weft.model import UNCOUNTED, WHOLE, Job
 
 
 def check_job(job: Job) -> None:
@@ -22,11 +22,12 @@ def _problem(job: Job) -> str:
         field = next(field for field in ("gpus", "cpus", "ram_mb", "retries") if getattr(job, field) < 0)
         return f"{field} is {getattr(job, field)}, not a number from 0"
     memory, share = job.memory_mb, job.share
-    if memory.differs and len(memory) != job.gpus:
-        return f"memory_mb has {len(memory)} figures for {job.gpus} GPUs"
-    if memory[0] < 0 or (memory.differs and memory.min < 0):
-        return f"memory_mb is {memory.plain()}, not numbers from 0"
-    if not 0 <= share.request <= 1 or not share.request <= share.limit:
+    if memory is not UNCOUNTED:
+        if memory.differs and len(memory) != job.gpus:
+            return f"memory_mb has {len(memory)} figures for {job.gpus} GPUs"
+        if memory.min < 0:
+            return f"memory_mb is {memory.plain()}, not numbers from 0"
+    if share is not WHOLE and (not 0 <= share.request <= 1 or not share.request <= share.limit):
         return f"share is {share.request} to {share.limit}; a request is from 0 to 1 and no more than its limit"
     if job.declared_s is not None and not (isfinite(job.declared_s) and job.declared_s >= 0):
         return f"declared_s is {job.declared_s}, not seconds from 0"

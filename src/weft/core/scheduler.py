@@ -57,6 +57,7 @@ class Scheduler:
         self._steps = self.order.steps and not self.order.remembers
         self._epoch = policy.epoch(self.memo)
         self._interval_s = interval_s
+        self._keys_change = self._steps or self.order.remembers or protection is not UNPROTECTED
         self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
         self.alarm: Seconds | None = None
         """When the scheduler needs a `Wake`."""
@@ -73,12 +74,8 @@ class Scheduler:
             fold(event)
         if state.orphans:
             self._stop_orphans()
-        if self._steps:
-            self._step_keys()
-        elif self.order.remembers:
-            self._look_again()
-        if self.protection is not UNPROTECTED:
-            self._unprotect()
+        if self._keys_change:
+            self._update_keys()
         if (state.news or state.vacated) and not state.paused:
             self.planner.step()
         if self._wakes or state.eligibility.opens_at != NEVER or self.alarm is not None:
@@ -118,6 +115,14 @@ class Scheduler:
             if job.active and not job.releasing:
                 self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
         self.state.orphans.clear()
+
+    def _update_keys(self) -> None:
+        if self._steps:
+            self._step_keys()
+        elif self.order.remembers:
+            self._look_again()
+        if self.protection is not UNPROTECTED:
+            self._unprotect()
 
     def _step_keys(self) -> None:
         """Record the keys that stepped; jobs that already wait at the new key go first."""
@@ -170,12 +175,13 @@ class Scheduler:
         if self._steps:
             self.order.drain(self.state)
             due = self.order.next_step()
-        if (plan_at := self.next_plan_at()) is not None:
+        if self._interval_s and (plan_at := self.next_plan_at()) is not None:
             due = plan_at
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)
-        due = _sooner(due, self.state.eligibility.next_opening())
+        if self.state.eligibility.opens_at != NEVER:
+            due = _sooner(due, self.state.eligibility.next_opening())
         if due != self.alarm:
             self.alarm = due
             self._decide(Alarm(self.state.now, due))

@@ -16,7 +16,7 @@ class Srsf(Policy):
     backfill = True
 
     def key(self, job: JobView, now: Seconds) -> float:
-        return job.remaining(now) * max(job.gpus, 1)
+        return job.remaining(now) * (job.gpus or 1)
 
     def slope(self, job: JobView) -> float:
-        return -job.rate * max(job.gpus, 1)
+        return -job.rate * (job.gpus or 1)

@@ -13,7 +13,7 @@ from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
-from weft.model import Node, Seconds
+from weft.model import Fact, Node, Seconds
 from weft.plugins import registry
 from weft.plugins.errors import attribute_errors
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
@@ -67,18 +67,21 @@ Progress = Callable[[int], None]
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
     """Run the trace to its end, or through the instant `until`. Apply every fact and journal it in memory."""
     scheduler, engine = prepare(setting)
-    journal = MemoryJournal()
+    step, execute = scheduler.step, engine.execute
+    facts: list[Fact] = []
     with _little_garbage(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
             if events[-1].at > until:
                 break
-            decisions = scheduler.step(*events)
-            journal.append(*events, *decisions)
+            decisions = step(*events)
+            facts += events
+            facts += decisions
             for decision in decisions:
-                engine.execute(decision)
+                execute(decision)
             if progress is not None:
                 progress(len(scheduler.state.ended))
+        journal = MemoryJournal(*facts)
         cpu_s = time.process_time() - started
     return Outcome(scheduler, journal, cpu_s)
 

@@ -10,7 +10,7 @@ import pytest
 from support.builders import Rig, grid, node, starts
 from weft.core.ports import Policy
 from weft.core.state.job import JobState
-from weft.model import Event, Exited, Job, PerRank, Profile, Started, Submitted
+from weft.model import Cancelled, Event, Exited, Job, PerRank, Profile, Purged, Started, Submitted
 from weft.policies.las import Las
 from weft.policies.srsf import Srsf
 from weft.policies.srtf import Srtf
@@ -108,6 +108,15 @@ def test_a_stepped_key_steps_when_it_says(gpus: int, first: int, second: int) ->
         assert policy.key(job, at) == queue + 1
     job.key = 2.0
     assert policy.until(job, second) is None
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_a_job_submitted_again_under_its_id_waits_once(purged: bool) -> None:
+    rig = Rig("srtf", grid(1, 1))
+    rig.submit(Job("a", 2, declared_s=5.0), Job("b", 2, declared_s=7.0))
+    gone: list[Event] = [Purged(rig.now, ("a",))] if purged else []
+    rig.tell(Cancelled(rig.now, "a"), *gone, Submitted(rig.now, Job("a", 2, declared_s=9.0)))
+    assert walked(rig) == ["b", "a"]
 
 
 def test_a_step_goes_off_by_itself() -> None:

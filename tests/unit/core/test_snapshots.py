@@ -8,8 +8,8 @@ from weft.core.state.job import JobState
 from weft.core.state.state import FOLDS
 from weft.model import FACTS, JobSnapshot
 
-DERIVED = {"id", "shape", "allocation"}
-"""What a restored job gets from its `job`, and its allocation from `allocated_mb` and `share`."""
+DERIVED = {"id", "gpus", "shape", "wanted_share", "allocation", "place"}
+"""What a restored job gets from its `job`, its allocation from `allocated_mb` and `share`, its place from the order."""
 OF_THE_SNAPSHOT = {"at", "allocated_mb", "usage"}
 """What only the snapshot has: its time, the memory of the allocation, and the figures so far."""
 

@@ -49,7 +49,11 @@ class Allocator:
         slots = self._idle_slots(shape)
         if slots is None:
             return False
-        weave = tuple(sorted(job.id for job in jobs)) if len(jobs) > 1 else ()
+        if len(jobs) == 1:
+            job = jobs[0]
+            self.decide(Start(self.state.now, job.id, job.run + 1, slots, share))
+            return True
+        weave = tuple(sorted(job.id for job in jobs))
         for job in jobs:
             self.decide(Start(self.state.now, job.id, job.run + 1, slots, share, weave))
         return True
@@ -57,6 +61,10 @@ class Allocator:
     def fits(self, shape: Shape) -> bool:
         """Return whether enough GPUs are idle."""
         return self._idle_slots(shape) is not None
+
+    def has_room(self, shape: Shape) -> bool:
+        """Return whether enough GPUs are idle for a plain shape, before any are promised."""
+        return self.placement.place(shape, self.resources.idle) is not None
 
     def full(self) -> bool:
         """Return whether every GPU is promised or held by a run that stays."""

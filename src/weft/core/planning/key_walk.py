@@ -17,10 +17,10 @@ class StrictPlanner(RoundPlanner):
         context = self.context
         order, allocator, cache = context.order, context.allocator, context.cache
         resources = allocator.resources
-        only_whole = order.all_want_whole_gpus()
-        if (only_whole and resources.after_release.exhausted()) or cache.still_blocked():
+        if cache.still_blocked():
             return
-        if cache.blocks_again(allocator):
+        only_whole = order.all_want_whole_gpus()
+        if (only_whole and resources.after_release.exhausted()) or cache.blocks_again(allocator):
             return
         cursor = order.cursor(resources.after_release.top)
         allocator.begin()

@@ -57,11 +57,8 @@ class Planner:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-
-    @property
-    def lets_pass(self) -> bool:
+        self.lets_pass = context.policy.backfill
         """True if jobs may start before a job that is ahead of them and does not fit."""
-        return self.context.policy.backfill
 
     def step(self) -> None:
         """Plan after an event, unless the next plan is not due yet."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
 
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.tentative import fits_empty
@@ -73,7 +72,7 @@ class PreemptionCache:
         if job.status != "waiting" or resources.releasing or topology != resources.topology or not shape.plain:
             return False
         allocator.begin()
-        if allocator.fits(shape) or self.impossible(shape, allocator.placement):
+        if allocator.has_room(shape) or self.impossible(shape, allocator.placement):
             return False
         self.block(job)
         return True
@@ -135,20 +134,26 @@ class PreemptionCache:
     def _can(self, host: NodeResources, shape: Shape, key: float, tie: int) -> bool:
         if not host.alive:
             return False
-        line_of, now = self._order.line_of, self._state.now
+        now = self._state.now
         whole = shape.gpus > self._state.resources.after_release.top
         spare = 0 if whole else len(host.holders) - shape.gpus
         if spare < 0:
             return False
+        stays = goes = None  # the last run that stays, and the last that goes: most have several GPUs
         for holders in host.holders:
             for holder in holders:
-                if holder.releasing:
-                    continue
-                line = line_of.get(holder)  # spelt out, not asked of the order: this is the innermost loop
-                own = line[1] + line[0] * now if line is not None else -inf
-                if own < key - KEY_ROUNDING or (own <= key + KEY_ROUNDING and line is not None and line[2] < tie):
-                    spare -= 1
-                    if spare < 0:
-                        return False
-                    break
+                if holder is not stays:
+                    if holder is goes or holder.releasing:
+                        continue
+                    if holder.place is not None:
+                        _, line, slope = holder.place
+                        own = line[0] + slope * now
+                        if own > key + KEY_ROUNDING or (own >= key - KEY_ROUNDING and line[1] >= tie):
+                            goes = holder
+                            continue
+                    stays = holder
+                spare -= 1
+                if spare < 0:
+                    return False
+                break
         return True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from weft.core.ports import Placement
 from weft.core.resources.cluster import ClusterResources
-from weft.core.resources.node import NodeResources
+from weft.core.resources.node import NodeResources, lowest
 from weft.core.resources.shapes import Shape
 from weft.core.state.state import State
 from weft.errors import PlanError
@@ -24,6 +24,7 @@ class TentativeRun:
     placed: Slots
     releasing: bool = False
     weave: tuple[JobId, ...] = ()
+    place: None = None
 
 
 class TentativeCluster:
@@ -34,11 +35,22 @@ class TentativeCluster:
         self._free = state.resources.emptied()
         self._taken = [0] * len(state.resources.nodes)
         self._taken_slots: list[tuple[Shape, Slots]] = []
+        self._counted: list[tuple[Shape, Parts]] = []
+        """Parts that are taken, but whose GPUs are not chosen yet."""
         self._full: ClusterResources | None = None
         self._sees_runs = placement.sees_runs
 
     def fits(self, shape: Shape) -> bool:
-        return self.allocate(shape) is not None
+        """Take the GPUs that the placement gives this shape; return False where it gives none."""
+        if not shape.plain or self._full is not None or self._sees_runs:
+            return self.allocate(shape) is not None
+        parts = self.placement.place(shape, self._free)
+        if parts is None:
+            return False
+        for node, count in parts:
+            self._free.change(node, -count)
+        self._counted.append((shape, parts))
+        return True
 
     def allocate(self, shape: Shape) -> Slots | None:
         """Take the GPUs that the placement gives this shape; None where it gives none."""
@@ -49,12 +61,22 @@ class TentativeCluster:
         parts = self.placement.place(shape, self._free)
         if parts is None:
             return None
-        slots = tuple((self._real.nodes[node].node.id, self._pick(node, count)) for node, count in parts)
-        self.keep(shape, slots)
-        return slots
+        for node, count in parts:
+            self._free.change(node, -count)
+        self._counted.append((shape, parts))
+        self._choose_counted()
+        return self._taken_slots[-1][1]
+
+    def _choose_counted(self) -> None:
+        """Choose the lowest GPUs for all parts that were only counted."""
+        for shape, parts in self._counted:
+            slots = tuple([(self._real.nodes[node].node.id, self._pick(node, count)) for node, count in parts])
+            self._taken_slots.append((shape, slots))
+        self._counted.clear()
 
     def keep(self, shape: Shape, slots: Slots) -> None:
         """Take these GPUs."""
+        self._choose_counted()
         self._taken_slots.append((shape, slots))
         if self._full is not None:
             self._full.hold(TentativeRun(shape, slots), slots)
@@ -67,22 +89,26 @@ class TentativeCluster:
 
     def vacant(self, slots: Slots) -> bool:
         """Return whether none of these whole GPUs is taken."""
+        self._choose_counted()
         nodes = self._real.by_id
         return not any(self._taken[nodes[node].index] >> gpu & 1 for node, gpus in slots for gpu in gpus)
 
     def resources(self) -> ClusterResources:
         """Return all nodes with their holders."""
         if self._full is None:
+            self._choose_counted()
             self._full = self._real.empty_copy()
             for shape, slots in self._taken_slots:
                 self._full.hold(TentativeRun(shape, slots), slots)
         return self._full
 
     def _pick(self, node: int, count: int) -> tuple[int, ...]:
-        taken, size = self._taken[node], self._free.size[node]
-        if not taken:
-            return tuple(range(count))
-        return tuple([gpu for gpu in range(size) if not taken >> gpu & 1][:count])
+        """Choose and take the lowest GPUs of a node that are not taken."""
+        idle = (1 << self._free.size[node]) - 1 & ~self._taken[node]
+        gpus = lowest(idle, count) or ()
+        for gpu in gpus:
+            self._taken[node] |= 1 << gpu
+        return gpus
 
     def _allocate_with_holders(self, shape: Shape) -> Slots | None:
         resources = self.resources()

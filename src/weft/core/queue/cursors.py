@@ -88,26 +88,26 @@ class QueueCursor(Cursor):
 
     def __init__(self, lists: Iterable[WaitingList], largest_node: int) -> None:
         super().__init__(largest_node)
-        self._heap = [(*queue.entries[queue.head], queue, 0) for queue in lists if queue.entries]
+        self._heap = [(queue.entries[queue.head], queue, 0) for queue in lists if queue.entries]
         heapify(self._heap)
 
-    def __iter__(self) -> Iterator[tuple[float, int, JobState]]:
+    def __iter__(self) -> Iterator[Entry]:
         heap, largest, failed, failed_split = self._heap, self._largest, self._failed, self._failed_split
         while heap:
-            key, tie, job, queue, skip = heap[0]
-            shape = job.shape
+            entry, queue, skip = heap[0]
+            shape = entry[2].shape
             gpus = shape.gpus
             if gpus >= (failed if 0 < gpus <= largest else failed_split).get(shape.family, NEVER):  # as `dropped`
                 heappop(heap)
                 continue
             size = len(queue.entries) - queue.head
-            yield key, tie, job
+            yield entry
             entries, at = queue.entries, queue.head + skip
             if len(entries) - queue.head == size:
                 skip += 1
                 at += 1
             if at < len(entries):
-                heapreplace(heap, (*entries[at], queue, skip))
+                heapreplace(heap, (entries[at], queue, skip))
             else:
                 heappop(heap)
 

@@ -18,15 +18,14 @@ from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
 from weft.core.queue.cursors import Entry, QueueCursor, WaitingList
 from weft.core.queue.expected_ends import ExpectedEnds, end_of
-from weft.core.resources.node import Holder
+from weft.core.queue.lines import Line, Lines
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
 from weft.model import JobId, Seconds
+from weft.model.status import ACTIVE, Status
 
-Line = tuple[float, int, JobState]
-"""(intercept, tie-breaker, job); ascending, so the worst job is last."""
 KEY_ROUNDING = 1e-6
 """The error of a key computed from a line. Keys this close count as equal, so that no job stops for its equal."""
 ROUNDING_S = 1e-6
@@ -71,16 +70,10 @@ class Order:
         """The lists of shapes that need a part of a GPU, or no GPU."""
         self.fresh: dict[Shape, None] = {}
         """Shapes whose first job is new; `cursor` clears it."""
-        self._lines: dict[float, list[Line]] = {}
-        self._queued: dict[str, tuple[WaitingList, Entry]] = {}
-        """The list and entry of each waiting job."""
-        self._at: dict[str, tuple[list[Line], Line]] = {}
-        """The list and line of each run."""
+        self._lines: dict[float, Lines] = {}
         self._due: list[tuple[Seconds, int, JobState]] = []
         self._due_of: dict[str, Seconds] = {}
         """When the key of each running job steps next; other entries of the heap are out of date."""
-        self.line_of: dict[Holder, tuple[float, float, int]] = {}
-        """(slope, intercept, tie-breaker) of the runs that hold GPUs."""
         self.rising = False
         """True if keys of running jobs grow: a run that could not be preempted may become preemptible."""
         kind = type(policy)
@@ -89,7 +82,10 @@ class Order:
         self.remembers = kind.key_from is not Policy.key_from
         """True if keys depend on the memory. Their steps are not journalled: a replay restores the memory."""
         self.steps = kind.until is not Policy.until
-        self._tracks_runs = victims or self.steps
+        self._kept: frozenset[Status] = frozenset({"waiting"})
+        """The statuses of the jobs that have a place in the order."""
+        if victims or self.steps:
+            self._kept |= {"starting", "running"}
         self.queues = Queues(policy)
         self._has_queues = kind.queue is not Policy.queue
         self._ends = ExpectedEnds() if ends else None
@@ -126,11 +122,13 @@ class Order:
             self.changed.update(touched)
         if self._has_queues:
             self._queue_up(touched.values(), state.now)
-        if len(touched) > 64 and len(touched) * 8 > len(self._queued) + len(self._at):
+        if len(touched) > 64 and len(touched) * 8 > len(state.waiting) + len(state.active):
             self._take_up_many(touched.values(), state.now)
         else:
+            kept = self._kept
             for job in touched.values():
-                self._take_up(job, state.now)
+                if job.place is not None or job.status in kept:
+                    self._take_up(job, state.now)
         touched.clear()
 
     def _queue_up(self, jobs: Iterable[JobState], now: Seconds) -> None:
@@ -138,12 +136,10 @@ class Order:
             self.queues.take_up(job, lambda job: self.key(job, now))
 
     def _take_up(self, job: JobState, now: Seconds) -> None:
-        queued = self._queued.pop(job.id, None)
-        if queued is not None:
-            queued[0].remove(queued[1])
-        elif self._victims and (at := self._at.pop(job.id, None)) is not None:
-            _remove(*at)
-            del self.line_of[job]
+        if job.place is not None:
+            entries, entry, _ = job.place
+            entries.remove(entry)
+            job.place = None
         status = job.status
         if status == "waiting":
             shape = job.shape
@@ -153,20 +149,19 @@ class Order:
             entry = (self.key(job, now), job.tie_breaker, job)
             if queue.add(entry):
                 self.fresh[shape] = None
-            self._queued[job.id] = (queue, entry)
-        elif self._tracks_runs and (status == "running" or status == "starting"):
+            job.place = queue, entry, 0.0
+        elif status in self._kept:
             if self._protects and self._protection.until(job) > now:
                 self._protect(job)
             elif self._victims:
                 slope = self.policy.slope(job)
                 lines = self._lines.get(slope)
                 if lines is None:
-                    lines = self._lines[slope] = []
+                    lines = self._lines[slope] = Lines()
                     self.rising = self.rising or slope > 0
                 line = (self.key(job, now) - slope * now, job.tie_breaker, job)
                 insort(lines, line)
-                self._at[job.id] = (lines, line)
-                self.line_of[job] = (slope, line[0], job.tie_breaker)
+                job.place = lines, line, slope
             if self.steps:
                 self._note_due(job, now)
 
@@ -182,7 +177,7 @@ class Order:
         """Update many jobs: extend and sort each list once, instead of one insertion per job."""
         changed: dict[Shape, list[Entry]] = {}
         for job in jobs:
-            if job.status == "waiting" and job.id not in self._queued and job.id not in self._at:
+            if job.status == "waiting" and job.place is None:
                 changed.setdefault(job.shape, []).append((self.key(job, now), job.tie_breaker, job))
             else:
                 self._take_up(job, now)
@@ -193,7 +188,7 @@ class Order:
             queue.add_all(fresh)
             self.fresh[shape] = None
             for entry in fresh:
-                self._queued[entry[2].id] = (queue, entry)
+                entry[2].place = queue, entry, 0.0
 
     def _new_list(self, shape: Shape) -> WaitingList:
         queue = self.waiting[shape] = WaitingList()
@@ -239,15 +234,22 @@ class Order:
 
     def entry_of(self, job: JobState) -> Entry:
         """Return the entry of a waiting job."""
-        return self._queued[job.id][1]
+        assert job.place is not None
+        entry: Entry = job.place[1]
+        return entry
 
     # ---- runs, worst first
 
     def has_worse_run(self, now: Seconds, key: float, tie: int) -> bool:
         """Return whether any run may be preempted for a waiting job with this key and tie-breaker."""
         for slope, lines in self._lines.items():
-            if lines and lines[-1][0] + slope * now >= key - KEY_ROUNDING:
-                return next(self.worst(now, (key, tie)), None) is not None
+            if lines:
+                intercept, last_tie, _ = lines[-1]
+                last = intercept + slope * now
+                if last >= key - KEY_ROUNDING:
+                    if last > key + KEY_ROUNDING or last_tie > tie:
+                        return True
+                    return next(self.worst(now, (key, tie)), None) is not None
         return False
 
     def worst(self, now: Seconds, worse_than: tuple[float, int]) -> Iterator[JobState]:
@@ -277,7 +279,7 @@ class Order:
                 heappop(heap)
 
     @staticmethod
-    def _tail(slope: float, lines: list[Line], index: int, now: Seconds) -> tuple[float, int, float, int]:
+    def _tail(slope: float, lines: Lines, index: int, now: Seconds) -> tuple[float, int, float, int]:
         intercept, tie, _ = lines[index]
         return -(intercept + slope * now), -tie, slope, index
 
@@ -304,23 +306,26 @@ class Order:
 
     def stepping(self, now: Seconds) -> list[JobState]:
         """Return the running jobs whose key may have stepped by now, in order of submission."""
-        found = []
+        found: list[JobState] = []
         while (following := self._next_due()) is not None and following[0] <= now:
             heappop(self._due)
-            del self._due_of[following[1].id]
-            found.append(following[1])
-        return sorted(found, key=lambda job: job.seq)
+            job = following[2]
+            del self._due_of[job.id]
+            found.append(job)
+        if len(found) > 1:
+            found.sort(key=lambda job: job.seq)
+        return found
 
     def next_step(self) -> Seconds | None:
         """Return when the next key steps."""
         following = self._next_due()
         return None if following is None else following[0]
 
-    def _next_due(self) -> tuple[Seconds, JobState] | None:
+    def _next_due(self) -> tuple[Seconds, int, JobState] | None:
         while self._due:
-            due, _, job = self._due[0]
-            if self._due_of.get(job.id) == due and job.active and not job.releasing:
-                return due, job
+            due, _, job = first = self._due[0]
+            if self._due_of.get(job.id) == due and job.status in ACTIVE and not job.releasing:
+                return first
             heappop(self._due)
             if self._due_of.get(job.id) == due:
                 del self._due_of[job.id]
@@ -340,8 +345,9 @@ class Resorted(Order):
         state.touched.clear()
         self._ends, self.queues = None, Queues(self.policy)
         self._queue_up(state.jobs.values(), state.now)
-        self.waiting, self._lines, self._at, self.line_of, self._partial, self._queued = {}, {}, {}, {}, [], {}
+        self.waiting, self._lines, self._partial = {}, {}, []
         for job in state.jobs.values():
+            job.place = None
             self._take_up(job, state.now)
 
 
@@ -386,10 +392,3 @@ def order_of(policy: Policy, *, victims: bool, ends: bool, protection: Protectio
 
 def _intercept(line: Line) -> float:
     return line[0]
-
-
-def _remove(lines: list[Line], line: Line) -> None:
-    if lines[-1] is line:
-        lines.pop()
-    else:
-        del lines[bisect_left(lines, line)]

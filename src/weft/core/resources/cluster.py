@@ -156,6 +156,7 @@ class ClusterResources:
                     host.check(gpu, holder)
                 else:
                     idle += 1
+                    host.idle ^= 1 << gpu
                 holders.append(holder)
             if not gpus:
                 host.guests.append(holder)
@@ -202,6 +203,7 @@ class ClusterResources:
                 holders.remove(holder)
                 if not holders:
                     idle += 1
+                    host.idle ^= 1 << gpu
                 elif not holder.releasing and all(h.releasing for h in holders):
                     after_release += 1
             if not gpus:
@@ -231,6 +233,7 @@ class ClusterResources:
         holders = host.holders[occupant.gpu]
         if not holders:
             self.idle.change(host.index, -1)
+            host.idle ^= 1 << occupant.gpu
         if all(holder.releasing for holder in holders):
             self.after_release.change(host.index, -1)
         holders.append(occupant)
@@ -249,6 +252,7 @@ class ClusterResources:
         host.occupants.remove(occupant)
         if not holders:
             self.idle.change(host.index, 1)
+            host.idle ^= 1 << occupant.gpu
         if all(holder.releasing for holder in holders):
             self.after_release.change(host.index, 1)
 

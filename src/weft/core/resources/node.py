@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 from weft.core.resources.shapes import Shape, plain_shape
 from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
+MANY_SETS = 10_000
+"""The most sets of GPUs of which a cache keeps the lowest GPUs."""
 SLACK = 1e-9
 """The tolerance for sums of shares, which are fractions such as 1/3."""
 
@@ -23,6 +26,8 @@ class Holder(Protocol):
     """The GPUs it started on, in rank order."""
     releasing: bool
     weave: tuple[JobId, ...]
+    place: Any
+    """Its place in the order of runs; None: it has none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +44,7 @@ class Occupant:
     placed: Slots = ()
     releasing: bool = False
     weave: tuple[JobId, ...] = ()
+    place: None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +60,14 @@ class NodeResources:
 
     __slots__ = (
         "_oversubscription", "alive", "closures", "cpus_releasing", "cpus_used", "foreign_mb", "guests", "holders",
-        "index", "node", "occupants", "ram_releasing", "ram_used",
+        "idle", "index", "node", "occupants", "ram_releasing", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
         self.node, self.index, self.alive, self._oversubscription = node, index, True, oversubscription
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
+        self.idle = (1 << len(node.gpus)) - 1
+        """The GPUs without a holder, as bits."""
         self.guests: list[Holder] = []
         """Runs without GPUs."""
         self.occupants: list[Occupant] = []
@@ -131,8 +139,7 @@ class NodeResources:
     def pick(self, count: int, shape: Shape) -> tuple[int, ...] | None:
         """Choose GPUs of this node: the lowest idle ones for whole GPUs, else the fullest that fit."""
         if shape.plain:
-            idle = [gpu for gpu, holders in enumerate(self.holders) if not holders]
-            return tuple(idle[:count]) if len(idle) >= count else None
+            return lowest(self.idle, count)
         fitting = self.fitting(shape, after_release=False)
         if shape.memory_mb.differs:
             return self._assign_ranks(fitting, count, shape)
@@ -199,6 +206,13 @@ class NodeResources:
                 return None
             chosen[rank] = min(able, key=lambda g: (left[g], g))
         return tuple(chosen[rank] for rank in range(shape.gpus))
+
+
+@lru_cache(maxsize=MANY_SETS)
+def lowest(gpus: int, count: int) -> tuple[int, ...] | None:
+    """Return the lowest GPUs of a set; None if it has fewer."""
+    chosen = tuple(gpu for gpu in range(gpus.bit_length()) if gpus >> gpu & 1)[:count]
+    return chosen if len(chosen) == count else None
 
 
 def _emptiest(left: tuple[float, int, int]) -> tuple[float, int]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.core.resources.shapes import Shape, exclusive_shape, shape_of
 from weft.model import WHOLE, Job, JobId, Seconds, Share, Slots, StopReason
 from weft.model.status import ACTIVE, Status
+
+Place = tuple[Any, Any, float]
+"""A sorted list, an entry of it, and the slope of the key."""
 
 
 class JobState:
     __slots__ = (
         "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
-        "failures", "first_start", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb", "moves",
-        "over_group_limit", "over_quota", "placed", "preemptions", "rate", "rate_since", "releasing", "remaining_s",
-        "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at", "status", "stop_why",
-        "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "waiting_since", "weave", "why",
+        "failures", "first_start", "gpus", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb",
+        "moves", "over_group_limit", "over_quota", "place", "placed", "preemptions", "rate", "rate_since",
+        "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at",
+        "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "waiting_since",
+        "wanted_share", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -64,10 +70,14 @@ class JobState:
         """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
         self.key: float | None = None
         """The key it last stepped to; None: it never stepped."""
+        self.place: Place | None = None
+        """Its place in the order of the scheduler, which alone reads and writes it."""
 
     def become(self, job: Job) -> None:
         """Replace the job's definition."""
-        self.job = job
+        self.job, self.gpus = job, job.gpus
+        self.wanted_share: Share = job.share if not self.exclusive else WHOLE
+        """The part of each GPU that its next run will hold."""
         self.shape: Shape = shape_of(job) if not self.exclusive else exclusive_shape(job, self.measured_mb)
         self.remaining_s: float | None = job.declared_s
         if job.iterations is not None and job.profile is not None:
@@ -77,15 +87,6 @@ class JobState:
     def before_begin(self) -> bool:
         """True until the begin time of the job itself; a delay between two runs ends later than that."""
         return self.begin_at is not None and self.begin_at == self.job.begin_at
-
-    @property
-    def wanted_share(self) -> Share:
-        """The part of each GPU that its next run will hold."""
-        return WHOLE if self.exclusive else self.job.share
-
-    @property
-    def gpus(self) -> int:
-        return self.shape.gpus
 
     @property
     def waits(self) -> bool:

@@ -166,9 +166,9 @@ class State:
 
     def count_id(self, job: JobId) -> None:
         """Record the highest number given to a job, purged jobs included, so that no number is given twice."""
-        number = job.partition("_")[0]
-        if number.isdecimal():
-            self.highest_id = max(self.highest_id, int(number))
+        text = job if job.isdecimal() else job.partition("_")[0]
+        if text.isdecimal() and (number := int(text)) > self.highest_id:
+            self.highest_id = number
 
     def open(self, job: JobState) -> None:
         """Let an eligible job wait for GPUs, or hold it."""

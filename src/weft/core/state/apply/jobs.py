@@ -21,11 +21,14 @@ def submitted(state: State, fact: Submitted) -> bool:
             return False
         job.run = known.run  # a job that is submitted again under its id goes on counting: each run has its files
         _purge(state, known)
+    if (replaced := state.touched.get(job.id)) is not None:
+        job.place = replaced.place  # for the order to remove
     state.count_id(job.id)
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     state.news = True
-    state.eligibility.register(job)
+    if fact.job.batch:
+        state.eligibility.register(job)
     if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
-from weft.model import Continued, Exited, Measured, Progressed, Start, Started, Stop, Suspended
+from weft.model import WHOLE, Continued, Exited, Measured, Progressed, Start, Started, Stop, Suspended
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -44,8 +44,8 @@ def start(state: State, fact: Start) -> bool:
 
 
 def started(state: State, fact: Started) -> bool:
-    job = state.running(fact.job, fact.run)
-    if job is None or job.status not in _STARTED:
+    job = state.jobs.get(fact.job)
+    if job is None or job.run != fact.run or job.status not in _STARTED:
         return False
     change_status(job, "Started")
     job.rate, job.rate_since = fact.rate, fact.at
@@ -86,8 +86,8 @@ def continued(state: State, fact: Continued) -> bool:
 
 
 def stop(state: State, fact: Stop) -> bool:
-    job = state.running(fact.job, fact.run)
-    if job is None or job.status not in _STOPS:
+    job = state.jobs.get(fact.job)
+    if job is None or job.run != fact.run or job.status not in _STOPS:
         return False
     change_status(job, "Stop")
     job.stop_why, job.releasing = fact.why, True
@@ -126,8 +126,10 @@ def exited(state: State, fact: Exited) -> bool:
 
 def _cause(state: State, job: JobState, fact: Exited) -> Cause:
     """Return the cause by which the run ended, a key of `TRANSITIONS`; a job that runs again goes to the tail."""
+    if fact.how == "done":
+        return "done"
     how: Cause = "lost" if job.lost and fact.how == "failed" else fact.how
-    if job.cancelling and how != "done":
+    if job.cancelling:
         return "cancelling"
     if how == "failed" and not job.releasing and _gets_another(state, job):
         job.tie_breaker = state.next_tail_tie()
@@ -142,7 +144,7 @@ def _gets_another(state: State, job: JobState) -> bool:
     """Return whether a failed job runs again. One that shared GPUs and ran out of memory gets one run alone."""
     if job.why == "oom":
         shared_gpus = not job.exclusive and job.allocation.family.share.request < 1
-        job.exclusive = True
+        job.exclusive, job.wanted_share = True, WHOLE
         needed = max(int(job.allocation.memory_mb.max * MORE_MEMORY), job.measured_mb)
         job.measured_mb = min(needed, state.resources.largest_memory_mb())
         job.shape = exclusive_shape(job.job, job.measured_mb)

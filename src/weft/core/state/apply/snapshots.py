@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.model import (
+    WHOLE,
     Blocked,
     Cordoned,
     Fact,
@@ -70,7 +71,7 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
         setattr(job, name, getattr(fact, name))
     job.unmet_dependencies.update(dict.fromkeys(fact.unmet_dependencies))
     if job.exclusive:
-        job.shape = exclusive_shape(fact.job, job.measured_mb)
+        job.shape, job.wanted_share = exclusive_shape(fact.job, job.measured_mb), WHOLE
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     if job.status in ACTIVE:
