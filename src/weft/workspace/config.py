@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ import yaml
 from weft.errors import InputError, UnknownName
 from weft.inputs.yaml import YamlMapping, YamlValue, parse_yaml
 from weft.model import groups
+from weft.workspace.config_parser import KEY, find_parser, run_parser
 from weft.workspace.keys import BY_NAME, EXPANDED, KEYS, Key, Value
 
 FILE: Final = groups.CONFIG_FILE
@@ -111,7 +112,17 @@ def _read_text(path: Path) -> str:
 
 
 def parse(text: str, home: Path, path: Path) -> Config:
-    shown = str(path)
+    """Return the config in a text. A `config_parser` named there turns the text into keys first."""
+    name = find_parser(text)
+    if not name:
+        return _parse(text, home, path, str(path))
+    origin = f"{KEY} {name}"
+    found = _parse(run_parser(name, text, home, path), home, path, origin)
+    origins = {key: where if where == DEFAULT else origin for key, where in found.origins.items()}
+    return replace(found, values={**found.values, KEY: name}, origins={**origins, KEY: str(path)})
+
+
+def _parse(text: str, home: Path, path: Path, shown: str) -> Config:
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise InputError("no key is set", where=f"{shown}:1", hint="weft workspace template config prints all keys")
     mapping = _parse_mapping(text, shown)

@@ -62,6 +62,7 @@ KEYS: Final = (
     Key("cleanup_on_complete", "switch", False, "whether the session of a completed task is closed"),
     Key("pre_command", "text", "", "a line of shell before the command, such as module load cuda", may_be_empty=True),
     Key("session_backend", "text", "tmux", "tmux, none, or module:Class of your own"),
+    Key("config_parser", "text", "", "module:function of your own that turns this file into keys", may_be_empty=True),
 )
 BY_NAME: Final = {key.name: key for key in KEYS}
 EXPANDED: Final = frozenset(
