@@ -49,7 +49,7 @@ def test_attach_opens_the_session_of_a_job(at: Desk) -> None:
 
 SCREENS = """
 import json, pathlib, subprocess
-from weft.workspace.sessions import Session
+from weft.workspace.sessions.backends import Session
 
 FILE = pathlib.Path(__file__).with_name("sessions.json")
 

@@ -14,9 +14,9 @@ from weft.errors import InputError
 from weft.wire.views.base import replace_fields
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config, parse
-from weft.workspace.session_display import SessionDisplay
-from weft.workspace.session_tags import Tag, tag_of
-from weft.workspace.sessions import NoSessions, Session, Tmux, load_backend, session_name
+from weft.workspace.sessions.backends import NoSessions, Session, Tmux, load_backend, session_name
+from weft.workspace.sessions.display import SessionDisplay
+from weft.workspace.sessions.tags import Tag, tag_of
 
 
 class Remembered(NoSessions):
@@ -171,10 +171,10 @@ def test_names_that_tmux_takes() -> None:
 def test_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     screens = tmp_path / "shown_elsewhere.py"
-    screens.write_text("from weft.workspace.sessions import NoSessions as Screens\n")
+    screens.write_text("from weft.workspace.sessions.backends import NoSessions as Screens\n")
     assert isinstance(load_backend("tmux"), Tmux)
     assert load_backend("none").why_not()
-    assert isinstance(load_backend("weft.workspace.sessions:NoSessions"), NoSessions)
+    assert isinstance(load_backend("weft.workspace.sessions.backends:NoSessions"), NoSessions)
     assert isinstance(load_backend("shown_elsewhere:Screens", screens.parent), NoSessions)
     for name in ("screen", "nowhere:Nothing", "os:nothing"):
         with pytest.raises(InputError, match="bad session_backend"):

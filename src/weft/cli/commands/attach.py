@@ -51,8 +51,8 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     if not isinstance(client.where, Paths):
         return []
     from weft.workspace.config import GROUP
-    from weft.workspace.session_tags import Tag, state_id
-    from weft.workspace.sessions import load_backend
+    from weft.workspace.sessions.backends import load_backend
+    from weft.workspace.sessions.tags import Tag, state_id
     from weft.workspace.tasks import BACKEND, HOME
 
     params = job.params if job.group.startswith(GROUP) else {}

@@ -19,10 +19,10 @@ from weft.client import Client
 from weft.endpoints.paths import user_paths
 from weft.errors import Refused, Unreachable, WeftError
 from weft.workspace.config import Config
-from weft.workspace.fact_feed import FactFeed, connect
 from weft.workspace.locks import tasks_locked, try_lock
-from weft.workspace.session_display import SessionDisplay
-from weft.workspace.sessions import sessions_of
+from weft.workspace.sessions.backends import sessions_of
+from weft.workspace.sessions.display import SessionDisplay
+from weft.workspace.sessions.fact_feed import FactFeed, connect
 from weft.workspace.status import WorkspaceView, is_busy, status
 
 REDRAW_S: Final = 5.0

@@ -34,9 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import locks, scheduler, scheduler_session, task_jobs
+    from weft.workspace import locks, scheduler, task_jobs
     from weft.workspace.config import read
-    from weft.workspace.sessions import sessions_of
+    from weft.workspace.sessions import scheduler_session
+    from weft.workspace.sessions.backends import sessions_of
 
     config = read(args.dir, args.config)
     tasks = _tasks(config, args)
@@ -58,7 +59,7 @@ def _is_busy(summary: StartSummary) -> bool:
 
 
 def _log(config: Config, summary: StartSummary) -> None:
-    from weft.workspace.scheduler_session import append_log
+    from weft.workspace.sessions.scheduler_session import append_log
 
     if _is_busy(summary):
         append_log(config, f"start: {_summary(summary)}")
@@ -101,7 +102,7 @@ def _report(args: argparse.Namespace, config: Config, summary: StartSummary, ses
     if not (summary.started or summary.there or summary.skipped):
         print(f"no {config.text('config_pattern')} in {config.path('config_dir')}: nothing to start")
     if session:
-        from weft.workspace.scheduler_session import attach_command_line
+        from weft.workspace.sessions.scheduler_session import attach_command_line
 
         print(f"watch it: {attach_command_line(config, session)}")
 

@@ -20,8 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import scheduler, scheduler_session
+    from weft.workspace import scheduler
     from weft.workspace.config import read
+    from weft.workspace.sessions import scheduler_session
     from weft.workspace.status import is_busy, status
 
     config = read(args.dir, args.config)

@@ -17,8 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.workspace import locks, scheduler, scheduler_session, task_jobs
+    from weft.workspace import locks, scheduler, task_jobs
     from weft.workspace.config import read
+    from weft.workspace.sessions import scheduler_session
 
     config = read(args.dir, args.config)
     waiting = running = 0

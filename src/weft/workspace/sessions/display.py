@@ -12,8 +12,8 @@ from weft.endpoints.paths import Paths
 from weft.engines.process.shim import run_files
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
-from weft.workspace.session_tags import Tag, tag_of
-from weft.workspace.sessions import Sessions, session_name
+from weft.workspace.sessions.backends import Sessions, session_name
+from weft.workspace.sessions.tags import Tag, tag_of
 from weft.workspace.tasks import NAME
 
 MAX_LOG_LINES: Final = "5000"

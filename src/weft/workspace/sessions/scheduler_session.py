@@ -22,8 +22,8 @@ POLL_S: Final = 0.05
 def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
     """Open the scheduler's session unless it is open. Return its name, and a warning if it cannot be opened."""
     from weft.workspace.locks import is_held
-    from weft.workspace.session_display import SessionDisplay
-    from weft.workspace.sessions import sessions_of
+    from weft.workspace.sessions.backends import sessions_of
+    from weft.workspace.sessions.display import SessionDisplay
 
     sessions = sessions_of(config)
     why_not = sessions.why_not()
@@ -44,7 +44,7 @@ def attach_command_line(config: Config, name: str) -> str:
     """Return the command that attaches a terminal to a session."""
     if config.text("session_backend") == "tmux":
         return f"tmux attach -t {name}"
-    from weft.workspace.sessions import sessions_of
+    from weft.workspace.sessions.backends import sessions_of
 
     return shlex.join(sessions_of(config).attach_command(name))
 
@@ -62,8 +62,8 @@ def reopen_session(config: Config, client: Client) -> str:
 
 def close_sessions(config: Config) -> int:
     """Close all sessions of the workspace. Return their number."""
-    from weft.workspace.session_display import SessionDisplay
-    from weft.workspace.sessions import sessions_of
+    from weft.workspace.sessions.backends import sessions_of
+    from weft.workspace.sessions.display import SessionDisplay
 
     sessions = sessions_of(config)
     return 0 if sessions.why_not() else SessionDisplay(config, user_paths(), sessions).close_all()
