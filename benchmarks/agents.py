@@ -122,6 +122,8 @@ def start_server(stack: ExitStack, home: Path, lease_s: float, *words: str) -> t
     port = free_port()
     pid = start(stack, "weft", "server", "--port", str(port), "--lease", str(lease_s), "--policy", "fifo", *words)
     while not credentials.is_listening(Address("localhost", port)):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            raise RuntimeError("the scheduler ended while it started")
         time.sleep(0.05)
     return pid, port
 

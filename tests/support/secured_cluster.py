@@ -128,7 +128,7 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def gate(*, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
+def gate(*words: str, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
     root = Path(tempfile.mkdtemp(prefix="weft-g-"))  # short: sockets are in it
     where = Address("localhost", free_port())
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
@@ -138,7 +138,7 @@ def gate(*, tls: bool = True, worker: bool = False) -> Iterator[Gate]:
         from weft.server.auth.certificates import init
 
         init(server_folder(where.port, env), [])
-    command = [sys.executable, "-m", "weft", "server", "--port", str(where.port)]
+    command = [sys.executable, "-m", "weft", "server", "--port", str(where.port), *words]
     made = Gate(root, where, env, subprocess.Popen(command, env=env, cwd=root))
     try:
         until(lambda: made.process.poll() is not None or is_listening(where))

@@ -39,6 +39,17 @@ def seconds_or_zero(text: str) -> float:
     return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
+def share_or_zero(text: str) -> float:
+    """Parse a share of a core: from a hundredth to 1, or 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if value and not 0.01 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"expected a share from 0.01 to 1, or 0, found {text[:80]!r}")
+    return value
+
+
 def seconds(text: str) -> float:
     """Parse seconds: from a tenth of a second to a day."""
     try:

@@ -102,7 +102,7 @@ def _exclusive(path: Path, plan: Plan) -> Iterator[None]:
 async def _serve(here: Paths, plan: Plan) -> None:
     controller = Controller(here, plan.settings, agent_backend)
     endpoint = controller.ports.endpoint
-    gateway = AuthGateway(plan.folder)
+    gateway = AuthGateway(plan.folder, shares=controller.shares)
     web, interceptors = _build_web(controller) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
     service, blobs = Service(controller), Blobs(here.blobs)

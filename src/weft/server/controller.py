@@ -20,6 +20,7 @@ from weft.journal import Journal, open_journal
 from weft.plugins import registry
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.clock import Clock
+from weft.server.cpu_shares import CpuShares
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
@@ -78,6 +79,8 @@ class Controller:
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
+        several_users = ports.admission.quotas is not None
+        self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
         self.stopping = asyncio.Event()
         self._tasks = TaskSet()
         self.busy_at = self.loop.clock.now()

@@ -18,6 +18,7 @@ from weft.engines.background import TaskSet
 from weft.errors import JournalError, Refused
 from weft.model import Alarm, Continued, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Suspended, Wake
 from weft.server.clock import Clock
+from weft.server.cpu_shares import Account, payer
 from weft.server.pause_reasons import POLICY_FAILED
 
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
@@ -44,7 +45,7 @@ class Loop:
         execute: Callable[[Decision | Suspended | Continued], None],
     ) -> None:
         self.scheduler, self._journal, self.clock, self._execute = scheduler, journal, clock, execute
-        self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None]] = []
+        self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None, Account | None]] = []
         self._scheduled = self._is_open = False
         self._alarm: asyncio.TimerHandle | None = None
         self._tasks = TaskSet()
@@ -73,7 +74,7 @@ class Loop:
         return len(self._waiting)
 
     def _enqueue(self, make: MakeEvents, reply: asyncio.Future[Any] | None) -> None:
-        self._waiting.append((make, reply))
+        self._waiting.append((make, reply, payer()))
         self._schedule()
 
     def open(self) -> None:
@@ -94,21 +95,25 @@ class Loop:
         now = self.clock.now()
         events: list[Event] = []
         replies: list[tuple[asyncio.Future[Any], Any]] = []
-        until = time.thread_time() + MAX_BATCH_CPU_S
-        for at, (make, future) in enumerate(batch):
-            if at and (len(events) >= MAX_BATCH_EVENTS or time.thread_time() > until):
+        bill = Bill()
+        for at, (make, future, account) in enumerate(batch):
+            if at and (len(events) >= MAX_BATCH_EVENTS or bill.spent_s > MAX_BATCH_CPU_S):
                 self._waiting = batch[at:]
                 self._schedule()
                 break
             try:
                 made, reply = make(now)
             except Exception as error:
+                bill.add(account, 0)
                 _fail(future, error)
                 continue
+            bill.add(account, len(made))
             events += made
             if future is not None:
                 replies.append((future, reply))
-        if events and not self._step(events, replies):
+        has_failed = bool(events) and not self._step(events, replies)
+        bill.settle()
+        if has_failed:
             return
         for future, reply in replies:
             if not future.done():
@@ -191,6 +196,34 @@ class Loop:
     async def close(self) -> None:
         self._set_alarm(None)
         await self._tasks.close()
+
+
+class Bill:
+    """The CPU time of one batch. Each request pays for making its events, and its part of deciding and writing."""
+
+    def __init__(self) -> None:
+        self._began_s = self._last_s = time.thread_time()
+        self._events: dict[Account, int] = {}
+        self._count = 0
+
+    @property
+    def spent_s(self) -> float:
+        return self._last_s - self._began_s
+
+    def add(self, account: Account | None, events: int) -> None:
+        """Charge the time since the last request of the batch."""
+        now = time.thread_time()
+        self._count += events
+        if account is not None:
+            account.charge(now - self._last_s)
+            self._events[account] = self._events.get(account, 0) + events
+        self._last_s = now
+
+    def settle(self) -> None:
+        """Charge the time since all events were made."""
+        each_s = (time.thread_time() - self._last_s) / max(self._count, 1)
+        for account, events in self._events.items():
+            account.charge(events * each_s)
 
 
 def describe_failure(error: Exception) -> str:

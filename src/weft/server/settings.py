@@ -48,6 +48,8 @@ class Settings:
     """In a cluster: GPUs that the jobs of one user may hold; 0: no limit."""
     max_queued_per_user: int = 0
     """In a cluster: jobs of one user that may wait or run; 0: no limit."""
+    max_cpu_per_user: float = 0.25
+    """In a cluster: what the requests of one user may take of the server's core on average; 0: no limit."""
 
 
 def load(state: Path) -> Settings:

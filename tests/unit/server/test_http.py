@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from weft.errors import WeftError
+from weft.server.cpu_shares import CpuShares
 from weft.server.http import app
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
@@ -39,8 +40,11 @@ def controller(policy_failed: str = "") -> Any:
     }
     nodes = {"n1": NodeConnection("connected"), "n2": NodeConnection("silent")}
     inventory = SimpleNamespace(numbers=Numbers(), readings=lambda: readings, nodes=lambda: nodes)
+    shares = CpuShares(0.25)
+    shares.account("ann").charge(1.5)
+    shares.account("ann").waiting = 2
     return SimpleNamespace(
-        scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
+        shares=shares, scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
         inventory=inventory, policy_failed=policy_failed,
     )  # fmt: skip
 
@@ -108,6 +112,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert {str(key[0]) for key in samples if not str(key[0]).endswith("_bucket")} == {
             "weft_jobs", "weft_jobs_ended", "weft_gpus", "weft_gpus_busy", "weft_gpu_utilisation",
             "weft_gpu_memory_used_bytes", "weft_agents", "weft_paused", "weft_journal_facts", "weft_journal_lag",
+            "weft_user_cpu_seconds", "weft_user_calls_waiting",
             "weft_loop_longest_turn_seconds", "weft_loop_longest_turn_cpu_seconds",
             "weft_rpc_total", "weft_decision_seconds_count", "weft_decision_seconds_sum",
             "weft_journal_commit_seconds_count", "weft_journal_commit_seconds_sum",
@@ -122,6 +127,8 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert samples["weft_agents", ("state", "silent")] == 1
         assert samples["weft_journal_facts",] == 1_234_567
         assert samples["weft_journal_lag",] == 3
+        assert samples["weft_user_cpu_seconds", ("user", "ann")] == 1.5
+        assert samples["weft_user_calls_waiting", ("user", "ann")] == 2
         assert samples["weft_rpc_total", ("method", "Scheduler/Query")] == 2
         assert samples["weft_decision_seconds_bucket", ("le", "0.001")] == 0
         assert samples["weft_decision_seconds_bucket", ("le", "0.0025")] == 1

@@ -72,6 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="waiting and running jobs of one user; 0: no limit",
     )
     add(
+        "--max-cpu-per-user",
+        metavar="SHARE",
+        type=flags.share_or_zero,
+        help="what the requests of one user may take of the server's core on average (0.25); 0: no limit",
+    )
+    add(
         "--log-format",
         choices=("text", "json"),
         default="text",
@@ -120,7 +126,7 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     return {
         "policy": args.policy, "placement": args.placement, "interval_s": args.schedule_interval,
         "lease_s": args.lease, "min_run_s": args.min_run, "max_gpus_per_user": args.max_gpus_per_user,
-        "max_queued_per_user": args.max_queued_per_user,
+        "max_queued_per_user": args.max_queued_per_user, "max_cpu_per_user": args.max_cpu_per_user,
     }  # fmt: skip
 
 

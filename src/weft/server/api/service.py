@@ -15,6 +15,7 @@ from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
 from weft.server.controller import Controller
+from weft.server.cpu_shares import metered, metered_stream, set_payer
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
@@ -36,18 +37,25 @@ class Service:
         self.methods: dict[str, Callable[[Any], Any]] = {
             "Submit": self._timed(self._submit), "Change": self._timed(self._change),
             "Query": self._timed(self._query), "Explain": self._timed(self._explain),
-            "Operate": self._timed(self._operate), "Logs": self._logs, "Watch": self._watch, "History": self._history,
+            "Operate": self._timed(self._operate), "Logs": self._charged(self._logs),
+            "Watch": self._charged(self._watch), "History": self._charged(self._history),
         }  # fmt: skip
         """By name. Each takes a message and returns a message or a stream of messages. They raise WeftErrors."""
 
     def _timed(self, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
-        """Record the time of each call: a server in use does not end by itself."""
+        """Charge each call to its caller, and record its time: a server in use does not end by itself."""
 
-        def call(request: Any) -> Awaitable[Any]:
+        async def call(request: Any) -> Any:
             self.last_call_at = self._controller.loop.clock.now()
-            return method(request)
+            account = self._controller.shares.account(caller().user)
+            set_payer(account)
+            return await metered(account, method(request))
 
         return call
+
+    def _charged(self, method: Callable[[Any], AsyncIterator[Any]]) -> Callable[[Any], AsyncIterator[Any]]:
+        """Charge a stream to its caller."""
+        return lambda request: metered_stream(self._controller.shares.account(caller().user), method(request))
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         controller = self._controller

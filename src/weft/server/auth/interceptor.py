@@ -24,12 +24,13 @@ from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
 from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
+from weft.server.cpu_shares import CpuShares
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.server.rpc.protocol_version import check_protocol
 from weft.wire import messages as m
 from weft.wire.convert import pairs
-from weft.wire.service import PREFIX, SERVER
+from weft.wire.service import PREFIX, SERVER, SERVICES
 from weft.wire.views.base import encode
 
 SERVER_OPTIONS: Final = (
@@ -58,6 +59,12 @@ ROLES_BY_METHOD: Final[dict[str, frozenset[Role]]] = {
     f"/{PREFIX}Auth/Manage": ADMIN_ONLY,
 }
 """The roles that may call a method. All others are open to MAY_CHANGE."""
+UNARY_METHODS: Final = frozenset(
+    f"/{PREFIX}{service}/{name}"
+    for service, methods in SERVICES.items()
+    for name, method in methods.items()
+    if method.kind == "unary"
+)
 HINTS: Final[dict[Role, str]] = {
     "admin": "it is for workers alone",
     "user": "ask an admin to do it, or for a token of another role: weft auth token --role admin",
@@ -70,8 +77,9 @@ log = logging.getLogger(__name__)
 class AuthGateway:
     """Authenticates the calls to one server. `folder` holds its tokens and certificates."""
 
-    def __init__(self, folder: Path, tokens: Tokens | None = None) -> None:
+    def __init__(self, folder: Path, tokens: Tokens | None = None, shares: CpuShares | None = None) -> None:
         self.folder, self.tokens = folder, tokens or Tokens(folder)
+        self._shares = shares or CpuShares(0.0)
         self.material = tls.load(folder)
         self._limiter = FailureLimiter()
         self._calls: dict[asyncio.Task[Any], str] = {}
@@ -160,6 +168,17 @@ class AuthGateway:
             self._calls[task] = who.key
             task.add_done_callback(lambda done: self._calls.pop(done, None))
 
+    async def await_turn(self, method: str, who: Caller) -> None:
+        """Wait until the user's share of the server's CPU allows another call. Workers do not wait."""
+        if who.role == "worker":
+            return
+        account, task = self._shares.account(who.user), asyncio.current_task()
+        await account.enter()
+        if method in UNARY_METHODS and task is not None:
+            task.add_done_callback(lambda _: account.leave())
+        else:
+            account.leave()  # a stream may last for ever
+
     def refusal(self, error: WeftError, code: grpc.StatusCode | None) -> grpc.RpcMethodHandler[Any, Any]:
         """Return a handler that refuses without reading the request. To gRPC it is a stream, whatever the method is."""
 
@@ -233,4 +252,5 @@ class Interceptor(grpc.aio.ServerInterceptor):
         if who is not None:
             self._gateway.track(who)
             set_caller(who)
+            await self._gateway.await_turn(details.method, who)
         return await continuation(details)

@@ -91,6 +91,17 @@ class _State:
         yield _gauge(
             "weft_journal_facts", "Facts written since the journal was created.", [({}, len(controller.journal))]
         )
+        accounts = controller.shares.accounts.items()
+        yield _gauge(
+            "weft_user_cpu_seconds",
+            "CPU time that the requests of each user have taken.",
+            (({"user": user}, account.used_s) for user, account in accounts),
+        )
+        yield _gauge(
+            "weft_user_calls_waiting",
+            "Calls of each user that wait for the user's share of the CPU.",
+            (({"user": user}, account.waiting) for user, account in accounts),
+        )
         turns = current_turns()
         yield _gauge(
             "weft_loop_longest_turn_seconds",

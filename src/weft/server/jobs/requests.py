@@ -19,6 +19,7 @@ from weft.inputs.atomic import write_atomic
 from weft.inputs.quantities import parse_array
 from weft.model import Event, JobId, Seconds
 from weft.server.auth.identity import Caller
+from weft.server.cpu_shares import metered, pause_payer, payer
 from weft.server.jobs.batch import OpenBatch, decode_batch
 from weft.server.jobs.commands import JobCommands
 from weft.server.loop import RETRY_S, Loop
@@ -55,7 +56,8 @@ class JobRequests:
             return reply
         found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
         self._remember(key, found)
-        self._tasks.spawn(self._submit_large(request, who, found))
+        work = self._submit_large(request, who, found)
+        self._tasks.spawn(work if (account := payer()) is None else metered(account, work))
         return await asyncio.shield(found)  # a caller that leaves does not end a batch in the middle
 
     def _remember(self, key: tuple[str, str], answer: asyncio.Future[SubmitReply]) -> None:
@@ -96,6 +98,7 @@ class JobRequests:
             return self._commands().accept(opened.next_slice(SLICE_JOBS), now), None
 
         while opened.left:
+            await pause_payer()
             try:
                 await self._loop.call(accept)
             except Refused as error:
@@ -147,6 +150,7 @@ class JobRequests:
         ids = self._commands().select(request, who)
         reply: ChangeReply = await self._change_some(ids[:SLICE_JOBS], request)
         for at in range(SLICE_JOBS, len(ids), SLICE_JOBS):
+            await pause_payer()
             reply.MergeFrom(await self._change_some(ids[at : at + SLICE_JOBS], request))
         return reply
 
