@@ -210,7 +210,8 @@ class WaitReasons:
         """Yield the GPUs that would suit the job but are blocked, by reason."""
         found: dict[str, list[Message]] = {}
         for (node, gpu, why), occupant in self._state.occupants.items():
-            if gpu not in suited(self._state.resources.by_id[node], shape):
+            host = self._state.resources.by_id[node]
+            if not host.alive or gpu not in suited(host, shape):
                 continue
             taken = "" if occupant.memory_mb is None else f" ({occupant.memory_mb} MB)"
             detail = f": {occupant.detail}" if occupant.detail else ""
@@ -244,7 +245,7 @@ class WaitReasons:
         """The blocked GPUs of each node that no run holds, with the reason."""
         for node, gpu, why in state.occupants:
             host = state.resources.by_id[node]
-            if _is_unheld(host, gpu) and gpu in suited(host, shape):
+            if host.alive and _is_unheld(host, gpu) and gpu in suited(host, shape):
                 codes.setdefault(host, {}).setdefault(gpu, why)
         for node, why in state.closed:
             host = state.resources.by_id[node]

@@ -15,7 +15,7 @@ from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, Submitted
+from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, StopReason, Submitted
 
 
 class Scheduler:
@@ -113,7 +113,8 @@ class Scheduler:
         """Stop runs that must end whatever the policy says."""
         for job in list(self.state.orphans.values()):
             if job.active and not job.releasing:
-                self._decide(Stop(self.state.now, job.id, job.run, "cancelled" if job.cancelling else "node-lost"))
+                why: StopReason = "cancelled" if job.cancelling else "node-lost" if job.lost else "moved"
+                self._decide(Stop(self.state.now, job.id, job.run, why))
         self.state.orphans.clear()
 
     def _update_keys(self) -> None:

@@ -138,6 +138,15 @@ class Cordoned:
 
 
 @dataclass(frozen=True, slots=True)
+class Evicted:
+    """An admin moves a run off its GPUs: it saves its work, and the job waits for other GPUs."""
+
+    at: Seconds
+    job: JobId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
 class Uncordoned:
     at: Seconds
     node: NodeId
@@ -214,6 +223,10 @@ class Exited:
     """The job's next run starts after this delay."""
     detail: str = ""
     """More about `why`, in words."""
+    rank: int | None = None
+    """The part of a gang that ended the run: its place in the order of the gang's nodes; `code` is its exit code."""
+    node: NodeId = ""
+    """The node of that part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,5 +250,5 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | Submitted | Edited
     | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started | Progressed | Measured
-    | Exited | AdminAction | Wake
+    | Exited | AdminAction | Wake | Evicted
 )  # fmt: skip

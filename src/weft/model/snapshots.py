@@ -79,6 +79,8 @@ class JobSnapshot:
     code: int | None = None
     why: str = ""
     detail: str = ""
+    failed_rank: int | None = None
+    failed_node: str = ""
     over_quota: bool = False
     usage: Usage | None = None
     """None: the snapshot comes from a Weft that kept no figures."""

@@ -94,6 +94,8 @@ def job_detail(
         last_exit_code=job.code,
         why=job.why,
         detail=job.detail,
+        failed_rank=job.failed_rank,
+        failed_node=job.failed_node,
         comment=task.comment,
         last_gpus=numbers.numbers(job.placed),
         last_place=format_slots(numbers.renumbered(job.placed)) if job.run else "",
@@ -109,6 +111,8 @@ def whereabouts(job: JobState, now: Seconds, renumber: Renumber) -> str:
         return f"run {job.run}{where} for {now - job.started_at:.0f} s{woven}"
     why = f" ({job.why})" if job.why else ""
     code = f" with code {job.code}" if job.code is not None else ""
+    if job.failed_rank is not None:
+        code += f" of rank {job.failed_rank} on {job.failed_node}"
     return f"it is {job.status}{code}{why} after {job.run} run{'s' if job.run != 1 else ''}"
 
 

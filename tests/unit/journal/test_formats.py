@@ -26,6 +26,7 @@ from weft.model import (
     FACTS,
     Continued,
     Cordoned,
+    Evicted,
     Exited,
     Fact,
     Gpu,
@@ -70,6 +71,9 @@ ADDED: tuple[Fact, ...] = (
     JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
     Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data"),
     JobSnapshot(2.0, Job("2"), "failed", 1, 0.0, 0.0, 1, why="start-failed", detail="there is no folder /data"),
+    Evicted(1.0, "1", 1),
+    Exited(2.0, "1", 1, "failed", code=3, rank=1, node="n2"),
+    JobSnapshot(2.0, Job("3"), "failed", 1, 0.0, 0.0, 1, failed_rank=1, failed_node="n2"),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value of its own."""

@@ -55,6 +55,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("state", f"{job.status} ({job.state})"),
         ("reason", job.reason if job.state in ("PD", "H", "PR") else ""),
         ("exit code", _text(job.last_exit_code)),
+        ("failed rank", "" if job.failed_rank is None else f"{job.failed_rank} on {job.failed_node}"),
         ("why", f"{job.why}: {job.detail}" if job.detail else job.why),
         ("command", shlex.join(job.command)),
         ("directory", job.chdir),

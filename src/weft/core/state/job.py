@@ -15,6 +15,7 @@ Place = tuple[Any, Any, float]
 class JobState:
     __slots__ = (
         "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
+        "failed_node", "failed_rank",
         "failures", "first_start", "gpus", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb",
         "moves", "over_group_limit", "over_quota", "place", "placed", "preemptions", "rate", "rate_since",
         "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at",
@@ -62,6 +63,9 @@ class JobState:
         """The earliest start of its next run; None: at once."""
         self.code: int | None = None
         """The exit code of its last run."""
+        self.failed_rank: int | None = None
+        self.failed_node = ""
+        """The part of a gang that ended the last run, and its node."""
         self.why = ""
         """The reason why the job or its last run ended, if the exit code does not tell."""
         self.detail = ""

@@ -27,6 +27,7 @@ from weft.model import (
     Continued,
     Cordoned,
     Edited,
+    Evicted,
     Exited,
     Fact,
     GroupLimited,
@@ -68,7 +69,8 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
     Suspended: runs.suspended, Continued: runs.continued,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
-    Exited: runs.exited, AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
+    Evicted: runs.evicted, Exited: runs.exited,
+    AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
     KeyChanged: plans.key_changed, Planned: plans.planned, Alarm: plans.alarm,
     JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
 }  # fmt: skip
@@ -96,7 +98,7 @@ class State:
         self.touched: dict[JobId, JobState] = {}
         """Jobs whose place in the order may have changed; the scheduler's order drains it."""
         self.orphans: dict[JobId, JobState] = {}
-        """Runs that must stop whatever the policy decides: cancelled, or with a part of their gang lost."""
+        """Runs that must stop whatever the policy decides: cancelled, evicted, or with a part of their gang lost."""
         self.planned_at: Seconds = float("-inf")
         self.pending: tuple[tuple[JobId, ...], ...] = ()
         """The jobs of a replanner's last plan that still wait for GPUs."""

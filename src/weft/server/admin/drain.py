@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from weft.errors import InputError, NotFound
-from weft.model import Blocked, Cordoned, Event, NodeId, Seconds, Slots, Unblocked, Uncordoned
+from weft.model import Blocked, Cordoned, Event, Evicted, NodeId, Seconds, Slots, Unblocked, Uncordoned
 from weft.model.slots import format_slots
 from weft.model.status import Reason
 from weft.server.controller import Controller
@@ -68,6 +68,17 @@ def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
         events += [Blocked(now, node, gpu, DRAINED, detail=detail) for gpu in gpus] or [
             Cordoned(now, node, DRAINED, detail)
         ]
+    return events
+
+
+def evict(controller: Controller, slots: Slots, now: Seconds) -> list[Evicted]:
+    """Return the events that move the runs off these GPUs and nodes. A node without GPUs means all its runs."""
+    events: list[Evicted] = []
+    for job in controller.scheduler.state.active.values():
+        held = {(node, gpu) for node, gpus in job.slots for gpu in (*gpus, None)}
+        wanted = {(node, gpu) for node, gpus in slots for gpu in gpus or (None,)}
+        if held & wanted and job.status != "stopping":
+            events.append(Evicted(now, job.id, job.run))
     return events
 
 

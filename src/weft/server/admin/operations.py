@@ -90,15 +90,30 @@ async def _resume(request: AdminRequest) -> PausedView | GroupSettingsView:
 
 
 async def _drain(request: AdminRequest) -> DrainedView:
-    """Drain GPUs or nodes; with `off`, undo it."""
+    """Drain GPUs or nodes; with `off`, undo it; with `move`, also move the runs that are there."""
     controller, undo = request.controller, "off" in request.options or request.verb in ("undrain", "uncordon")
     slots = drain.targets(controller, request.options.get("gpus", ""))
-    who = request.who.user
-    await request.journal(lambda now: drain.undrain(controller, slots, now) if undo else drain.drain(slots, now, who))
+    who, moves = request.who.user, "move" in request.options and not undo
+    moved: list[str] = []
+
+    def make(now: float) -> list[Event]:
+        if undo:
+            return drain.undrain(controller, slots, now)
+        evicted = drain.evict(controller, slots, now) if moves else []
+        moved[:] = [event.job for event in evicted]
+        return [*drain.drain(slots, now, who), *evicted]
+
+    await request.journal(make)
     first, gpus = slots[0]
     there = gpus or range(len(controller.scheduler.state.resources.by_id[first].node.gpus))
     numbers = [controller.inventory.numbers.number(first, gpu) for gpu in there]
-    return DrainedView(node=first, gpus=numbers, places=drain.describe(controller, slots), drained=not undo)
+    return DrainedView(
+        node=first,
+        gpus=numbers,
+        places=drain.describe(controller, slots),
+        drained=not undo,
+        moved=moved if moves else None,
+    )
 
 
 async def _policy(request: AdminRequest) -> PolicyView:

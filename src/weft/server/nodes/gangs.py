@@ -78,7 +78,8 @@ class Gang:
 
     def combined_exit(self, job: JobState, now: Seconds) -> Exited:
         """Return the exit of the run, once no part is left."""
-        culprit = next((end for end in self.ends.values() if not is_clean(end) and end.why != TORN), None)
+        failed = next((node for node, end in self.ends.items() if not is_clean(end) and end.why != TORN), None)
+        culprit = self.ends[failed] if failed is not None else None
         if culprit is None and not self.lost and all(map(is_clean, self.ends.values())):
             culprit = next(iter(self.ends.values()))
         if culprit is None:  # the part that failed was lost with its node
@@ -88,7 +89,9 @@ class Gang:
         delay_s = fact.delay_s
         if fact.how == "lost" and fact.why in NOT_BEGUN and job.status != "stopping":
             delay_s = min(FIRST_DELAY_S * 2.0 ** min(job.delays, 60), MAX_DELAY_S)
-        return replace(fact, at=now, delay_s=delay_s)
+        if failed is None or len(self.nodes) < 2:
+            return replace(fact, at=now, delay_s=delay_s)
+        return replace(fact, at=now, delay_s=delay_s, rank=self.nodes.index(failed), node=failed)
 
 
 class Gangs:

@@ -78,7 +78,9 @@ class JobDetailView(JobView):
     """Everything about a job except its environment, which may hold secrets."""
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "checkpoint": CheckpointView}
-    OPTIONAL: ClassVar[Mapping[str, str]] = {"misplaced": "misplaced", "checkpoint": "misplaced"}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {
+        "misplaced": "misplaced", "checkpoint": "misplaced", "failed_rank": "failed_rank", "failed_node": "failed_rank",
+    }  # fmt: skip
 
     command: Sequence[str] = ()
     chdir: str = ""
@@ -108,6 +110,9 @@ class JobDetailView(JobView):
     misplaced: Sequence[int] | None = None
     """None: not checked."""
     checkpoint: CheckpointView | None = None
+    failed_rank: int | None = None
+    """The part of a gang that ended the last run; None: none, or the job runs on one node."""
+    failed_node: str = ""
 
 
 class QueryAnswer(Answer):

@@ -24,12 +24,15 @@ class PausedView(Answer):
 
 
 class DrainedView(Answer):
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"moved": "moved"}
     node: str = ""
     """The first node."""
     gpus: Sequence[int] = ()
     """The GPUs of the first node."""
     places: Sequence[str] = ()
     drained: bool = False
+    moved: Sequence[str] | None = None
+    """The jobs that leave these GPUs; None: jobs stay."""
 
 
 class PolicyView(Answer):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.resources.node import Closure, Occupant
 from weft.model import Blocked, Cordoned, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
+from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -19,6 +20,11 @@ def joined(state: State, fact: NodeJoined) -> bool:
     for (node, why), closure in state.closed.items():
         if node == fact.node.id:
             state.resources.close(host, closure, why)
+    for key in [key for key in state.occupants if key[0] == fact.node.id]:
+        if key[1] < len(fact.node.gpus):
+            state.resources.occupy(state.occupants[key])
+        else:  # the node has fewer GPUs now
+            del state.occupants[key]
     state.gpus += len(fact.node.gpus)
     state.news = True
     return True
@@ -41,7 +47,9 @@ def lost(state: State, fact: NodeLost) -> bool:
             state.put_back(job, "lost", fact.at)
     _unreserve(state, fact.node)
     for key in [key for key in state.occupants if key[0] == fact.node]:
-        state.resources.free(state.occupants.pop(key))
+        state.resources.free(state.occupants[key])
+        if key[2] != Reason.DRAINED:  # a drained GPU stays drained until an admin undoes it
+            del state.occupants[key]
     for (node, _), closure in state.closed.items():
         if node == fact.node:
             state.resources.open(host, closure)
@@ -59,14 +67,15 @@ def _unreserve(state: State, node: NodeId) -> None:
 
 def blocked(state: State, fact: Blocked) -> bool:
     host = state.resources.by_id.get(fact.node)
-    if host is None or not host.alive or not 0 <= fact.gpu < len(host.node.gpus):
+    if host is None or not 0 <= fact.gpu < len(host.node.gpus) or not (host.alive or fact.why == Reason.DRAINED):
         return False
     key = (fact.node, fact.gpu, fact.why)
     before = state.occupants.pop(key, None)
-    if before is not None:
+    if before is not None and host.alive:
         state.resources.free(before)
     occupant = state.occupants[key] = Occupant(fact.node, fact.gpu, fact.why, fact.memory_mb, fact.detail)
-    state.resources.occupy(occupant)
+    if host.alive:
+        state.resources.occupy(occupant)
     state.news = True
     return True
 
@@ -75,7 +84,8 @@ def unblocked(state: State, fact: Unblocked) -> bool:
     occupant = state.occupants.pop((fact.node, fact.gpu, fact.why), None)
     if occupant is None:
         return False
-    state.resources.free(occupant)
+    if state.resources.by_id[fact.node].alive:
+        state.resources.free(occupant)
     state.news = True
     return True
 

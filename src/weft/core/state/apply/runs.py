@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
-from weft.model import WHOLE, Continued, Exited, Measured, Progressed, Start, Started, Stop, Suspended
+from weft.model import WHOLE, Continued, Evicted, Exited, Measured, Progressed, Start, Started, Stop, Suspended
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -85,6 +85,15 @@ def continued(state: State, fact: Continued) -> bool:
     return True
 
 
+def evicted(state: State, fact: Evicted) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None or job.status not in _STOPS:
+        return False
+    state.orphans[job.id] = job
+    state.news = True
+    return True
+
+
 def stop(state: State, fact: Stop) -> bool:
     job = state.jobs.get(fact.job)
     if job is None or job.run != fact.run or job.status not in _STOPS:
@@ -114,6 +123,7 @@ def exited(state: State, fact: Exited) -> bool:
     elif job.remaining_s is not None:
         job.remaining_s = job.remaining(fact.at)
     job.code, job.why, job.detail = fact.code, fact.why, fact.detail
+    job.failed_rank, job.failed_node = fact.rank, fact.node
     cause = _cause(state, job, fact)
     job.delays = job.delays + 1 if fact.delay_s else 0
     if TRANSITIONS[cause][job.status] == "waiting":
