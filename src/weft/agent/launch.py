@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
-from weft.engines.process import rendezvous
+from weft.engines.process import interfaces, rendezvous
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
@@ -31,10 +31,14 @@ def to_launch_spec(
     if any(gpu >= len(machine.devices) for gpu in launch.gpus):
         raise InputError(f"no GPU {max(launch.gpus)} on {machine.node.id}, which has {len(machine.devices)} GPUs")
     grace_s = get(launch, "grace_s")
+    gang = gang_of_launch(launch, launch.gang)
+    merged = merge_environment(dict(pairs(launch.env)), env)
+    if gang is not None:
+        merged |= interfaces.gang_variables(gang, merged)
     return LaunchSpec(
         run=launch.run,
         argv=tuple(launch.command),
-        env=tuple(merge_environment(dict(pairs(launch.env)), env).items()),
+        env=tuple(merged.items()),
         chdir=working_directory(launch.chdir, tree),
         gpus=machine.indices(launch.gpus),
         gpu_uuids=machine.uuids(launch.gpus),
@@ -43,7 +47,7 @@ def to_launch_spec(
         preempt_grace_s=PREEMPT_GRACE_S if grace_s is None else grace_s,
         socket=socket,
         lease=lease,
-        gang=gang_of_launch(launch, launch.gang),
+        gang=gang,
         **{name: get(launch, name) for name in COPIED},
     )
 
