@@ -7,8 +7,8 @@ import os
 import signal
 from pathlib import Path
 
-from support.live_cluster import cluster
-from support.local_scheduler import site, until
+from support.live_cluster import PLAIN, cluster
+from support.local_scheduler import is_alive, site, until
 from weft.model import Exited
 
 
@@ -35,3 +35,16 @@ def test_a_gang_of_a_cluster_runs_again_without_retries() -> None:
         until(lambda: (row := here.job(job))["run"] == 2 and row["status"] == "running")
         assert here.job(job)["failures"] == 0
         assert [(fact.how, fact.why) for fact in here.facts() if isinstance(fact, Exited)] == [("lost", "lost")]
+
+
+def test_nothing_is_left_when_worker_and_shim_are_killed_and_the_lease_has_ended() -> None:
+    with cluster("n1", gpus=1, options=(*PLAIN, "--lease", "10")) as here:
+        job = here.submit("sh", "-c", "setsid sleep 600 & echo $! up; trap '' TERM; sleep 601")
+        here.until_status(job, "running")
+        here.says("n1", job, "up")
+        detached = int((here.run_folder("n1", job) / "output.log").read_text().split()[0])
+        record = json.loads((here.run_folder("n1", job) / "started.json").read_bytes().rstrip(b"\0"))
+        here.kill9("n1")
+        os.kill(record["shim"][1], signal.SIGKILL)
+        until(lambda: not is_alive(record["leader"][1]) and not is_alive(detached), 120.0)
+        assert here.job(job)["run"] == 1, "the job ran elsewhere before its processes were gone"

@@ -66,6 +66,8 @@ class NodeSetup:
     foreign: Foreign = "avoid"
     clock: Callable[[], float] = time.monotonic
     """The clock of the listener, used for `HeldGpus.since`."""
+    lease: str = ""
+    """The path of the lease of all runs; empty: they have none."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
 
 
@@ -77,7 +79,9 @@ class NodeRuntime:
     ) -> None:
         setup = setup or NodeSetup()
         self.machine, self._listener, self._clock = machine, listener, setup.clock
-        make = setup.engine or (lambda report: ProcessEngine(machine.node.id, paths.jobs, paths.runtime, report))
+        make = setup.engine or (
+            lambda report: ProcessEngine(machine.node.id, paths.jobs, paths.runtime, report, setup.lease)
+        )
         self.engine = make(self.report)
         self._poller: GpuPoller | None = None
         if isinstance(self.engine, ProcessEngine):

@@ -317,7 +317,7 @@ def create_worker(
     keep_runs: bool = False,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
+    setup = NodeSetup(nvml, foreign, lease=folder.lease)
     return Worker(
-        machine, spec, folder, dial, setup=NodeSetup(nvml, foreign), on_event=on_event, leave_grace_s=leave_grace_s,
-        keep_runs=keep_runs,
-    )  # fmt: skip
+        machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs
+    )

@@ -64,10 +64,12 @@ class _Run:
 
 
 class ProcessEngine:
-    """The runs of one machine. `report` receives their starts and exits."""
+    """The runs of one machine. `report` receives their starts and exits. `lease` is the path of their lease, if any."""
 
-    def __init__(self, node: NodeId, jobs_dir: Path, runtime_dir: Path, report: Callable[[Report], None]) -> None:
-        self.node = node
+    def __init__(
+        self, node: NodeId, jobs_dir: Path, runtime_dir: Path, report: Callable[[Report], None], lease: str = ""
+    ) -> None:
+        self.node, self._lease = node, lease
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
         self._report = report
         self._runs: dict[str, _Run] = {}
@@ -103,7 +105,7 @@ class ProcessEngine:
         self._notify_socket = notify.listen(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._notify_socket.fileno(), self._on_notification)
-        self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit)
+        self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit, self._lease)
         self._poll_timer = loop.call_later(POLL_S, self._poll_runs)
 
     def begin_node_stop(self, *, leaving: bool = False) -> None:
@@ -261,7 +263,7 @@ class ProcessEngine:
         while self._starter_client is None:
             await asyncio.sleep(POLL_S)
             with contextlib.suppress(OSError):
-                self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit)
+                self._starter_client = StarterClient(self._runtime_dir, self._on_starter_exit, self._lease)
 
     def _on_shim_exit(self, name: str) -> None:
         run = self._runs.get(name)

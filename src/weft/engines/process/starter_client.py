@@ -19,12 +19,14 @@ from weft.engines.process.shim.starter import MAX_INLINE_BYTES
 _SOURCE: Final = str(Path(__file__).resolve().parents[3])
 _CODE: Final = (
     "import sys; sys.path.append(sys.argv[1]); from weft.engines.process.shim.starter import main; "
-    "main(*map(int, sys.argv[2:]))"
+    "main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])"
 )
 _PYTHON: Final = ("-I", "-S", "-X", "utf8", "-c", _CODE)
 """No caller environment and no site packages: a small process forks fast."""
 
 SPOOL_PREFIX: Final = "order-"
+_guards: Final[list[subprocess.Popen[bytes]]] = []
+"""Starters that guard the runs of a closed engine, until they are reaped."""
 
 
 def remove_spooled(spool_dir: str) -> None:
@@ -35,16 +37,20 @@ def remove_spooled(spool_dir: str) -> None:
 
 
 class StarterClient:
-    """One starter process and the socket at which its shims wait; calls `on_exit` when the starter has exited."""
+    """One starter process and the socket at which its shims wait; calls `on_exit` when the starter has exited.
 
-    def __init__(self, spool_dir: str, on_exit: Callable[[], None]) -> None:
-        self._spool_dir, self._on_exit = spool_dir, on_exit
+    With `lease`, the path of a lease file, the starter outlives this client until its runs have ended.
+    """
+
+    def __init__(self, spool_dir: str, on_exit: Callable[[], None], lease: str = "") -> None:
+        self._spool_dir, self._on_exit, self._lease = spool_dir, on_exit, lease
+        _guards[:] = [guard for guard in _guards if guard.poll() is None]
         self._loop = asyncio.get_running_loop()
         self._control, control = socket.socketpair()
         self._launches, launches = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._waiting: deque[bytes] = deque()
         try:
-            self._process = _spawn(control.fileno(), launches.fileno())
+            self._process = _spawn(control.fileno(), launches.fileno(), lease)
         except OSError:
             self._control.close()
             self._launches.close()
@@ -71,11 +77,14 @@ class StarterClient:
         self._waiting.append(spec)
 
     def close(self) -> None:
-        """End the starter and idle shims. Runs continue."""
+        """End idle shims, and the starter unless it guards runs that have a lease. Runs continue."""
         self._loop.remove_reader(self._control.fileno())
         self._loop.remove_writer(self._launches.fileno())
         self._control.close()
         self._launches.close()
+        if self._lease and self._process.poll() is None:
+            _guards.append(self._process)
+            return
         self._process.kill()
         self._process.wait()
 
@@ -99,13 +108,13 @@ class StarterClient:
         self._on_exit()
 
 
-def _spawn(*handles: int) -> subprocess.Popen[bytes]:
+def _spawn(control: int, launches: int, lease: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, *_PYTHON, _SOURCE, *map(str, handles)],
+        [sys.executable, *_PYTHON, _SOURCE, str(control), str(launches), lease],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        pass_fds=handles,
+        pass_fds=(control, launches),
         start_new_session=True,
         env={},
         cwd=os.sep,

@@ -1,8 +1,9 @@
 """The warm starter: keeps a few shims ready for launch specs, and forks more when they run out.
 
 Idle shims all wait at one socket, and the kernel gives each launch spec to one of them. A shim that has finished its
-run waits again, so that a short run costs no fork. When the engine closes its ends of the sockets, the starter and
-idle shims exit; shims with a run continue.
+run waits again, so that a short run costs no fork. When the engine closes its ends of the sockets, idle shims exit;
+shims with a run continue. The starter exits too, unless runs have a lease: then it stays as their guard until they have
+ended. It inherits the processes of a killed shim, and kills them when the lease has ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import signal
 import socket
 from typing import Final
 
+from weft.engines.process import lease
+from weft.engines.process.shim import process_tree
 from weft.engines.process.shim.process_id import boot_id
 from weft.engines.process.shim.shim import Shim
 
@@ -71,7 +74,63 @@ class IdleShims:
         return bytes(self._buffer[: self.launches.recv_into(self._buffer)])
 
 
-def main(control_fd: int, launches_fd: int) -> None:
+class Guard:
+    """Kills processes that have lost both their shim and their lease. The kernel makes them children of the starter."""
+
+    def __init__(self, lease_path: str) -> None:
+        self._path, self._until = lease_path, 0.0
+        self.shims: set[int] = set()
+        if lease_path:
+            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def reap(self) -> int:
+        """Reap dead children; return how many shims were killed by a signal."""
+        killed = 0
+        with contextlib.suppress(ChildProcessError):
+            while status := os.waitpid(-1, os.WNOHANG):
+                if not status[0]:
+                    break
+                killed += status[0] in self.shims and os.WIFSIGNALED(status[1])
+                self.shims.discard(status[0])
+        return killed
+
+    def check(self) -> None:
+        """Kill orphans if the lease has ended. Leases never get shorter: the file is read after its last known end."""
+        if not self._path or lease.now() < self._until:
+            return
+        self._until = lease.read(self._path)
+        if lease.now() < self._until or not self._has_orphans():
+            return
+        everything = process_tree.list_processes()
+        roots = [stat for stat in everything if stat.parent == os.getpid() and stat.pid not in self.shims]
+        for stat in [*roots, *process_tree.descendants((stat.pid for stat in roots), everything)]:
+            process_tree.signal_process(stat, signal.SIGKILL)
+
+    def _has_orphans(self) -> bool:
+        pid = os.getpid()
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                return not self.shims.issuperset(map(int, file.read().split()))
+        except OSError:  # a kernel without that file
+            return True
+
+    def outlive_engine(self) -> None:
+        """Guard the runs until all have ended."""
+        while self._path and _has_children():
+            self.check()
+            signal.sigtimedwait((signal.SIGCHLD,), lease.POLL_S)
+            self.reap()
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def main(control_fd: int, launches_fd: int, lease_path: str = "") -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     for handle in (control_fd, launches_fd):
         os.set_inheritable(handle, False)
@@ -84,44 +143,37 @@ def main(control_fd: int, launches_fd: int) -> None:
     events = select.poll()
     events.register(control_fd, select.POLLIN)
     events.register(idle_shims.wanted, select.POLLIN)
-    wanted = 1
+    wanted, guard = 1, Guard(lease_path)
     while True:
-        while wanted and _fork(idle_shims, control_fd):
+        while wanted and (pid := _fork(idle_shims, control_fd)):
+            guard.shims.add(pid)
             wanted -= 1
         ready = dict(events.poll(_FORK_RETRY_MS if wanted else 1000))
         if control_fd in ready:
+            guard.outlive_engine()
             return
         if idle_shims.wanted in ready:
             os.eventfd_read(idle_shims.wanted)
             wanted = 1
-        for _ in range(_reap_killed()):
+        for _ in range(guard.reap()):
             idle_shims.count_killed()
             wanted += 1
+        guard.check()
 
 
-def _fork(idle_shims: IdleShims, control_fd: int) -> bool:
+def _fork(idle_shims: IdleShims, control_fd: int) -> int:
+    """Fork a shim; return its pid, or 0 if no process is available now."""
     try:
         pid = os.fork()
     except OSError:
-        return False  # no process available now
+        return 0
     if pid:
-        return True
+        return pid
     try:
         os.close(control_fd)
         _serve_runs(idle_shims)
     finally:
         os._exit(0)
-
-
-def _reap_killed() -> int:
-    """Reap dead shims; return how many were killed by a signal."""
-    killed = 0
-    with contextlib.suppress(ChildProcessError):
-        while status := os.waitpid(-1, os.WNOHANG):
-            if not status[0]:
-                break
-            killed += os.WIFSIGNALED(status[1])
-    return killed
 
 
 def _serve_runs(idle_shims: IdleShims) -> None:
