@@ -50,6 +50,7 @@ class NodeStatusCollector:
                     used_mb=reading["used_mb"],
                     utilisation=reading["utilisation"] or 0,
                     processes=reading["processes"],
+                    error=reading["error"],
                 )
                 for gpu, reading in readings.items()
             ],

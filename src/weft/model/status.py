@@ -48,6 +48,8 @@ class Reason(StrEnum):
     GPU_VANISHED = "ReqNodeNotAvail"
     """The driver no longer lists the GPU."""
     DRAINED = "Drained"
+    NODE_UNHEALTHY = "NodeUnhealthy"
+    """The node fails the starts of runs, or its GPUs report errors."""
     NODE_LEAVING = "NodeLeaving"
     """The agent of the node ends in order."""
     FOREIGN_PROCESS = "ForeignProcess"

@@ -374,16 +374,18 @@ class NodeStatus(_message.Message):
     def __init__(self, load: _Optional[float] = ..., ram_used_mb: _Optional[int] = ..., readings: _Optional[_Iterable[_Union[GpuReading, _Mapping]]] = ...) -> None: ...
 
 class GpuReading(_message.Message):
-    __slots__ = ("gpu", "used_mb", "utilisation", "processes")
+    __slots__ = ("gpu", "used_mb", "utilisation", "processes", "error")
     GPU_FIELD_NUMBER: _ClassVar[int]
     USED_MB_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     gpu: int
     used_mb: int
     utilisation: float
     processes: int
-    def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ...) -> None: ...
+    error: str
+    def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class RunNews(_message.Message):
     __slots__ = ("job", "run", "phase", "end")

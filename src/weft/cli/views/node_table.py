@@ -49,6 +49,8 @@ def state_cell(node: NodeView) -> Cell:
     if has_left(node):
         word, colour = "LEFT", "bright_black"
     notes = [why for why in node.closed if why != SILENCE_REASON and not has_left(node)]
+    if node.unhealthy:
+        notes[notes.index(Reason.NODE_UNHEALTHY)] = f"{Reason.NODE_UNHEALTHY}: {node.unhealthy}"
     if node.lost_in_s is not None:
         notes.append(f"lost in {format_clock(node.lost_in_s)}")
     return Cell(f"{word} ({', '.join(notes)})", "yellow") if notes else Cell(word, colour)

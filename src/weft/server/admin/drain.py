@@ -83,11 +83,14 @@ def evict(controller: Controller, slots: Slots, now: Seconds) -> list[Evicted]:
 
 
 def undrain(controller: Controller, slots: Slots, now: Seconds) -> list[Event]:
-    """Return the events that undo a drain. A node that is drained as a whole is opened by any of its GPUs too."""
+    """Return the events that undo a drain, and open an unhealthy node.
+
+    A node that is cordoned as a whole is opened by any of its GPUs too.
+    """
     events: list[Event] = []
     for node, gpus in slots:
-        if (node, DRAINED) in controller.scheduler.state.closed:
-            events.append(Uncordoned(now, node, DRAINED))
+        closed = controller.scheduler.state.closed
+        events += [Uncordoned(now, node, why) for why in (DRAINED, Reason.NODE_UNHEALTHY) if (node, why) in closed]
         known = [gpu for other, gpu, why in controller.scheduler.state.occupants if (other, why) == (node, DRAINED)]
         events += [Unblocked(now, node, gpu, DRAINED) for gpu in gpus or known]
     return events

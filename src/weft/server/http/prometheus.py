@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.metrics_core import Metric
 
 from weft.core.state.job import JobState
+from weft.model.status import Reason
 from weft.server.controller import Controller
 from weft.server.event_loop import current_turns
 
@@ -18,6 +19,9 @@ BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
 ENDED: Final = ("done", "failed", "cancelled")
 Sample = tuple[dict[str, str], float]
+
+
+CORDON_REASONS: Final = (Reason.DRAINED, Reason.NODE_SILENT, Reason.NODE_LEAVING, Reason.NODE_UNHEALTHY)
 
 
 class Metrics:
@@ -84,6 +88,12 @@ class _State:
             "weft_agents",
             "Registered nodes, by the state of their agent.",
             (({"state": each}, agents[each]) for each in ("connected", "silent")),
+        )
+        cordoned = Count(why for _, why in controller.scheduler.state.closed)
+        yield _gauge(
+            "weft_nodes_cordoned",
+            "Nodes on which nothing new starts, by reason.",
+            (({"reason": each}, cordoned[each]) for each in CORDON_REASONS),
         )
         paused = bool(controller.scheduler.state.paused)
         yield _gauge("weft_paused", "1 while no new job is started.", [({}, paused)])

@@ -8,8 +8,9 @@ from typing import Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model import Cordoned, JobId, NodeId, Seconds, Started
-from weft.model.status import ACTIVE
+from weft.model.status import ACTIVE, Reason
 from weft.server.nodes.gangs import Gang, Gangs
+from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
@@ -38,6 +39,7 @@ class RunReconciler:
         self.state = state
         self._members, self._out, self._checkpoint = members, out, checkpoint
         self._gangs = Gangs()
+        self.health = NodeHealth()
 
     # ---- reports
 
@@ -61,17 +63,27 @@ class RunReconciler:
         gang.missed.pop(member.id, None)
         if news.phase == RunNews.ENDED:
             if member.id not in gang.ends:
+                if not gang.must_stop(job) and member.id not in gang.started:
+                    self.cordon_unhealthy(member, self.health.record_failed_start(member.id, job, news.end.why), now)
                 gang.ends[member.id] = run_exited(news, now)
                 self._cordon_full(member, news, now)
             self._conclude(job, gang, now)
             return
         if news.phase == RunNews.STARTED:
             gang.started.add(member.id)
+            self.health.record_start(member.id)
             if gang.all_started() and not gang.start_reported and job.status == "starting":
                 gang.start_reported = True
                 self._out.events.append(Started(now, job.id, job.run))
         if gang.must_stop(job):
             self._send_next(member, job, gang)
+
+    def cordon_unhealthy(self, member: RegisteredNode, words: str, now: Seconds) -> None:
+        """Cordon a node if `words` say what is wrong with it, unless it is the last of its kind or leaves anyway."""
+        closed = self.state.closed
+        is_closed = any((member.id, why) in closed for why in (UNHEALTHY, Reason.NODE_LEAVING))
+        if words and not is_closed and may_cordon(member, self._members, closed):
+            self._out.events.append(Cordoned(now, member.id, UNHEALTHY, words))
 
     def _cordon_full(self, member: RegisteredNode, news: RunNews, now: Seconds) -> None:
         """Cordon a node for a while if it has run out of something that every run needs."""

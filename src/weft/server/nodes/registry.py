@@ -276,6 +276,8 @@ class NodeRegistry:
         member.heartbeat_at, member.status = heartbeat.at, heartbeat.status
         self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
         self._update_blocks(member, heartbeat.blocks, now)
+        errors = self._reconciler.health.new_errors(member.id, heartbeat.status.readings)
+        self._reconciler.cordon_unhealthy(member, errors, now)
         self._reconciler.reconcile(member, heartbeat.runs, now)
 
     def _update_blocks(self, member: RegisteredNode, blocks: Iterable[GpuBlock], now: Seconds) -> None:

@@ -117,6 +117,8 @@ def _check_status(status: NodeStatus) -> str:
 def _check_readings(readings: Iterable[GpuReading]) -> str:
     for reading in readings:
         # a fraction, or percent, as the driver reports it
+        if len(reading.error) > MAX_REASON_CHARS:
+            return f"GPU {reading.gpu}: its error has more than {MAX_REASON_CHARS} characters"
         if reading.gpu >= MAX_GPUS or reading.used_mb > MAX_MB or not 0 <= reading.utilisation <= 100:
             return (
                 f"GPU {reading.gpu}: {reading.used_mb} MB in use or utilisation {reading.utilisation} is out of range"

@@ -40,7 +40,7 @@ class GpuView(View):
 class NodeView(View):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "state": "state", "beat_s": "beat_s", "load": "beat_s", "address": "beat_s", "version": "beat_s",
-        "lost_in_s": "beat_s",
+        "lost_in_s": "beat_s", "unhealthy": "unhealthy",
     }  # fmt: skip
 
     node: str = ""
@@ -62,6 +62,8 @@ class NodeView(View):
     address: str | None = None
     version: str | None = None
     lost_in_s: float | None = None
+    unhealthy: str | None = None
+    """The fault for which the node is cordoned."""
 
 
 class GpusView(QueryAnswer):

@@ -37,6 +37,8 @@ class Reading:
     utilisation: int | None = None
     """In percent."""
     processes: tuple[GpuProcess, ...] = ()
+    error: str = ""
+    """The fault that the driver reports: a critical Xid, or uncorrected ECC errors. Empty: nothing."""
 
 
 class Nvml(Protocol):

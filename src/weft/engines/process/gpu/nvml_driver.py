@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from weft.engines.process.gpu.nvml import Device, GpuProcess, NoDriver, Nvml, Reading
 
 _MB = 1 << 20
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+"""Xids that a program causes by its own mistakes: the GPU is not broken."""
 
 
 def open_driver() -> Nvml | NoDriver:
@@ -31,20 +34,55 @@ class Driver:
             index: pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
         }
         self._devices = tuple(self._device(index, handle) for index, handle in self._handles.items())
+        self._xids: dict[int, int] = {}
+        self._events = self._watch_xids()
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
 
     def read(self) -> dict[int, Reading]:
         readings = {}
+        self._collect_xids()
         for index, handle in self._handles.items():
             with contextlib.suppress(self._nvml.NVMLError):
-                readings[index] = self._read(handle)
+                readings[index] = replace(self._read(handle), error=self._error(index, handle))
         return readings
 
     def close(self) -> None:
         with contextlib.suppress(self._nvml.NVMLError):
             self._nvml.nvmlShutdown()
+
+    def _watch_xids(self) -> Any:
+        """Return an event set of the critical errors of all GPUs; None if the driver has none."""
+        nvml = self._nvml
+        try:
+            events = nvml.nvmlEventSetCreate()
+        except (nvml.NVMLError, AttributeError):
+            return None
+        for handle in self._handles.values():
+            with contextlib.suppress(nvml.NVMLError):
+                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+        return events
+
+    def _collect_xids(self) -> None:
+        """Record the critical errors since the last call. The last one of a GPU stays until a restart."""
+        nvml = self._nvml
+        with contextlib.suppress(nvml.NVMLError):
+            while self._events is not None:  # ends with a timeout, which is an error
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                if event.eventData not in APPLICATION_XIDS:
+                    self._xids[nvml.nvmlDeviceGetIndex(event.device)] = event.eventData
+
+    def _error(self, index: int, handle: Any) -> str:
+        nvml, found = self._nvml, []
+        if index in self._xids:
+            found.append(f"Xid {self._xids[index]}")
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            count = nvml.nvmlDeviceGetTotalEccErrors(
+                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            )
+            found += ["uncorrected ECC errors"] if count else []
+        return ", ".join(found)
 
     def _device(self, index: int, handle: Any) -> Device:
         nvml = self._nvml

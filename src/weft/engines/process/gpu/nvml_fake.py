@@ -77,7 +77,17 @@ def _load(path: str) -> tuple[tuple[Device, ...], dict[int, Reading]]:
 
 
 def _device(number: int, row: dict[str, Any]) -> tuple[Device, Reading]:
-    unknown = set(row) - {"index", "uuid", "model", "memory_mb", "used_mb", "utilisation", "processes", "vanished"}
+    unknown = set(row) - {
+        "index",
+        "uuid",
+        "model",
+        "memory_mb",
+        "used_mb",
+        "utilisation",
+        "processes",
+        "vanished",
+        "error",
+    }
     if unknown:
         raise ValueError(f"device {number}: unknown key {min(unknown)!r}")
     index = _whole(row, "index", number, number)
@@ -85,7 +95,7 @@ def _device(number: int, row: dict[str, Any]) -> tuple[Device, Reading]:
     processes = tuple(_process(number, seen) for seen in row.get("processes", ()))
     held = sum(process.used_mb or 0 for process in processes)
     utilisation = _whole(row, "utilisation", 0, number)
-    return device, Reading(_whole(row, "used_mb", held, number), utilisation, processes)
+    return device, Reading(_whole(row, "used_mb", held, number), utilisation, processes, str(row.get("error", "")))
 
 
 def _process(number: int, row: object) -> GpuProcess:
