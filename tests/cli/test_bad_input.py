@@ -16,7 +16,10 @@ WRONG = {
     "a missing program": (["--", "nosuchprogram"], "there is no program 'nosuchprogram' to run"),
     "a missing file": (["--", "./train.py"], "there is no program './train.py' to run"),
     "a file that is none to run": (["--", "/etc/passwd"], "there is no program '/etc/passwd' to run"),
-    "not UTF-8": (["--", "echo", "\udcff"], "command: '\\udcff' is not UTF-8 text"),
+    "not UTF-8": (
+        ["--", "echo", "\udcff"],
+        "command: '\\udcff' is not UTF-8 text\n  Weft stores commands as UTF-8 text: rename",
+    ),
     "an unknown flag": (["--gpuz", "2", "--", "true"], "unknown option '--gpuz'\n  known: --gpus, "),
     "too many GPUs": (["--gpus", "3", "--", "true"], "it needs 3 GPUs; this machine has 2"),
     "no number": (["--gpus", "many", "--", "true"], "--gpus: 'many' is not a whole number"),

@@ -36,6 +36,28 @@ def test_looking_starts_nothing(weft: Weft) -> None:
     assert not weft.site.paths.answers()
 
 
+@pytest.mark.parametrize(("given", "seconds"), [("3", 3.0), ("90s", 90.0), ("2m", 120.0), ("0s", 0.0)])
+def test_a_bare_number_of_min_run_is_seconds(weft: Weft, given: str, seconds: float) -> None:
+    said = weft("up", "--min-run", given).out
+    assert f"runs are not preempted in their first {seconds:g} s\n" in said
+    assert json.loads((weft.site.paths.state / "settings.json").read_text())["min_run_s"] == seconds
+    assert "expected seconds" in weft.fails("up", "--min-run", "-1")
+    assert "give seconds, or a unit" in weft.fails("up", "--min-run", "soon")
+
+
+def test_jobs_that_ask_for_no_cpu_all_run_at_once(weft: Weft) -> None:
+    count = weft.json("doctor")["cpus"] + 2
+    free = [weft("submit", "--gpus", "0", "--cpus", "0", "--", "sleep", "60").out.split()[-1] for _ in range(count)]
+    until(lambda: {job["status"] for job in weft.json("show", *free)["jobs"]} == {"running"})
+    assert {job["cpus"] for job in weft.json("show", *free)["jobs"]} == {0}
+    weft("submit", "--hold", "--gpus", "0", "--name", "usual", "--", "true")
+    weft("submit", "--hold", "--gpus", "0", "--cpus", "0", "--name", "free", "--", "true")
+    weft("set", "free", "priority=5")
+    assert [job["cpus"] for job in weft.json("show", "usual", "free")["jobs"]] == [1, 0]
+    weft("cancel", *free, "usual", "free")
+    weft("wait", *free, code=None)
+
+
 def test_a_user_without_any_state(weft: Weft, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))

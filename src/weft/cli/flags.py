@@ -50,6 +50,18 @@ def share_or_zero(text: str) -> float:
     return value
 
 
+def seconds_or_duration(text: str) -> float:
+    """Parse seconds, or a duration with its unit such as 2m; 0 is allowed."""
+    if not (text[-1:].isalpha() or ":" in text):
+        return seconds_or_zero(text)
+    from weft.inputs.quantities import parse_duration
+
+    try:
+        return 0.0 if text.strip("0s") == "" else parse_duration(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(f"{error.what}: give seconds, or a unit as in 90s or 2m") from None
+
+
 def seconds(text: str) -> float:
     """Parse seconds: from a tenth of a second to a day."""
     try:

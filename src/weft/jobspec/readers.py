@@ -41,7 +41,10 @@ def _without_nul(found: Iterable[str]) -> list[str]:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{word[:80]!r} is not UTF-8 text") from None
+            raise InputError(
+                f"{word[:80]!r} is not UTF-8 text",
+                hint="Weft stores commands as UTF-8 text: rename the file, or name it in a script that the job runs",
+            ) from None
     return listed
 
 

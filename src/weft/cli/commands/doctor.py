@@ -17,6 +17,8 @@ from weft.model.status import Reason
 from weft.wire.views.base import extend_view, plain, replace_fields
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from weft.endpoints.paths import Paths
     from weft.server.settings import Settings
     from weft.wire.views.doctor import DoctorView
@@ -155,8 +157,8 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
     for folder in (here.state, here.runtime):
         if folder.exists() and folder.stat().st_uid != os.getuid():
             problems.append(f"{folder} belongs to another user")
-        elif folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
-            problems.append(f"{folder} is not writable")
+        elif problem := _write_problem(folder):
+            problems.append(problem)
         elif folder.exists() and folder.stat().st_mode & 0o077:
             problems.append(f"other users can enter {folder}: run chmod 700 on it")
     if found.recovered:
@@ -166,6 +168,18 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
             "the last scheduler died: weft up starts it again and finds its jobs; server.log has the reason"
         )
     return problems
+
+
+def _write_problem(folder: Path) -> str:
+    """Return why a folder cannot be written, or created where it is missing; empty if it can."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if os.statvfs(there).f_flag & os.ST_RDONLY:
+        return f"{folder} cannot be written: its file system is read-only"
+    if os.access(there, os.W_OK | os.X_OK):
+        return ""
+    return f"{folder} is not writable" if there == folder else f"{folder} cannot be created: {there} is not writable"
 
 
 def _without_home(value: Any) -> Any:

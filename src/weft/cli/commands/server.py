@@ -56,8 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--min-run",
         metavar="S",
-        type=flags.seconds_or_zero,
-        help="do not preempt a run in its first S seconds (60)",
+        type=flags.seconds_or_duration,
+        help="do not preempt a run in its first S seconds (60); also 2m",
     )
     add(
         "--max-gpus-per-user",

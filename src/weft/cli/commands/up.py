@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from weft.cli import connection, render
+from weft.cli import connection, flags, render
 from weft.cli.text import plural
 from weft.errors import InputError
 
@@ -39,7 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--memories", metavar="MB,MB", help="their memory, one for each (as the driver reports, or 32768)")
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs with processes of others (avoid)")
     add("--idle", metavar="T", help="end after this time without jobs: 90 (minutes), 30s, 2h; 0: never (10m)")
-    add("--min-run", metavar="T", help="do not preempt a run before this time (60s; 0: no minimum)")
+    add(
+        "--min-run", metavar="S", type=flags.seconds_or_duration,
+        help="do not preempt a run in its first S seconds (60; 0: no minimum); also 2m",
+    )  # fmt: skip
     add("--max-preemptions", metavar="N", help="do not preempt a job more than N times (10)")
     add("--keep", metavar="T", help="delete ended jobs and their logs after this time: 12h, 30d (30d)")
     add("--restore", action="store_true", help="replace a damaged journal by its last backup")
@@ -77,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         gpus = plural(len(found.gpus), "GPU")
         print(f"scheduler {found.pid} serves {found.node}: {gpus}, policy {found.policy}")
+        if args.min_run is not None:
+            print(f"runs are not preempted in their first {args.min_run:g} s")
     return 0
 
 
@@ -111,7 +116,7 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     if args.idle is not None:
         given["idle_s"] = _duration("--idle", args.idle)
     if args.min_run is not None:
-        given["min_run_s"] = _duration("--min-run", args.min_run)
+        given["min_run_s"] = args.min_run
     if args.max_preemptions is not None:
         given["max_preemptions"] = _with_flag(
             "--max-preemptions", partial(parse_whole, args.max_preemptions, 0, 1_000_000)

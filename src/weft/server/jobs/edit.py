@@ -87,8 +87,7 @@ class JobEditor:
                 (task if holder else own)[attribute] = value
         own["gpus"] = gpus = values.get("gpus", job.gpus)
         own["memory_mb"] = _memory_mb(values, job, gpus)
-        cpus = values.get("cpus", job.cpus)
-        own["cpus"] = cpus if gpus else max(cpus, 1)  # without GPUs and CPUs, any number of jobs would run at once
+        own["cpus"] = _cpus(values, job, gpus)
         own["declared_s"] = _declared_s(values, job)
         if "name" in values:
             own["name"] = _name(values["name"], values.get("group", job.group))
@@ -150,6 +149,15 @@ def _check_gpus(gpus: int, where: Where, per_gpu: bool) -> None:
 def _memory_mb(values: Values, job: Job, gpus: int) -> PerRank:
     memory = PerRank(*values.get("memory", job.memory_mb))
     return memory if gpus or memory.differs else PerRank(0)
+
+
+def _cpus(values: Values, job: Job, gpus: int) -> int:
+    """Return the CPUs that a job counts. Without GPUs it counts one, unless its user says how many: else any number of
+    such jobs would run at once."""
+    if "cpus" in values:
+        return int(values["cpus"])
+    is_as_before = job is not NEW and gpus == job.gpus
+    return job.cpus if gpus or is_as_before else max(job.cpus, 1)
 
 
 def _share(jobs_per_gpu: int) -> Share:

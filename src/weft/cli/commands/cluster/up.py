@@ -43,7 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.seconds,
         help="how long a worker may be disconnected before its jobs are lost (600)",
     )
-    add("--min-run", metavar="S", type=flags.seconds_or_zero, help="do not preempt a run in its first S seconds (60)")
+    add(
+        "--min-run",
+        metavar="S",
+        type=flags.seconds_or_duration,
+        help="do not preempt a run in its first S seconds (60); also 2m",
+    )
     add(
         "--metrics-port",
         metavar="N",
