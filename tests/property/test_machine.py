@@ -19,6 +19,7 @@ from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (
     ANYWHERE,
     Alarm,
+    BatchLimited,
     Blocked,
     Cancelled,
     Cordoned,
@@ -175,6 +176,10 @@ class Anything(RuleBasedStateMachine):
     )
     def limit_group(self, group: str, jobs: int | None, paused: bool) -> None:
         self.tell(GroupLimited(self.rig.now, group, jobs, paused))
+
+    @rule(batch=st.sampled_from(["b", "c"]), limit=st.integers(0, 3))
+    def limit_batch(self, batch: str, limit: int) -> None:
+        self.tell(BatchLimited(self.rig.now, batch, limit))
 
     @rule(index=which, memory_mb=st.sampled_from([1, 5, 10]))
     def measured(self, index: int, memory_mb: int) -> None:

@@ -110,17 +110,19 @@ class Client:
         reply: m.ChangeReply = self._call("Change", request)
         return reply
 
-    def queue(self, *, limit: int = 0, **only: Unpack[Filters]) -> QueueView:
-        """Return the jobs that run and wait."""
+    def queue(self, *, limit: int = 0, arrays: bool = False, **only: Unpack[Filters]) -> QueueView:
+        """Return the jobs that run and wait. With `arrays`, each array is one line."""
         from weft.wire.views.jobs import QueueView
 
-        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit, **only))
+        return self._query(QueueView, m.QueryRequest(what="queue", limit=limit, arrays=arrays, **only))
 
-    def jobs(self, jobs: Sequence[str] = (), *, group: str = "", timeout_s: float = READ_TIMEOUT_S) -> JobsView:
-        """Return the details of these jobs and of the jobs of a group."""
+    def jobs(
+        self, jobs: Sequence[str] = (), *, group: str = "", arrays: bool = False, timeout_s: float = READ_TIMEOUT_S
+    ) -> JobsView:
+        """Return the details of these jobs and of the jobs of a group. With `arrays`, an array is one entry."""
         from weft.wire.views.jobs import JobsView
 
-        return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group), timeout_s)
+        return self._query(JobsView, m.QueryRequest(what="job", jobs=jobs, group=group, arrays=arrays), timeout_s)
 
     def job(self, job: str) -> JobDetailView:
         """Return the first job that the reference names."""

@@ -176,6 +176,15 @@ class GroupLimited:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchLimited:
+    """At most this many jobs of a batch may be active or eligible at once from now on; 0: no limit."""
+
+    at: Seconds
+    batch: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """The memory that a run uses on each of its GPUs, which may differ from its allocation."""
 
@@ -248,7 +257,7 @@ class Wake:
 
 
 Event = (
-    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | Submitted | Edited
-    | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started | Progressed | Measured
-    | Exited | AdminAction | Wake | Evicted
+    NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
+    | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
+    | Progressed | Measured | Exited | AdminAction | Wake | Evicted
 )  # fmt: skip

@@ -128,7 +128,7 @@ class ChangeReply(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., refused: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user")
+    __slots__ = ("what", "jobs", "limit", "since", "group", "states", "name", "user", "arrays")
     WHAT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,7 @@ class QueryRequest(_message.Message):
     STATES_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    ARRAYS_FIELD_NUMBER: _ClassVar[int]
     what: str
     jobs: _containers.RepeatedScalarFieldContainer[str]
     limit: int
@@ -145,7 +146,8 @@ class QueryRequest(_message.Message):
     states: _containers.RepeatedScalarFieldContainer[str]
     name: str
     user: str
-    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
+    arrays: bool
+    def __init__(self, what: _Optional[str] = ..., jobs: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., since: _Optional[float] = ..., group: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., arrays: _Optional[bool] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("job",)

@@ -10,7 +10,7 @@ import pytest
 from support.builders import Rig, grid
 from weft.core.explain import explain
 from weft.core.state.apply.snapshots import snapshot
-from weft.model import Alarm, Edited, Exited, GroupLimited, Job, Limited, Outcome, Purged, Task, Wake
+from weft.model import Alarm, BatchLimited, Edited, Exited, GroupLimited, Job, Limited, Outcome, Purged, Task, Wake
 
 
 def reasons(rig: Rig, job: str) -> list[str]:
@@ -404,3 +404,45 @@ def test_the_limits_of_groups_survive_a_snapshot() -> None:
     assert set(again.active) == {"b"}
     again.tell(GroupLimited(0.0, "h", None))
     assert set(again.active) == {"b", "c"}
+
+
+def test_the_limit_of_a_batch_is_raised_lowered_and_removed() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(*(Job(f"t{at}", batch="t", batch_limit=2) for at in range(8)))
+    rig.tell(BatchLimited(0.0, "t", 3))
+    assert set(rig.active) == {"t0", "t1", "t2"}
+    rig.tell(BatchLimited(0.0, "t", 1))
+    assert set(rig.active) == {"t0", "t1", "t2"}, "runs continue"
+    rig.exit("t0")
+    rig.exit("t1")
+    assert set(rig.active) == {"t2"}
+    rig.exit("t2")
+    assert set(rig.active) == {"t3"}
+    assert rig.job("t7").job.batch_limit == 1
+    rig.tell(BatchLimited(0.0, "t", 0))
+    assert set(rig.active) == {"t3", "t4", "t5", "t6", "t7"}
+
+
+def test_a_batch_without_a_limit_gets_one_that_counts_its_runs() -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.submit(*(Job(f"t{at}", batch="t") for at in range(5)))
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting"] * 2 + ["waiting"] * 3
+    rig.tell(BatchLimited(0.0, "t", 3))
+    assert [rig.job(f"t{at}").status for at in range(5)] == ["starting"] * 2 + ["waiting", "blocked", "blocked"]
+    again = Rig("fifo")
+    again.scheduler.replay(snapshot(rig.state))
+    again.exit("t0")
+    assert [again.job(f"t{at}").status for at in range(1, 5)] == ["starting", "starting", "waiting", "blocked"]
+
+
+def test_a_batch_counts_how_its_jobs_ended() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(*(Job(f"t{at}", batch="t") for at in range(4)))
+    rig.exit("t0")
+    rig.exit("t1", "failed")
+    assert rig.state.eligibility.ended_of("t") == (1, 1)
+    again = Rig("fifo")
+    again.scheduler.replay(snapshot(rig.state))
+    assert again.state.eligibility.ended_of("t") == (1, 1)
+    again.tell(Purged(0.0, ("t0", "t1")))
+    assert again.state.eligibility.ended_of("t") == (0, 0)

@@ -24,6 +24,7 @@ from weft.journal.jsonl import HEADER
 from weft.journal.sqlite.compaction import compact
 from weft.model import (
     FACTS,
+    BatchLimited,
     Continued,
     Cordoned,
     Evicted,
@@ -68,6 +69,7 @@ ADDED: tuple[Fact, ...] = (
     JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
     GroupLimited(0.0, "vision", 4, paused=True),
+    BatchLimited(0.0, "7", 2),
     JobSnapshot(0.0, Job("3"), "blocked", 1, 0.0, 0.0, 1, over_group_limit=True),
     Exited(1.0, "2", 1, "failed", why="start-failed", detail="there is no folder /data"),
     JobSnapshot(2.0, Job("2"), "failed", 1, 0.0, 0.0, 1, why="start-failed", detail="there is no folder /data"),

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, log_text, render
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.client import Client
+    from weft.wire.views.jobs import JobView
 
 EXAMPLE: Final = """examples:
   weft logs 7
@@ -41,12 +46,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message
+        if args.job.isdecimal() and (tasks := _tasks(client, args.job)):
+            _write_tasks(client, tasks, args)
+            return 0
         if args.follow and not args.run:
             pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
         else:
             pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines, rank=args.rank)
         write(pieces, follow=args.follow, raw=args.raw)
     return 0
+
+
+def _tasks(client: Client, ref: str) -> Sequence[JobView]:
+    """Return the tasks of an array; empty if the reference is a single job."""
+    (one, *_) = client.jobs([ref], arrays=True).jobs
+    return client.jobs([ref]).jobs if one.tasks is not None else ()
+
+
+def _write_tasks(client: Client, tasks: Sequence[JobView], args: argparse.Namespace) -> None:
+    """Write the output of each task of an array that has run, below its id."""
+    if args.follow:
+        raise InputError(f"job {args.job} is an array of {len(tasks):,} tasks", hint=f"follow one: {tasks[0].id}")
+    for task in tasks:
+        if task.run >= max(args.run, 1):
+            print(f"==> {task.id} <==", flush=True)
+            pieces = client.logs(task.id, run=args.run, lines=args.lines, rank=args.rank)
+            write(pieces, follow=False, raw=args.raw)
 
 
 def write(pieces: Iterable[bytes], *, follow: bool, raw: bool = False) -> None:

@@ -26,6 +26,7 @@ examples:
   weft queue -w
   weft queue -a --limit 20 -o id,name,state,exit
   weft queue --group sweep -t PD --name 'resnet-*'
+  weft queue --tree
   weft queue --json"""
 
 WATCH_S: Final = 2.0
@@ -39,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"columns: {', '.join(job_table.FIELDS)}")
     parser.add_argument("--limit", metavar="N", type=flags.whole_number(1), default=0, help="at most N jobs (200)")
     parser.add_argument("--no-header", action="store_true", help="leave out the header line")
+    parser.add_argument("-r", "--array", action="store_true", help="list each task of an array on its own line")
+    parser.add_argument("--tree", action="store_true", help="list jobs below the jobs that they depend on")
     flags.add_filters(parser)
     flags.add_common(parser)
 
@@ -63,7 +66,7 @@ def _query(client: Client | None, args: argparse.Namespace) -> QueueView:
     if client is None:
         return QueueView()
     only = flags.filters_of(args)
-    found = client.queue(limit=args.limit, **only)
+    found = client.queue(limit=args.limit, arrays=not args.array and not args.json, **only)
     if not args.all:
         return found
     ended = client.history(limit=args.limit, **only)
@@ -83,7 +86,8 @@ def _show(found: QueueView, names: list[str] | None, args: argparse.Namespace) -
 
 
 def _lines(found: QueueView, names: list[str] | None, args: argparse.Namespace) -> list[str]:
-    columns, cells = job_table.table(found.jobs, names or job_table.queue_fields(found.jobs))
+    rows = job_table.arrange_as_tree(found.jobs) if args.tree else found.jobs
+    columns, cells = job_table.table(rows, names or job_table.queue_fields(rows))
     colour, narrow = render.use_colour(args.color), render.is_terminal()
     return list(tables.format_lines(columns, cells, colour=colour, narrow=narrow, header=not args.no_header))
 

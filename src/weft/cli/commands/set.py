@@ -10,11 +10,12 @@ from weft.cli.views import change_report
 from weft.errors import InputError
 
 EXAMPLE: Final = """keys: name, priority, gpus, memory, cpus, mem, time, duration, retries, comment, after, begin,
-gpu_ids, grace, group, max_jobs_per_gpu, requeue_exit, signal
+gpu_ids, grace, group, max_jobs_per_gpu, requeue_exit, signal; of an array: limit
 
 examples:
   weft set 7 priority=10
-  weft set train gpus=2 memory=8G time=2h"""
+  weft set train gpus=2 memory=8G time=2h
+  weft set 7 limit=4"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
-        found = client.jobs(args.jobs)
+        found = client.jobs(args.jobs, arrays=not args.json)
     if args.json:
         render.print_json(found)
         return 0
@@ -52,7 +52,8 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("job", job.id),
         ("name", job.name),
         ("user", job.user),
-        ("state", f"{job.status} ({job.state})"),
+        ("tasks", "" if job.tasks is None else job_table.format_tasks(job.tasks)),
+        ("state", f"{job.status} ({job.state})" if job.tasks is None else ""),
         ("reason", job.reason if job.state in ("PD", "H", "PR") else ""),
         ("exit code", _text(job.last_exit_code)),
         ("failed rank", "" if job.failed_rank is None else f"{job.failed_rank} on {job.failed_node}"),
@@ -68,7 +69,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("priority", str(job.priority)),
         ("time limit", _duration(job.time_limit_s)),
         ("after", ", ".join(job.after)),
-        ("array index", _text(job.array_index)),
+        ("array index", _text(job.array_index) if job.tasks is None else ""),
         *((key, _field(value)) for key, value in job.spec.items() if key not in ELSEWHERE),
         ("submitted", format_time(job.submitted)),
         ("first started", format_time(job.started) if job.started else ""),

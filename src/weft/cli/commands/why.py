@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render
 from weft.cli.text import escape_controls, format_time, plural
-from weft.cli.views import figures
+from weft.cli.views import figures, job_table
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
 def _lines(found: ExplainView) -> list[str]:
     name = f" ({found.name})" if found.name else ""
     lines = [f"job {found.job}{name} is {found.status}"]
+    if found.tasks is not None:
+        lines.insert(0, f"array {found.array}{name}: {job_table.format_tasks(found.tasks)}")
     codes = [f"{reason.code}: " * (reason.code != Reason.NONE) for reason in found.reasons]
     lines += [f"  {code}{reason.text}" for code, reason in zip(codes, found.reasons, strict=True)]
     if found.position is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.cli import tables
@@ -54,7 +54,40 @@ def eta(found: ProgressView | None) -> str:
 
 def _where(row: JobView) -> str:
     """Return the place of a job, or in brackets why it has none."""
-    return row.place or (f"({row.reason})" if row.reason else "")
+    reason = f"({row.reason})" if row.reason else ""
+    if row.tasks is not None:
+        return " ".join(filter(None, [format_tasks(row.tasks), reason]))
+    return row.place or reason
+
+
+def format_tasks(counts: Mapping[str, int]) -> str:
+    """Return the counts of an array's tasks: 2 running, 7 waiting, 1 done."""
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items())
+
+
+def arrange_as_tree(rows: Sequence[JobView]) -> list[JobView]:
+    """Return the rows with each job below the first job that it depends on, its name indented."""
+    from weft.wire.views.base import replace_fields
+
+    known = {row.id for row in rows}
+    below: dict[str, list[JobView]] = {}
+    for row in rows:
+        parent = next(
+            (name for name in map(_depended_on, row.depends_on or ()) if name in known and name != row.id), ""
+        )
+        below.setdefault(parent, []).append(row)
+    found: list[JobView] = []
+    left = [(row, 0) for row in reversed(below.get("", []))]
+    while left:
+        row, depth = left.pop()
+        found.append(replace_fields(row, name=f"{'   ' * (depth - 1)}└─ {row.name}") if depth else row)
+        left += [(child, depth + 1) for child in reversed(below.get(row.id, []))]
+    return found
+
+
+def _depended_on(name: str) -> str:
+    """Return the job of a dependency: a task of an array is in the line of its array."""
+    return name.partition("_")[0]
 
 
 def _exit(row: JobView) -> str:

@@ -7,7 +7,7 @@ time. A held job takes no place in its batch; once released, it queues for one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -32,6 +32,8 @@ class Eligibility:
         """For each batch, how many jobs have not ended done."""
         self._ill: dict[str, int] = {}
         """For each batch, how many of those have ended."""
+        self._done: dict[str, int] = {}
+        """For each batch, how many jobs are done."""
         self._going: dict[str, dict[JobId, None]] = {}
         """For each batch, the jobs that wait or run."""
         self._queued: dict[str, list[tuple[int, JobId]]] = {}
@@ -44,16 +46,30 @@ class Eligibility:
     def register(self, job: JobState) -> None:
         """Register a job, new or restored."""
         batch = job.job.batch
-        if batch and job.status != "done":
+        if batch and job.status == "done":
+            _count(self._done, batch, 1)
+        elif batch:
             _count(self._undone, batch, 1)
             if job.status in ENDED:
                 _count(self._ill, batch, 1)
 
+    def ended_of(self, batch: str) -> tuple[int, int]:
+        """Return how many jobs of a batch are done, and how many ended otherwise."""
+        return self._done.get(batch, 0), self._ill.get(batch, 0)
+
+    @property
+    def has_batches(self) -> bool:
+        """Return whether any unfinished job belongs to a batch."""
+        return bool(self._undone)
+
     def forget(self, job: JobState) -> None:
         """Forget a job that has ended."""
-        if job.job.batch and job.status != "done":
-            _count(self._undone, job.job.batch, -1)
-            _count(self._ill, job.job.batch, -1)
+        batch = job.job.batch
+        if batch and job.status == "done":
+            _count(self._done, batch, -1)
+        elif batch:
+            _count(self._undone, batch, -1)
+            _count(self._ill, batch, -1)
 
     def enter(self, job: JobState) -> bool:
         """Return whether this job may wait for GPUs now; if not, the `leave` of another job makes it eligible."""
@@ -123,6 +139,8 @@ class Eligibility:
         if not batch:
             return
         _count(self._undone if done else self._ill, batch, -1 if done else 1)
+        if done:
+            _count(self._done, batch, 1)
         if not done or batch not in self._undone:
             yield from self._update_dependents(batch, done)
 
@@ -155,6 +173,28 @@ class Eligibility:
             opened += self.groups.leave(job)
         return opened, shut
 
+    def limit_batch(self, batch: str, tasks: Sequence[JobState]) -> tuple[list[JobState], list[JobState]]:
+        """Take up the new limit of a batch; return the jobs that may wait now, and the ones that no longer may."""
+        in_line = sorted((job for job in tasks if _is_in_line(job)), key=_age)
+        waiting = sorted((job for job in tasks if job.waits), key=_age)
+        self._queued.pop(batch, None)
+        self._going[batch] = {job.id: None for job in tasks if _keeps_place(job)}
+        opened: list[JobState] = []
+        shut: list[JobState] = []
+        for job in (*waiting, *in_line):
+            if self._take_place(job):
+                if not job.waits and self._take_limits(job):
+                    opened.append(job)
+            elif job.waits:
+                shut.append(job)
+        for job in shut:
+            opened += self._leave_limits(job)
+        return opened, shut
+
+    def _leave_limits(self, job: JobState) -> Iterator[JobState]:
+        yield from self.groups.leave(job)
+        yield from (follower for follower in self.quotas.leave(job) if self.groups.take(follower))
+
     def _take_place(self, job: JobState) -> bool:
         batch, limit = job.job.batch, job.job.batch_limit
         if not batch or not limit or job.held:
@@ -171,19 +211,22 @@ class Eligibility:
 
     def step_aside(self, job: JobState) -> Iterator[JobState]:
         """Free the job's place in its batch and its GPUs in the quota; yield the jobs that get them."""
-        yield from self.groups.leave(job)
-        yield from (follower for follower in self.quotas.leave(job) if self.groups.take(follower))
+        yield from self._leave_limits(job)
         going = self._going.get(job.job.batch)
         if not going or going.pop(job.id, job) is job:
             return
         queued = self._queued.get(job.job.batch)
         while queued:
-            follower = self._jobs.get(heappop(queued)[1])
-            if follower is not None and _is_in_line(follower):
+            follower = self._jobs.get(queued[0][1])
+            if follower is None or not _is_in_line(follower):
+                heappop(queued)
+                continue
+            if len(going) < follower.job.batch_limit:  # it may have been lowered
+                heappop(queued)
                 going[follower.id] = None
                 if self._take_limits(follower):
                     yield follower
-                return
+            return
 
     # ---- the clock
 
@@ -221,6 +264,17 @@ def _is_in_line(job: JobState) -> bool:
     """Return whether only the batch limit blocks the job."""
     over = job.over_quota or job.over_group_limit
     return job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None and not over
+
+
+def _keeps_place(job: JobState) -> bool:
+    """Return whether the job holds its place in the batch whatever the limit becomes: it runs, or will run again, or
+    only another limit blocks it."""
+    over = job.over_quota or job.over_group_limit
+    return job.active or over or (_is_delayed(job) and not job.before_begin)
+
+
+def _age(job: JobState) -> int:
+    return job.seq
 
 
 def _count(counts: dict[str, int], batch: str, change: int) -> None:

@@ -22,6 +22,7 @@ from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
     Alarm,
+    BatchLimited,
     Blocked,
     Cancelled,
     Continued,
@@ -64,7 +65,7 @@ RUNNING_TIES: Final = -(2**50)
 FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     NodeJoined: nodes.joined, NodeLost: nodes.lost, Blocked: nodes.blocked, Unblocked: nodes.unblocked,
     Cordoned: nodes.cordoned, Uncordoned: nodes.uncordoned, Limited: jobs.limited,
-    GroupLimited: jobs.group_limited,
+    GroupLimited: jobs.group_limited, BatchLimited: jobs.batch_limited,
     Submitted: jobs.submitted, Edited: jobs.edited, Cancelled: jobs.cancelled, Held: jobs.held,
     Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
     Suspended: runs.suspended, Continued: runs.continued,

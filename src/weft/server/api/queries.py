@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypedDict
 
@@ -13,6 +13,7 @@ from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
+from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
@@ -28,7 +29,7 @@ from weft.server.state_views import (
     whereabouts,
 )
 from weft.wire.messages import QueryRequest
-from weft.wire.views.base import replace_fields
+from weft.wire.views.base import extend_view, replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
 from weft.wire.views.groups import GroupsView
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
@@ -68,7 +69,8 @@ class Queries:
 
     def explain_job(self, ref: str) -> ExplainView:
         """Explain why a job waits; of a job that does not wait, say where it runs or how it ended."""
-        job = self._state.jobs[resolve_one(self._state, ref, self._user)]
+        tasks = tasks_of(self._state, ref)
+        job = main_task(tasks) if tasks else self._state.jobs[resolve_one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
         if job.status == "blocked" and job.begin_at is not None:
@@ -86,6 +88,8 @@ class Queries:
             ahead=ahead_of(found),
             unblock=unblock_of(found),
             expected_start=None if in_s is None else iso(self._now + in_s),
+            array=ref if tasks else "",
+            tasks=count_tasks(tasks) if tasks else None,
         )
 
     def _whereabouts(self, job: JobState) -> Iterator[ReasonView]:
@@ -97,8 +101,9 @@ class Queries:
 
     def _queue(self, request: QueryRequest) -> QueueView:
         """Return running jobs, then waiting ones in the order of the queue, then held and blocked ones."""
-        if wanted := JobFilter(request):
-            return self._filtered_queue(wanted, _limit(request))
+        wanted = JobFilter(request)
+        if wanted or request.arrays:
+            return self._selected_queue(wanted, request)
         state, limit = self._state, _limit(request)
         order = list(islice(self._scheduler.in_order(), limit))
         first = first_in_line(self._scheduler)
@@ -115,21 +120,40 @@ class Queries:
             paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
 
-    def _filtered_queue(self, wanted: JobFilter, limit: int) -> QueueView:
+    def _selected_queue(self, wanted: JobFilter, request: QueryRequest) -> QueueView:
         """Return the selected jobs in the same order; ended ones, the last first, if a state of theirs is wanted."""
-        state = self._state
+        state, limit = self._state, _limit(request)
         running = wanted.select(state.active.values()) if wanted.unfinished else []
         waiting = wanted.select(state.waiting.values()) if wanted.unfinished else []
         blocked = wanted.select(self._blocked()) if wanted.unfinished else []
         ended = wanted.select(reversed(state.ended.values())) if wanted.ended else []
+        totals = len(running), len(waiting) + len(blocked)
+        tally = ArrayTally() if request.arrays else None
+        if tally is not None:
+            running, waiting, blocked = map(tally.collapse, (running, waiting, blocked))
         shown = [*running, *self._sorted(waiting, limit), *blocked, *ended][:limit]
         found = len(running) + len(waiting) + len(blocked) + len(ended)
         first = first_in_line(self._scheduler)
         return QueueView(
-            **self._head, jobs=[self._row(job, first) for job in shown], running=len(running),
-            waiting=len(waiting) + len(blocked), more=found - len(shown), paused=bool(state.paused),
-            paused_for=dict(state.paused), policy=self._controller.policy,
+            **self._head, jobs=[self._line(job, first, tally) for job in shown], running=totals[0], waiting=totals[1],
+            more=found - len(shown), paused=bool(state.paused), paused_for=dict(state.paused),
+            policy=self._controller.policy,
         )  # fmt: skip
+
+    def _line(self, job: JobState, first: JobId | None, tally: ArrayTally | None) -> JobView:
+        """Return a line of the queue: a job, or all unfinished tasks of an array."""
+        row = self._row(job, first)
+        if tally is None:
+            return row
+        if job.job.after:
+            row = extend_view(JobView, row, {"depends_on": job.job.after})
+        batch = job.job.batch
+        if not batch or job.status in ENDED:
+            return row
+        waiting = tally.first_waiting(batch)
+        reason = "" if waiting is None else brief_reason(self._reasons, waiting, first)
+        counts = tally.counts(self._state, batch)
+        return extend_view(JobView, row, {"id": batch, "place": "", "reason": reason, "tasks": counts})
 
     def _blocked(self) -> Iterable[JobState]:
         """Return blocked and held jobs: searched only if there are any."""
@@ -151,11 +175,26 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> JobsView:
         state = self._state
+        if request.arrays and (arrays := {ref: tasks for ref in request.jobs if (tasks := tasks_of(state, ref))}):
+            return self._arrays(request, arrays)
         named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.group == request.group]
         first = first_in_line(self._scheduler)
         return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MAX_LIMIT]])
+
+    def _arrays(self, request: QueryRequest, arrays: Mapping[str, list[JobState]]) -> JobsView:
+        """Return the details of jobs. An array is one of its tasks, with the counts of all."""
+        first = first_in_line(self._scheduler)
+        found: list[JobDetailView] = []
+        for ref in request.jobs:
+            if tasks := arrays.get(ref):
+                one = self._detail(main_task(tasks), first)
+                found.append(replace_fields(one, id=ref, tasks=count_tasks(tasks)))
+            else:
+                named = resolve(self._state, [ref], self._user)
+                found += [self._detail(self._state.jobs[job], first) for job in named]
+        return JobsView(**self._head, jobs=found[:MAX_LIMIT])
 
     def _detail(self, job: JobState, first: JobId | None) -> JobDetailView:
         reason = brief_reason(self._reasons, job, first)

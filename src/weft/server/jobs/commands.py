@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -10,8 +11,10 @@ from typing import Final
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.errors import InputError, Refused, UnknownName
+from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_whole_or_none
 from weft.jobspec.fields import settings_of
 from weft.model import (
+    BatchLimited,
     Cancelled,
     Continued,
     Edited,
@@ -38,6 +41,9 @@ from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 
 _HOLD_HINT: Final = "; weft hold keeps a waiting job from starting"
+LIMIT: Final = "limit"
+"""The setting of an array: how many of its tasks run at once."""
+MAX_MEMORIES: Final = 8
 Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"]
 """Returns the event that changes a job, or why it cannot be changed."""
 
@@ -58,6 +64,10 @@ class JobCommands:
         """Accepted jobs that may not be in the state yet."""
         self._dependencies: dict[tuple[JobId, ...], set[JobId]] = {}
         """Found for the present request: these jobs and all that they depend on."""
+        self._memories: list[tuple[ChangeRequest, dict[str, str]]] = []
+        """For the last requests, what was done for each array."""
+        self._arrays: frozenset[str] = frozenset()
+        """Arrays of which the present slice of a request has several tasks."""
         self._scheduler, self._builder = scheduler, JobBuilder(rules)
         self._keys: dict[tuple[str, str], list[JobId]] = {}
         """The ids that each request with a key was answered with, by user and key. A request may be sent again."""
@@ -183,7 +193,10 @@ class JobCommands:
     ) -> tuple[list[Event], ChangeReply]:
         """Change these jobs, except those that are purged by now."""
         state, verb = self._scheduler.state, VERBS[request.verb]
+        if request.verb == "set" and any(each.name == LIMIT for each in request.settings):
+            return self._limit_arrays([state.jobs[each] for each in ids if each in state.jobs], request, now)
         self._dependencies.clear()
+        self._arrays = repeated(state.jobs[each].job.batch for each in ids if each in state.jobs)
         events: list[Event] = []
         reply = ChangeReply()
         for job in (state.jobs[each] for each in ids if each in state.jobs):
@@ -225,16 +238,55 @@ class JobCommands:
     def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return Purged(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
 
-    def _restart(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
+    def _limit_arrays(
+        self, tasks: Iterable[JobState], request: ChangeRequest, now: Seconds
+    ) -> tuple[list[Event], ChangeReply]:
+        """Change how many tasks of their arrays run at once, once for each array of the request."""
+        if len(request.settings) > 1:
+            raise InputError(
+                "limit is a setting of an array, not of its tasks", hint="set it alone: weft set 7 limit=4"
+            )
+        limit, done = parse_limit(request.settings[0].value), self._memory_of(request)
+        events: list[Event] = []
+        reply = ChangeReply()
+        for job in tasks:
+            if not job.job.batch:
+                reply.refused.append(Variable(name=job.id, value="it is not a task of an array"))
+            elif job.job.batch not in done:
+                done[job.job.batch] = job.job.batch
+                events.append(BatchLimited(now, job.job.batch, limit))
+                reply.ids.append(job.job.batch)
+        return events, reply
+
+    def _memory_of(self, request: ChangeRequest) -> dict[str, str]:
+        """Return what was done so far for a request, which may come in slices: for each array, its new number."""
+        for known, memory in self._memories:
+            if known is request:
+                return memory
+        self._memories.append((request, {}))
+        del self._memories[:-MAX_MEMORIES]
+        return self._memories[-1][1]
+
+    def _restart(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
+        """Submit an ended job again. Several tasks of an array become an array again, with its limit."""
         if job.status not in ENDED:
             return f"it is {job.status}: cancel it first"
-        task = replace(job.job.task or Task(), key="")
-        again = replace(job.job, id=str(self._next_id), after=(), batch="", batch_limit=0, task=task)
+        batch, numbers = job.job.batch, self._memory_of(request)
+        number = numbers.get(batch, str(self._next_id))
+        again = replace(
+            job.job, id=number, after=(), batch="", batch_limit=0, task=replace(job.job.task or Task(), key="")
+        )
+        if batch and (batch in self._arrays or batch in numbers):
+            _, _, index = job.id.partition("_")
+            again = replace(again, id=f"{number}_{index}", batch=number, batch_limit=job.job.batch_limit)
         try:
             self._builder.check(again)
         except InputError as error:
             return error.text
-        self._next_id += 1
+        if batch not in numbers:
+            self._next_id += 1
+        if again.batch:
+            numbers[batch] = number
         return Submitted(now, again)
 
     def _restart_in_place(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
@@ -291,6 +343,20 @@ class JobCommands:
             left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
         self._dependencies[tuple(jobs)] = found
         return found
+
+
+def repeated(names: Iterable[str]) -> frozenset[str]:
+    """Return the names, not empty, that occur more than once."""
+    counts = Counter(names)
+    return frozenset(name for name, count in counts.items() if name and count > 1)
+
+
+def parse_limit(text: str) -> int:
+    found = 0 if text == "none" else parse_whole_or_none(text, 1, MAX_ARRAY_TASKS)
+    if found is None:
+        what = f"limit: {text[:80]!r} is not a whole number from 1 to {MAX_ARRAY_TASKS:,}"
+        raise InputError(what, hint="limit=4, or limit=none")
+    return found
 
 
 VERBS: Final[dict[str, Verb]] = {

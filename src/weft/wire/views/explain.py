@@ -34,6 +34,7 @@ class UnblockView(View):
 
 class ExplainView(Answer):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"reasons": ReasonView, "ahead": AheadView, "unblock": UnblockView}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"array": "tasks", "tasks": "tasks"}
 
     now: str | None = None
     name: str = ""
@@ -46,6 +47,10 @@ class ExplainView(Answer):
     ahead: Sequence[AheadView] = ()
     unblock: UnblockView | None = None
     expected_start: str | None = None
+    array: str = ""
+    """The array that was asked about; `job` is the task that the rest is about."""
+    tasks: Mapping[str, int] | None = None
+    """The number of tasks of the array in each state."""
 
 
 def reasons_of(found: Explanation, renumber: Renumber | None = None) -> list[ReasonView]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, NotRequired, TypedDict
 
 from weft.wire.views.base import Answer, View, field
 
@@ -50,6 +50,10 @@ class JobView(View):
     exit_code: int | None = None
     progress: ProgressView | None = None
     group: str = ""
+    depends_on: Sequence[str] | None = None
+    """The jobs that it comes after, for the table of the queue. Left out elsewhere."""
+    tasks: Mapping[str, int] | None = None
+    """For an array as one line: how many of its tasks are in each state. Left out for a job."""
 
 
 class JobFields(TypedDict):
@@ -72,6 +76,8 @@ class JobFields(TypedDict):
     exit_code: int | None
     progress: ProgressView | None
     group: str
+    depends_on: NotRequired[Sequence[str] | None]
+    tasks: NotRequired[Mapping[str, int] | None]
 
 
 class JobDetailView(JobView):
@@ -80,6 +86,7 @@ class JobDetailView(JobView):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "checkpoint": CheckpointView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "misplaced": "misplaced", "checkpoint": "misplaced", "failed_rank": "failed_rank", "failed_node": "failed_rank",
+        "tasks": "tasks", "depends_on": "depends_on",
     }  # fmt: skip
 
     command: Sequence[str] = ()

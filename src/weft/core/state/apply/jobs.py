@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import JobState
 from weft.core.state.transitions import change_status
-from weft.model import Cancelled, Edited, GroupLimited, Held, Limited, Paused, Purged, Released, Resumed, Submitted
+from weft.model import (
+    BatchLimited,
+    Cancelled,
+    Edited,
+    GroupLimited,
+    Held,
+    Limited,
+    Paused,
+    Purged,
+    Released,
+    Resumed,
+    Submitted,
+)
 from weft.model.status import ACTIVE, ENDED
 
 if TYPE_CHECKING:
@@ -150,6 +163,14 @@ def group_limited(state: State, fact: GroupLimited) -> bool:
         return False
     _move(state, *groups.set_group(fact.group, fact.jobs, fact.paused))
     return True
+
+
+def batch_limited(state: State, fact: BatchLimited) -> bool:
+    tasks = [job for job in state.jobs.values() if job.job.batch == fact.batch]
+    for job in tasks:
+        job.job = replace(job.job, batch_limit=fact.limit)
+    _move(state, *state.eligibility.limit_batch(fact.batch, tasks))
+    return bool(tasks)
 
 
 def _move(state: State, opened: Iterable[JobState], shut: Iterable[JobState]) -> None:
