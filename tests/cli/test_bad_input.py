@@ -42,8 +42,8 @@ WRONG = {
     "an array of none": (["--array", "0-9%0", "--", "true"], "--array: '0-9%0' is not an array"),
     "no such job": (["--after", "nope", "--", "true"], "after: there is no job 'nope'"),
     "another dependency": (
-        ["--dependency", "afterany:1", "--", "true"],
-        "'afterany:1' is not supported",
+        ["--dependency", "aftercorr:1", "--", "true"],
+        "'aftercorr:1' is not supported",
     ),
     "a name that is a number": (["--name", "7", "--", "true"], "name: '7' cannot be a name: commands would read it"),
     "a name that is a range": (["--name", "3-7", "--", "true"], "name: '3-7' cannot be a name"),

@@ -111,6 +111,35 @@ def test_cancel(weft: Weft) -> None:
     assert len(weft.json("cancel", "--all")["jobs"]) == 4
 
 
+def test_dependencies_on_any_end_and_on_a_failure(weft: Weft) -> None:
+    bad = weft.submit("--hold", "--gpus", "0", "--name", "bad", "--", "false")
+    cleanup = weft.submit("-d", f"afterany:{bad}", "--gpus", "0", "--", "true")
+    report = weft.submit("--after", "afternotok:bad", "--gpus", "0", "--", "true")
+    both = weft.submit("--after", f"afterany:{cleanup},{report}", "--gpus", "0", "--", "true")
+    assert weft.show(report)["after"] == [f"afternotok:{bad}"]
+    assert weft.show(both)["spec"]["after"] == [report, f"afterany:{cleanup}"]
+    assert f"comes after a failure of {bad}" in weft("why", report).out
+    assert "must end as afterok and as afterany" in weft.fails(
+        "submit", "--after", f"{bad},afterany:{bad}", "--", "true"
+    )
+    weft("release", bad)
+    weft("wait", bad, code=1)
+    weft("wait", cleanup, report, both)
+
+
+def test_a_singleton_waits_for_jobs_of_its_name(weft: Weft) -> None:
+    first = weft.submit("--hold", "--name", "nightly", "--gpus", "0", "--", "true")
+    other = weft.submit("--hold", "--name", "other", "--gpus", "0", "--", "true")
+    second = weft.submit("--dependency", "singleton", "--name", "nightly", "--gpus", "0", "--", "true")
+    assert weft.show(second)["after"] == [f"afterany:{first}"]
+    array = weft.submit("-d", "singleton", "--name", "nightly", "--array", "0-2", "--gpus", "0", "--", "true")
+    assert weft.json("show", array)["jobs"][0]["after"] == [f"afterany:{first}", f"afterany:{second}"]
+    weft("cancel", first)
+    weft("wait", second, array)
+    assert weft.show(other)["status"] == "held"
+    weft("cancel", other)
+
+
 def test_dependencies_and_names_of_jobs(weft: Weft) -> None:
     first = weft.submit("--hold", "--name", "prep", "--", "true")
     second = weft.submit("--after", "prep", "--", "true")

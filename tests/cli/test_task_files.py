@@ -53,6 +53,19 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     assert "no params.model" in weft.fails("submit", "--config", write("name: x"))
 
 
+def test_tasks_of_a_file_depend_on_any_end_and_on_a_failure(weft: Weft) -> None:
+    text = "- {name: one, command: 'false', gpus: 0}\n"
+    text += "- {name: clean, command: 'true', gpus: 0, after: 'afterany:one'}\n"
+    text += "- {name: mend, command: 'true', gpus: 0, after: ['afternotok:#0', 'afterany:clean']}\n"
+    text += "- {name: mend, command: 'true', gpus: 0, after: singleton}\n"
+    ids = weft.submit("--config", write(text)).split()
+    weft("wait", *ids, code=1)
+    assert [weft.show(job)["status"] for job in ids] == ["failed", "done", "done", "done"]
+    assert [weft.show(job)["after"] for job in ids[1:]] == [
+        [f"afterany:{ids[0]}"], [f"afterany:{ids[1]}", f"afternotok:{ids[0]}"], [f"afterany:{ids[2]}"],
+    ]  # fmt: skip
+
+
 def test_a_command_on_the_command_line_is_that_of_the_file(weft: Weft) -> None:
     name = write(RESNET, "task.json")
     job = weft.submit("--config", name, "--", "sh", "-c", "echo $WEFT_PARAM_EPOCHS", "{params.epochs}")

@@ -125,6 +125,14 @@ class Anything(RuleBasedStateMachine):
         job = Job(f"j{self.submitted}", gpus, after=tuple(sorted(after)), batch="b", batch_limit=limit, retries=retries)
         self.tell(Submitted(self.rig.now, job))
 
+    @rule(gpus=st.integers(0, 4), first=which, second=which, batch=st.booleans())
+    def submit_after_an_end(self, gpus: int, first: int, second: int, batch: bool) -> None:
+        self.submitted += 1
+        ended = {name for name in (self.pick(first), "b" if batch else None) if name is not None}
+        failed = {name for name in (self.pick(second),) if name is not None and name not in ended}
+        job = Job(f"j{self.submitted}", gpus, after_any=tuple(sorted(ended)), after_failed=tuple(failed))
+        self.tell(Submitted(self.rig.now, job))
+
     @rule(gpus=st.integers(0, 4), first=which, limit=st.integers(0, 1))
     def submit_after_batch(self, gpus: int, first: int, limit: int) -> None:
         self.submitted += 1

@@ -8,6 +8,7 @@ from typing import Final
 
 from weft.errors import InputError, Unreachable, WeftError
 from weft.inputs.quantities import parse_array, parse_whole_or_none
+from weft.jobspec import dependencies
 from weft.wire.messages import JobSpec, SubmitRequest
 from weft.wire.service import MAX_REQUEST_BYTES
 
@@ -86,7 +87,8 @@ def _in_order(request: SubmitRequest) -> Sequence[int]:
 def _dependencies_inside(request: SubmitRequest, number: int) -> list[int]:
     """Return the jobs of the request that this one depends on."""
     found = []
-    for ref in request.jobs[number].after:
+    for text in request.jobs[number].after:
+        _, ref = dependencies.split(text)
         if ref.startswith("#"):
             other = parse_whole_or_none(ref[1:], 0, len(request.jobs) - 1)
             if other is None:
@@ -154,17 +156,18 @@ def _linked(request: SubmitRequest, part: Sequence[int], ids: Mapping[int, Seque
     found = []
     for number in part:
         job = request.jobs[number]
-        if any(ref.startswith("#") for ref in job.after):
-            job, refs = _copy(job), job.after
+        if any("#" in text for text in job.after):
+            job, texts = _copy(job), job.after
             del job.after[:]
-            for ref in refs:
+            for text in texts:
+                condition, ref = dependencies.split(text)
                 other = int(ref[1:]) if ref.startswith("#") else None
                 if other is None:
-                    job.after.append(ref)
+                    job.after.append(text)
                 elif other in here:
-                    job.after.append(f"#{here[other]}")
+                    job.after.append(dependencies.join(condition, f"#{here[other]}"))
                 elif ids.get(other):
-                    job.after.append(ids[other][0].partition("_")[0])
+                    job.after.append(dependencies.join(condition, ids[other][0].partition("_")[0]))
         found.append(job)
     return found
 

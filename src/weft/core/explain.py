@@ -3,11 +3,14 @@ Slurm's names."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from weft.core.planning.allocator import Allocator, decide_nothing
 from weft.core.reasons import SHOWN, Cause, WaitReasons, count_gpus
 from weft.core.scheduler import Scheduler
+from weft.core.state.eligibility import condition_of
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import UnknownName
@@ -91,7 +94,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
 
 def _gate(state: State, job: JobState, now: Seconds) -> Cause:
     if job.unmet_dependencies:
-        return Cause.of(Reason.DEPENDENCY, f"comes after {', '.join(list(job.unmet_dependencies)[:SHOWN])}")
+        return Cause.of(Reason.DEPENDENCY, f"comes after {', '.join(_dependencies(job))}")
     if job.begin_at is not None and job.before_begin:
         return Cause.of(Reason.BEGIN_TIME, f"starts no earlier than in {max(job.begin_at - now, 0.0):.0f} s")
     if job.begin_at is not None:
@@ -106,6 +109,13 @@ def _gate(state: State, job: JobState, now: Seconds) -> Cause:
     if job.over_group_limit:
         return _group_limit(state, job.job.group)
     return Cause.of(Reason.ARRAY_LIMIT, f"at most {job.job.batch_limit} tasks of {job.job.batch} at a time")
+
+
+def _dependencies(job: JobState) -> Iterator[str]:
+    """Yield the first unmet dependencies, each with its condition unless the other job must be done."""
+    words = {"done": "", "ended": "the end of ", "failed": "a failure of "}
+    for other in islice(job.unmet_dependencies, SHOWN):
+        yield words[condition_of(job, other)] + other
 
 
 def _group_limit(state: State, group: str) -> Cause:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from weft.jobspec import dependencies
 from weft.jobspec.fields import FIELDS, Field
 from weft.model import Job, NodeId, Slots, Task, Where
 
@@ -72,6 +73,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "begin": lambda job, _: _time(job.begin_at),
     "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
+    "after": lambda job, _: dependencies.write(job),
     "max_jobs_per_gpu": lambda job, _: _jobs_per_gpu(job),
     "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),
     "gpu_choice": lambda job, number: _numbers(job.where.choice, number),

@@ -109,7 +109,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "after", ("first", "second"), readers.after, "after", settable=True,
-        flag=Flag(("--after",), "start once these are done; repeat it, or use commas", "JOB", repeated=True),
+        flag=Flag(("--after",), "start once these are done; afterany:, afternotok:, singleton", "JOB", repeated=True),
     ),
     Field(
         "begin", ("2040-01-01T08:00", "2041-01-01T08:00"), readers.begin, "begin_at", "begin_at", settable=True,

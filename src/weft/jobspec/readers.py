@@ -8,6 +8,7 @@ from typing import Final
 
 from weft.errors import InputError
 from weft.inputs import quantities
+from weft.jobspec import dependencies
 from weft.wire.messages import Variable
 
 Given = str | list[str] | dict[str, str]
@@ -16,7 +17,7 @@ Value = str | int | float | bool | list[str] | list[int] | list[Variable]
 Reader = Callable[[Given], Value]
 
 _VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-_OTHER_DEPENDENCY: Final = r"(?:after|afterany|afternotok|aftercorr|afterburstbuffer|singleton)(?::|$)"
+_OTHER_DEPENDENCY: Final = r"(?:after|aftercorr|afterburstbuffer|singleton)(?::|$)"
 _PARAM: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
 
 
@@ -97,15 +98,20 @@ def memory(value: Given) -> list[int]:
 
 
 def after(value: Given) -> list[str]:
-    """Read references to jobs, or dependencies as Slurm writes them: afterok:3:4."""
+    """Read references to jobs, or dependencies as Slurm writes them: afterok:3:4, afterany:5, singleton."""
     found: list[str] = []
     for part in words(value):
+        if part == dependencies.SINGLETON:
+            found.append(part)
+            continue
+        condition, rest = dependencies.split(part)
         if re.match(_OTHER_DEPENDENCY, part):
-            raise InputError(f"the dependency {part[:80]!r} is not supported", hint="use afterok:JOB, or JOB alone")
-        ids = part.removeprefix("afterok:").split(":") if part.startswith("afterok:") else [part]
+            hint = "use afterok:JOB, afterany:JOB, afternotok:JOB, singleton, or JOB alone"
+            raise InputError(f"the dependency {part[:80]!r} is not supported", hint=hint)
+        ids = [part] if rest == part else rest.split(":")
         if not all(ids):
             raise InputError("it is empty", hint="name a job: its id, its name, @ (the last) or @~1")
-        found += _without_nul(ids)
+        found += (dependencies.join(condition, each) for each in _without_nul(ids))
     return found
 
 

@@ -18,6 +18,7 @@ import yaml
 
 from weft.errors import InputError
 from weft.inputs.yaml import YamlValue, parse_yaml
+from weft.jobspec import dependencies
 from weft.jobspec.fields import ALIASES, READABLE, canonical, spec_of
 from weft.jobspec.readers import Given
 from weft.wire.messages import JobSpec
@@ -100,7 +101,7 @@ def link_dependencies(tasks: Sequence[Written]) -> None:
 
 
 def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
-    name = ref.removeprefix("afterok:")
+    condition, name = dependencies.split(ref)
     found = named.get(name, [])
     if len(found) > 1:
         error = InputError(
@@ -109,7 +110,7 @@ def _linked(ref: str, named: dict[str, list[int]], task: Written) -> str:
             key="after",
         )
         raise task.located(error)
-    return f"#{found[0]}" if found else ref
+    return dependencies.join(condition, f"#{found[0]}") if found else ref
 
 
 def _read(path: str) -> str:

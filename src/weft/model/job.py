@@ -101,6 +101,15 @@ class Job:
     task: Task | None = None
     begin_at: Seconds | None = None
     """The earliest start; None: at once."""
+    after_any: tuple[JobId, ...] = ()
+    """Jobs that must have ended first, in any way."""
+    after_failed: tuple[JobId, ...] = ()
+    """Jobs that must have ended otherwise than done first. If one of them is done, this job is cancelled."""
+
+    @property
+    def comes_after(self) -> tuple[JobId, ...]:
+        """All jobs that it depends on."""
+        return (*self.after, *self.after_any, *self.after_failed)
 
     @property
     def group(self) -> str:

@@ -10,6 +10,7 @@ from weft.core.resources.node import memory_held
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.jobspec import dependencies
 from weft.jobspec.description import describe
 from weft.model import JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
@@ -88,7 +89,7 @@ def job_detail(
         preemptions=job.preemptions,
         requeues=job.requeues,
         time_limit_s=task.time_limit_s,
-        after=job.job.after,
+        after=dependencies.write(job.job),
         array_index=task.array_index,
         gpu_seconds=round(job.attained(now) * job.gpus, 3),
         last_exit_code=job.code,

@@ -446,3 +446,57 @@ def test_a_batch_counts_how_its_jobs_ended() -> None:
     assert again.state.eligibility.ended_of("t") == (1, 1)
     again.tell(Purged(0.0, ("t0", "t1")))
     assert again.state.eligibility.ended_of("t") == (0, 0)
+
+
+def test_a_job_may_wait_for_any_end_of_another() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b"), Job("c", after_any=("a", "b")))
+    assert [reason.text for reason in explain(rig.scheduler, "c").reasons] == ["comes after the end of a, the end of b"]
+    rig.exit("a", "failed")
+    assert rig.job("c").status == "blocked"
+    rig.exit("b")
+    assert rig.job("c").active
+    rig.submit(Job("late", after_any=("a",)))
+    assert rig.job("late").active, "it has ended already"
+
+
+def test_a_job_may_wait_for_a_failure_of_another() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b"), Job("clean", after_failed=("a",)), Job("never", after_failed=("b",)))
+    rig.exit("a", "failed")
+    assert rig.job("clean").active
+    rig.exit("b")
+    assert (rig.job("never").status, rig.job("never").why) == ("cancelled", "dependency")
+    rig.submit(Job("late", after_failed=("a",)), Job("too late", after_failed=("b",)))
+    assert (rig.job("late").active, rig.job("too late").status) == (True, "cancelled")
+
+
+def test_conditions_are_of_a_whole_batch() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(*(Job(f"t{at}", batch="t") for at in range(3)))
+    rig.submit(Job("any", after_any=("t",)), Job("bad", after_failed=("t",)), Job("ok", after=("t",)))
+    rig.exit("t0", "failed")
+    assert [rig.job(name).status for name in ("any", "bad", "ok")] == ["blocked", "blocked", "cancelled"]
+    rig.exit("t1")
+    rig.exit("t2")
+    assert [rig.job(name).active for name in ("any", "bad")] == [True, True]
+    rig.submit(*(Job(f"u{at}", batch="u") for at in range(2)), Job("worse", after_failed=("u",)))
+    rig.exit("u0")
+    rig.exit("u1")
+    assert rig.job("worse").status == "cancelled"
+
+
+def test_conditions_survive_a_snapshot() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b", after_any=("a",)), Job("c", after_failed=("a",)), Job("d", after=("a",)))
+    again = Rig("fifo")
+    again.scheduler.replay(snapshot(rig.state))
+    again.exit("a", "failed")
+    assert [again.job(name).status for name in "bcd"] == ["starting", "starting", "cancelled"]
+
+
+def test_a_dependent_of_any_end_outlives_a_chain_that_is_cancelled() -> None:
+    rig = Rig("fifo", grid(1, 8))
+    rig.submit(Job("a"), Job("b", after=("a",)), Job("c", after_any=("b",)))
+    rig.exit("a", "failed")
+    assert (rig.job("b").status, rig.job("c").active) == ("cancelled", True)

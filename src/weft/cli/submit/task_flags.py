@@ -10,7 +10,7 @@ from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
 from weft.jobspec.readers import Given
 
 OTHERS: Final[dict[str, tuple[str, Flag]]] = {
-    "after": ("dependency", Flag(("--dependency",), "the same, in Slurm's syntax", "afterok:ID", repeated=True)),
+    "after": ("dependency", Flag(("-d", "--dependency"), "the same, in Slurm's syntax", "afterany:ID", repeated=True)),
     "command": ("wrap", Flag(("--wrap",), "run this line with sh, as a batch script", "LINE")),
     "env": ("env_all", Flag(("--env-all",), "pass on all variables of this shell, including secrets")),
     "params": ("key", Flag(("--key",), "submit once: a second submission with the same KEY prints the same id", "KEY")),

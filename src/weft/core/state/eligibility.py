@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, Literal
 
 from weft.core.state.job import JobState
 from weft.core.state.quotas import GroupLimits, Quotas
@@ -27,7 +27,9 @@ class Eligibility:
         """GPU quotas of users; empty: no limits."""
         self.groups = GroupLimits(jobs)
         self._followers: dict[JobId, dict[JobId, None]] = {}
-        """The jobs that depend on each job or batch."""
+        """The jobs that wait for each job or batch to be done."""
+        self._end_followers: dict[JobId, dict[JobId, None]] = {}
+        """The jobs that wait for each job or batch to end, in any way or otherwise than done."""
         self._undone: dict[str, int] = {}
         """For each batch, how many jobs have not ended done."""
         self._ill: dict[str, int] = {}
@@ -73,17 +75,31 @@ class Eligibility:
 
     def enter(self, job: JobState) -> bool:
         """Return whether this job may wait for GPUs now; if not, the `leave` of another job makes it eligible."""
-        for other in job.job.after:
-            if self._is_undone(other) and other != job.job.batch:
-                self._followers.setdefault(other, {})[job.id] = None
-                job.unmet_dependencies[other] = None
+        plain = job.job
+        for other in plain.after:
+            if self._is_undone(other) and other != plain.batch:
+                self._follow(job, other)
+        for other in plain.after_any:
+            if not self._has_ended(other) and other != plain.batch:
+                self._follow(job, other)
+        for other in plain.after_failed:
+            if not (self._has_ended(other) and self._is_undone(other)) and other != plain.batch:
+                self._follow(job, other)
         return not job.unmet_dependencies and self.join_batch(job)
+
+    def _follow(self, job: JobState, other: JobId) -> None:
+        job.unmet_dependencies[other] = None
+        self._followers_of(job, other).setdefault(other, {})[job.id] = None
+
+    def _followers_of(self, job: JobState, other: JobId) -> dict[JobId, dict[JobId, None]]:
+        """Return the followers among which the job waits for another."""
+        return self._followers if condition_of(job, other) == "done" else self._end_followers
 
     def recall(self, job: JobState) -> None:
         """Restore a job at its old place in line."""
         self.register(job)
         for other in job.unmet_dependencies:
-            self._followers.setdefault(other, {})[job.id] = None
+            self._follow(job, other)
         delayed = _is_delayed(job)
         if delayed:
             self.delay(job)
@@ -104,7 +120,7 @@ class Eligibility:
 
     def concerns(self, job: JobState) -> bool:
         """Return whether the end of this job may make another eligible: a dependent, or one with the same limit."""
-        return self.limited or job.id in self._followers
+        return self.limited or job.id in self._followers or job.id in self._end_followers
 
     @property
     def limited(self) -> bool:
@@ -112,12 +128,22 @@ class Eligibility:
         return bool(self.limits or self.groups.limits)
 
     def doomed(self, job: JobState) -> JobId | None:
-        """Return the first dependency that ended otherwise than done; None if there is none."""
-        return next((other for other in job.unmet_dependencies if self._is_ill(other)), None)
+        """Return the first dependency that can no longer be met; None if there is none."""
+        return next((other for other in job.unmet_dependencies if self._dooms(job, other)), None)
+
+    def _dooms(self, job: JobState, other: JobId) -> bool:
+        condition = condition_of(job, other)
+        if condition == "done":
+            return self._is_ill(other)
+        return condition == "failed" and not self._is_undone(other)
 
     def _is_undone(self, name: str) -> bool:
         job = self._jobs.get(name)
         return job.status != "done" if job is not None else name in self._undone
+
+    def _has_ended(self, name: str) -> bool:
+        job = self._jobs.get(name)
+        return job.status in ENDED if job is not None else self._undone.get(name, 0) == self._ill.get(name, 0)
 
     def _is_ill(self, name: str) -> bool:
         job = self._jobs.get(name)
@@ -126,16 +152,18 @@ class Eligibility:
     def leave(self, job: JobState) -> Iterator[JobState]:
         """Remove a job that ended or must be checked again; yield the jobs that may wait now or are doomed by it."""
         for other in job.unmet_dependencies:
-            followers = self._followers.get(other, {})
+            kind = self._followers_of(job, other)
+            followers = kind.get(other, {})
             followers.pop(job.id, None)
             if not followers:
-                self._followers.pop(other, None)
+                kind.pop(other, None)
         job.unmet_dependencies.clear()
         yield from self.step_aside(job)
         if job.status not in ENDED:
             return
         done, batch = job.status == "done", job.job.batch
         yield from self._update_dependents(job.id, done)
+        yield from self._update_end_dependents(job.id, done)
         if not batch:
             return
         _count(self._undone if done else self._ill, batch, -1 if done else 1)
@@ -143,6 +171,8 @@ class Eligibility:
             _count(self._done, batch, 1)
         if not done or batch not in self._undone:
             yield from self._update_dependents(batch, done)
+        if self._has_ended(batch):
+            yield from self._update_end_dependents(batch, batch not in self._undone)
 
     def _update_dependents(self, other: str, done: bool) -> Iterator[JobState]:
         """Yield the dependents of a job or batch: the ones that may wait now, and the ones it dooms."""
@@ -153,6 +183,18 @@ class Eligibility:
                 if not follower.unmet_dependencies and self.join_batch(follower):
                     yield follower
             elif follower.status not in ENDED:
+                yield follower
+
+    def _update_end_dependents(self, other: str, done: bool) -> Iterator[JobState]:
+        """Yield the dependents of a job or batch that has ended: the ones that may wait now, and the ones it dooms."""
+        for name in self._end_followers.pop(other, ()):
+            follower = self._jobs[name]
+            if done and condition_of(follower, other) == "failed":
+                if follower.status not in ENDED:
+                    yield follower
+                continue
+            del follower.unmet_dependencies[other]
+            if not follower.unmet_dependencies and self.join_batch(follower):
                 yield follower
 
     def join_batch(self, job: JobState) -> bool:
@@ -254,6 +296,14 @@ class Eligibility:
     def _delayed(self, begin_at: Seconds, name: JobId) -> JobState | None:
         job = self._jobs.get(name)
         return job if job is not None and job.begin_at == begin_at and _is_delayed(job) else None
+
+
+def condition_of(job: JobState, other: JobId) -> Literal["done", "ended", "failed"]:
+    """Return how another job or batch must end for this job to become eligible."""
+    plain = job.job
+    if not plain.after_any and not plain.after_failed:
+        return "done"
+    return "failed" if other in plain.after_failed else "ended" if other in plain.after_any else "done"
 
 
 def _is_delayed(job: JobState) -> bool:

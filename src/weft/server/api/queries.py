@@ -145,8 +145,8 @@ class Queries:
         row = self._row(job, first)
         if tally is None:
             return row
-        if job.job.after:
-            row = extend_view(JobView, row, {"depends_on": job.job.after})
+        if others := job.job.comes_after:
+            row = extend_view(JobView, row, {"depends_on": others})
         batch = job.job.batch
         if not batch or job.status in ENDED:
             return row

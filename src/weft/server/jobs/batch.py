@@ -40,6 +40,10 @@ class JobTemplate:
                 task=replace(task, array_index=index, array_size=len(indices)),
             )  # fmt: skip
 
+    def one_at_a_time(self) -> JobTemplate:
+        """Return the template with at most one task of its array at a time."""
+        return replace(self, array=f"{self.array.partition('%')[0]}%1") if self.array else self
+
     def ids(self) -> Iterator[JobId]:
         if not self.array:
             return iter((self.job.id,))

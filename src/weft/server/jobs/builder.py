@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from weft.core.admission import check_job
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
+from weft.jobspec import dependencies
 from weft.jobspec.fields import Field
 from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import AdmissionRules
@@ -37,7 +38,7 @@ MAX_REFS: Final = 10_000
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
 _NUMBERS: Final = re.compile(r"[0-9]+(-[0-9]+)?")
 Resolve = Callable[[str], list[JobId]]
-"""The jobs that a reference means."""
+"""The jobs that a reference means; `singleton:NAME` means the user's unfinished jobs of that name."""
 
 
 class JobBuilder:
@@ -110,7 +111,7 @@ class JobBuilder:
         """Return the job with these fields as the spec has them; raise if it may not be so."""
         edited = self._editor.edit(job, values_of(spec, fields))
         if any(field.key == "after" for field in fields):
-            edited = replace(edited, after=_after(spec, resolve))
+            edited = replace(edited, **_dependencies(spec, edited, resolve))
         self.check(edited)
         return edited
 
@@ -129,7 +130,7 @@ class JobBuilder:
         made = self._editor.create(job.id, job.user, old.key, values)
         task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
         edited = replace(
-            made, task=task, after=_after(spec, resolve), batch=job.batch, batch_limit=job.batch_limit,
+            made, task=task, **_dependencies(spec, made, resolve), batch=job.batch, batch_limit=job.batch_limit,
             opportunistic=job.opportunistic, iterations=job.iterations, profile=job.profile,
         )  # fmt: skip
         self.check(edited)
@@ -139,29 +140,59 @@ class JobBuilder:
         """Set the dependencies of each job, and return the order of the jobs. Raise if they form a cycle."""
         inside: dict[int, set[int]] = {}
         search = _Search(resolve)
+        namesakes: dict[str, list[int]] = {}
         links = 0
         for at, spec in enumerate(request.jobs):
-            after: dict[JobId, None] = {}
-            for ref in dict.fromkeys(spec.after):
+            after = _Links(made[at].job, at)
+            for text in dict.fromkeys(spec.after):
+                condition, ref = dependencies.split(text)
                 if ref.startswith("#"):
                     other = _number(ref, len(made), at)
                     inside.setdefault(at, set()).add(other)
-                    after[made[other].job.id] = None
+                    after.add(condition, [made[other].job.id])
+                elif text == dependencies.SINGLETON:
+                    here = namesakes.get(made[at].job.name, [])
+                    inside.setdefault(at, set()).update(here)
+                    others = [*(made[other].job.id for other in here), *search.namesakes(made[at].job.name, at)]
+                    after.add("afterany", (other for other in others if other not in after.found))
+                    made[at] = made[at].one_at_a_time()
                 else:
-                    after.update(dict.fromkeys(search.jobs(ref, at)))
+                    after.add(condition, search.jobs(ref, at))
                 yield
-            links += len(after) * made[at].count
+            namesakes.setdefault(made[at].job.name, []).append(at)
+            links += len(after.found) * made[at].count
             if links > MAX_LINKS:
                 what = f"more than {MAX_LINKS:,} dependencies at once"
                 raise InputError(what, hint=LINKS_HINT, key="after", index=at)
-            if after:
-                made[at] = replace(made[at], job=replace(made[at].job, after=tuple(after)))
+            if after.found:
+                made[at] = replace(made[at], job=replace(made[at].job, **after.attributes()))
         found = yield from sort_by_dependencies(inside, len(made))
         if found.cycle:
             names = " after ".join(request.jobs[at].name or f"#{at}" for at in found.cycle)
             hint = "remove one of them"
             raise InputError(f"cyclic dependencies: {names}", hint=hint, key="after", index=found.cycle[0])
         return found.order
+
+
+class _Links:
+    """The dependencies of one job, each with its condition."""
+
+    def __init__(self, job: Job, at: int | None = None) -> None:
+        self._job, self._at = job, at
+        self.found: dict[JobId, str] = {}
+
+    def add(self, condition: str, jobs: Iterable[JobId]) -> None:
+        for job in jobs:
+            if self.found.setdefault(job, condition) != condition:
+                what = f"job {job} must end as {self.found[job]} and as {condition}"
+                raise InputError(what, hint="name it with one condition", key="after", index=self._at)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of the job that hold them."""
+        return {
+            attribute: tuple(job for job, condition in self.found.items() if condition == word)
+            for word, attribute in dependencies.CONDITIONS.items()
+        }
 
 
 class _Search:
@@ -184,11 +215,22 @@ class _Search:
                 raise InputError(what, hint="weft queue -a lists them", key="after", index=at) from None
         return self._found[ref]
 
+    def namesakes(self, name: str, at: int | None = None) -> list[JobId]:
+        """Return the unfinished jobs of that name."""
+        return self.jobs(f"{dependencies.SINGLETON}:{name}", at)
 
-def _after(spec: JobSpec, resolve: Resolve) -> tuple[JobId, ...]:
-    """Return the jobs that an edited job depends on."""
-    search = _Search(resolve)
-    return tuple(dict.fromkeys(found for ref in dict.fromkeys(spec.after) for found in search.jobs(ref)))
+
+def _dependencies(spec: JobSpec, job: Job, resolve: Resolve) -> dict[str, Any]:
+    """Return what an edited job depends on, as the attributes that hold it."""
+    search, after = _Search(resolve), _Links(job)
+    for text in dict.fromkeys(spec.after):
+        condition, ref = dependencies.split(text)
+        if text == dependencies.SINGLETON:
+            others = search.namesakes(job.name)
+            after.add("afterany", (other for other in others if other != job.id and other not in after.found))
+        else:
+            after.add(condition, search.jobs(ref))
+    return after.attributes()
 
 
 def _by_batch(ref: str, found: list[JobId]) -> list[str]:

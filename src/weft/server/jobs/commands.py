@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.errors import InputError, Refused, UnknownName
 from weft.inputs.quantities import MAX_ARRAY_TASKS, parse_whole_or_none
+from weft.jobspec.dependencies import CONDITIONS, SINGLETON
 from weft.jobspec.fields import settings_of
 from weft.model import (
     BatchLimited,
@@ -43,6 +44,7 @@ from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRe
 _HOLD_HINT: Final = "; weft hold keeps a waiting job from starting"
 LIMIT: Final = "limit"
 """The setting of an array: how many of its tasks run at once."""
+NO_DEPENDENCIES: Final[dict[str, Any]] = dict.fromkeys(CONDITIONS.values(), ())
 MAX_MEMORIES: Final = 8
 Verb = Callable[["JobCommands", JobState, Seconds, ChangeRequest], "Event | str"]
 """Returns the event that changes a job, or why it cannot be changed."""
@@ -151,11 +153,22 @@ class JobCommands:
 
     def _resolve(self, ref: str, user: str) -> list[JobId]:
         """Return the jobs of a reference. Refuse those of an open batch: an array could seem to have ended."""
-        found = resolve(self._scheduler.state, [ref], user)
+        found = self._namesakes(ref, user)
+        if found is None:
+            found = resolve(self._scheduler.state, [ref], user)
         for job in found if self._open_batches else ():
             if any(job in each for each in self._open_batches):
                 raise Refused(f"job {job} is part of a batch that is still being submitted\n  try again in a moment")
         return found
+
+    def _namesakes(self, ref: str, user: str) -> list[JobId] | None:
+        """Return the unfinished jobs that `singleton:NAME` means, arrays as a whole; None for other references."""
+        word, _, name = ref.partition(":")
+        if word != SINGLETON:
+            return None
+        jobs = self._scheduler.state.jobs.values()
+        mine = (job.job for job in jobs if job.job.name == name and job.job.user == user and job.status not in ENDED)
+        return list(dict.fromkeys(job.batch or job.id for job in mine))
 
     def _users(self) -> Iterator[str]:
         """Yield the user of each job that has not ended."""
@@ -274,7 +287,7 @@ class JobCommands:
         batch, numbers = job.job.batch, self._memory_of(request)
         number = numbers.get(batch, str(self._next_id))
         again = replace(
-            job.job, id=number, after=(), batch="", batch_limit=0, task=replace(job.job.task or Task(), key="")
+            job.job, id=number, **NO_DEPENDENCIES, batch="", batch_limit=0, task=replace(job.job.task or Task(), key="")
         )
         if batch and (batch in self._arrays or batch in numbers):
             _, _, index = job.id.partition("_")
@@ -296,7 +309,7 @@ class JobCommands:
             self._builder.check(job.job)
         except InputError as error:
             return error.text
-        return Submitted(now, replace(job.job, after=(), begin_at=None))
+        return Submitted(now, replace(job.job, **NO_DEPENDENCIES, begin_at=None))
 
     def _edit(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
@@ -305,8 +318,17 @@ class JobCommands:
             now, self._without_cycle(job.job, self._builder.rebuild(job.job, request.spec, self._one_of(job)))
         )
 
+    def _resolve_one(self, user: str) -> Callable[[str], list[JobId]]:
+        """Return a function that finds the one job of a reference."""
+
+        def find(ref: str) -> list[JobId]:
+            found = self._namesakes(ref, user)
+            return [resolve_one(self._scheduler.state, ref, user)] if found is None else found
+
+        return find
+
     def _one_of(self, job: JobState) -> Callable[[str], list[JobId]]:
-        return lambda ref: [resolve_one(self._scheduler.state, ref, job.job.user)]
+        return self._resolve_one(job.job.user)
 
     def _set(self, job: JobState, now: Seconds, request: ChangeRequest) -> Event | str:
         if job.status in ENDED or job.status in ACTIVE:
@@ -316,13 +338,12 @@ class JobCommands:
 
     def _edited(self, job: Job, settings: Sequence[Variable]) -> Job:
         spec, fields = settings_of(dict(pairs(settings)))
-        state = self._scheduler.state
-        edited = self._builder.edit(job, spec, fields, lambda ref: [resolve_one(state, ref, job.user)])
+        edited = self._builder.edit(job, spec, fields, self._resolve_one(job.user))
         return self._without_cycle(job, edited)
 
     def _without_cycle(self, job: Job, edited: Job) -> Job:
         """Return the edited job; raise if it would depend on itself."""
-        if edited.after != job.after and job.id in self._with_dependencies(edited.after):
+        if edited.comes_after != job.comes_after and job.id in self._with_dependencies(edited.comes_after):
             raise InputError(f"cyclic dependencies: {job.id} would come after itself", key="after")
         return edited
 
@@ -340,7 +361,7 @@ class JobCommands:
             if job in found:
                 continue
             found.add(job)
-            left += state.jobs[job].job.after if job in state.jobs else batches.get(job, ())
+            left += state.jobs[job].job.comes_after if job in state.jobs else batches.get(job, ())
         self._dependencies[tuple(jobs)] = found
         return found
 

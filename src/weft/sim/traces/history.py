@@ -19,7 +19,7 @@ DIGITS: Final = 3
 SHORTEST_S: Final = 10.0**-DIGITS
 TOLERANCE: Final = 1e-6
 LOSSES: Final[tuple[tuple[str, Callable[[Job], object]], ...]] = (
-    ("dependencies", lambda job: job.after),
+    ("dependencies", lambda job: job.comes_after),
     ("limits of arrays", lambda job: job.batch_limit),
     ("choices of GPUs", lambda job: job.where.choice),
 )
@@ -76,7 +76,7 @@ def _trace_job(history: History, record: JobRecord, work_s: float, first_s: floa
         job = replace(job, iterations=None)
     job = replace(
         job, profile=job.profile or UNMEASURED, where=replace(job.where, choice=()), command=(), params=(), task=None,
-        after=(), batch="", batch_limit=0,
+        after=(), after_any=(), after_failed=(), batch="", batch_limit=0,
     )  # fmt: skip
     return TraceJob(submit_s, job, work_s)
 

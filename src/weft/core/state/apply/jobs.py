@@ -14,6 +14,7 @@ from weft.model import (
     Edited,
     GroupLimited,
     Held,
+    Job,
     Limited,
     Paused,
     Purged,
@@ -42,11 +43,16 @@ def submitted(state: State, fact: Submitted) -> bool:
     state.news = True
     if fact.job.batch:
         state.eligibility.register(job)
-    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limited:
+    if _has_conditions(fact.job) or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
     else:
         state.waiting[job.id] = job
     return True
+
+
+def _has_conditions(job: Job) -> bool:
+    """Return whether a job may have to wait for other jobs, for a place in its batch or for its begin time."""
+    return bool(job.after or job.batch_limit or job.begin_at is not None or job.after_any or job.after_failed)
 
 
 def check_eligibility(state: State, job: JobState, at: float) -> None:
@@ -74,7 +80,7 @@ def edited(state: State, fact: Edited) -> bool:
     state.touched[job.id] = job
     state.news = True
     change_status(job, "Edited")
-    if fact.job.after or fact.job.batch_limit or fact.job.begin_at is not None or state.eligibility.limited:
+    if _has_conditions(fact.job) or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
     else:
         state.open(job)
