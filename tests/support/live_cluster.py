@@ -167,7 +167,13 @@ class Cluster:
             return error.code, error.read().decode()
 
     def metric(self, line: str) -> float:
-        return float(next(each.rpartition(" ")[2] for each in self.page("/metrics")[1].splitlines() if line in each))
+        return float(
+            next(
+                each.rpartition(" ")[2]
+                for each in self.page("/metrics")[1].splitlines()
+                if line in each and each[0] != "#"
+            )
+        )
 
     # ---- as a program
 

@@ -46,6 +46,7 @@ class Plan:
     journal_url: str = ""
     """Empty: a journal in the folder."""
     metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
     log_format: Format = "text"
     log_to_stderr: bool = False
     on_ready: Callable[[ServerStatus], None] = field(default=lambda _: None)
@@ -103,7 +104,7 @@ async def _serve(here: Paths, plan: Plan) -> None:
     controller = Controller(here, plan.settings, agent_backend)
     endpoint = controller.ports.endpoint
     gateway = AuthGateway(plan.folder, shares=controller.shares)
-    web, interceptors = _build_web(controller) if plan.metrics_port is not None else (None, ())
+    web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
     service, blobs = Service(controller), Blobs(here.blobs)
     server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
@@ -149,14 +150,15 @@ async def _serve(here: Paths, plan: Plan) -> None:
     log.info("done")
 
 
-def _build_web(controller: Controller) -> tuple[Web, tuple[ServerInterceptor, ...]]:
+def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tuple[Web, tuple[ServerInterceptor, ...]]:
     """Build the HTTP side. Imported only if a port for it is set: it costs 0.1 s and 10 MB."""
-    from weft.server.http.app import Web
+    from weft.server.http.app import Web, auth_for
     from weft.server.http.prometheus import Metrics
 
+    auth = auth_for(plan.metrics_host, plan.port, plan.folder, gateway.tokens)
     metrics = Metrics(controller)
-    controller.loop.on_step = metrics.record_step
-    return Web(controller, metrics), (metrics.interceptor(),)
+    controller.loop.on_step, controller.loop.on_facts = metrics.record_step, metrics.record_facts
+    return Web(controller, metrics, host=plan.metrics_host, auth=auth), (metrics.interceptor(),)
 
 
 async def _prune_blobs(controller: Controller, blobs: Blobs) -> None:

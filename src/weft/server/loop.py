@@ -55,6 +55,8 @@ class Loop:
         """Called when memory differs from the disk and must be rebuilt."""
         self.on_step: Callable[[float, float], None] = lambda _deciding_s, _committing_s: None
         """Called after each batch with events, with the seconds that deciding and writing took."""
+        self.on_facts: Callable[[Sequence[Event], Sequence[Decision]], None] = lambda _events, _decisions: None
+        """Called with the facts of each batch once they are on disk."""
 
     # ---- requests
 
@@ -138,6 +140,7 @@ class Loop:
             self.on_failure(error)
             return False
         self.on_step(decided - began, time.perf_counter() - decided)
+        self.on_facts(events, decisions)
         if failed is not None:
             self.on_failure(failed)
         for event in events:

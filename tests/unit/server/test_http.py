@@ -32,8 +32,14 @@ def controller(policy_failed: str = "") -> Any:
     """A scheduler at rest, with one job waiting and one node of two GPUs."""
     node = SimpleNamespace(id='n"1', gpus=(0, 1))
     room = SimpleNamespace(alive=True, node=node, holders=[[], []])
-    jobs = {"1": SimpleNamespace(ended_at=None, status="waiting"), "2": SimpleNamespace(ended_at=3.0, status="done")}
-    state = SimpleNamespace(jobs=jobs, paused={}, resources=SimpleNamespace(nodes=[room]))
+    ada = SimpleNamespace(user="ada")
+    jobs = {
+        "1": SimpleNamespace(id="1", job=ada, gpus=2, ended_at=None, status="waiting", attained_s=0.0),
+        "2": SimpleNamespace(id="2", job=ada, gpus=1, ended_at=3.0, status="done", attained_s=2.0),
+    }
+    ended = {"2": jobs["2"]}
+    resources = SimpleNamespace(nodes=[room])
+    state = SimpleNamespace(jobs=jobs, ended=ended, now=3.0, paused={}, closed={}, resources=resources)
     readings = {
         ("n1", 0): GpuUsage(used_mb=12_345_678, utilisation=30.0),
         ("n1", 1): GpuUsage(used_mb=0),
@@ -63,10 +69,10 @@ def served(test: Callable[[Web, Metrics, int], Awaitable[None]], **changes: str)
     asyncio.run(serve())
 
 
-async def page(port: int, path: str, verb: str = "GET") -> Answer:
+async def page(port: int, path: str, verb: str = "GET", **headers: str) -> Answer:
     def fetch() -> Answer:
         line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        line.request(verb, path)
+        line.request(verb, path, headers=headers)
         found = line.getresponse()
         body = found.read().decode()
         line.close()
@@ -116,10 +122,14 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
             "weft_loop_longest_turn_seconds", "weft_loop_longest_turn_cpu_seconds",
             "weft_rpc_total", "weft_decision_seconds_count", "weft_decision_seconds_sum",
             "weft_journal_commit_seconds_count", "weft_journal_commit_seconds_sum",
+            "weft_jobs_submitted_total", "weft_job_ends_total", "weft_preemptions_total", "weft_user_jobs",
+            "weft_nodes_cordoned", "weft_user_gpus_busy", "weft_job_wait_seconds_count", "weft_job_wait_seconds_sum",
         }  # fmt: skip
         assert samples["weft_jobs", ("state", "waiting")] == 1
         assert samples["weft_jobs", ("state", "held")] == 0
         assert samples["weft_jobs_ended", ("outcome", "done")] == 1
+        assert samples["weft_job_ends_total", ("outcome", "done")] == 0, "it ended before this server began"
+        assert samples["weft_user_jobs", ("state", "waiting"), ("user", "ada")] == 1
         assert samples["weft_gpus", ("node", 'n"1')] == 2
         assert samples["weft_gpu_utilisation", ("gpu", "4"), ("node", "n1")] == 30
         assert samples["weft_gpu_memory_used_bytes", ("gpu", "4"), ("node", "n1")] == 12_345_678 << 20
@@ -133,6 +143,24 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert samples["weft_decision_seconds_bucket", ("le", "0.001")] == 0
         assert samples["weft_decision_seconds_bucket", ("le", "0.0025")] == 1
         assert samples["weft_journal_commit_seconds_sum",] == 0.3
+
+    served(test)
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [("127.0.0.1", 200), ("localhost:9100", 200), ("LOCALHOST", 200), ("[::1]:9100", 200), ("10.0.0.7", 200),
+     (socket.gethostname(), 200), ("evil.example", 421), ("evil.example:9100", 421), ("localhost.evil.example", 421),
+     ("127.0.0.1.evil.example", 421)],
+)  # fmt: skip
+def test_a_request_for_another_host_is_refused(host: str, code: int) -> None:
+    """A page of another site makes the browser of a user here send it: its name resolves to this machine."""
+
+    async def test(_web: Web, _metrics: Metrics, port: int) -> None:
+        found, _, body = await page(port, "/metrics", Host=host)
+        assert found == code
+        assert ("weft_jobs" in body) == (code == 200)
+        assert (await page(port, "/healthz", Host=host))[0] == code
 
     served(test)
 

@@ -41,12 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--placement", metavar="P", help="placement (default: the policy's)")
     add("--db", metavar="PATH", help="journal: a path or a URL (state.db in the server's folder)")
     add(
-        "--metrics-port",
-        metavar="N",
-        type=flags.whole_number(),
-        help="serve /metrics, /healthz, /readyz on this port of 127.0.0.1; 0: a free one",
-    )
-    add(
         "--schedule-interval",
         metavar="S",
         type=flags.seconds_or_zero,
@@ -59,6 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.seconds_or_duration,
         help="do not preempt a run in its first S seconds (60); also 2m",
     )
+    _add_limits(parser)
+    _add_pages_and_log(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--max-gpus-per-user",
         metavar="N",
@@ -77,6 +77,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.share_or_zero,
         help="what the requests of one user may take of the server's core on average (0.25); 0: no limit",
     )
+
+
+def _add_pages_and_log(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--metrics-port",
+        metavar="N",
+        type=flags.whole_number(),
+        help="serve /metrics, /healthz, /readyz on this port; 0: a free one",
+    )
+    add(
+        "--metrics-host",
+        metavar="HOST",
+        help="address of these pages (127.0.0.1); others need weft auth init, and readers need a token",
+    )
     add(
         "--log-format",
         choices=("text", "json"),
@@ -94,13 +109,15 @@ def run(args: argparse.Namespace) -> int:
 
     if args.port > 65535 or (args.metrics_port or 0) > 65535:
         raise InputError("ports go from 1 to 65535", hint="for example 50051")
+    if args.metrics_host is not None and args.metrics_port is None:
+        raise InputError("--metrics-host needs --metrics-port", hint="such as --metrics-port 9100")
     if not args.port:
         args.port = _free_port()
     folder = server_folder(args.port)
     settings = changed(cluster_main.saved_settings(folder), **_given(args))
     plan = cluster_main.Plan(
         folder, args.host, args.port, settings, _journal_url(args.db), args.metrics_port,
-        args.log_format, args.log_stderr, lambda opened: _on_open(plan, opened),
+        args.metrics_host or "127.0.0.1", args.log_format, args.log_stderr, lambda opened: _on_open(plan, opened),
     )  # fmt: skip
     cluster_main.run(plan)
     return 0
@@ -159,7 +176,8 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
     if opened.nodes or opened.jobs:
         found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'unfinished job')}"))
     if opened.metrics_port is not None:
-        found.append(("metrics", f"http://127.0.0.1:{opened.metrics_port}/metrics"))
+        at = Address(plan.metrics_host, opened.metrics_port)
+        found.append(("metrics", f"{'http' if is_loopback(at.host) else 'https'}://{at}/metrics"))
     if not local:
         found.append(("invite", "weft auth token --role worker; then on the worker: weft auth join HOST:PORT TOKEN"))
     return [

@@ -1,4 +1,6 @@
-"""The server's HTTP application: /metrics, /healthz and /readyz, on the loopback interface.
+"""The server's HTTP application: /metrics, /healthz and /readyz.
+
+On the loopback interface it needs no token. On others it uses TLS, and every page but /healthz needs a token.
 
 Uvicorn serves it inside the server's event loop. `startup` and `shutdown` are called directly: `Server.serve` would
 install signal handlers and wake up ten times a second.
@@ -8,6 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import dataclass
+from errno import EADDRNOTAVAIL
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -17,13 +22,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.errors import WeftError
+from weft.endpoints.addresses import is_loopback
+from weft.errors import InputError, WeftError
+from weft.server.auth import tls
+from weft.server.auth.tokens import Tokens
 from weft.server.controller import Controller
+from weft.server.http.access import HostCheck, TokenCheck
 from weft.server.http.prometheus import Metrics
 
 HOST: Final = "127.0.0.1"
+METRICS_PORT: Final = "--metrics-port"
 REQUEST_TIMEOUT_S: Final = 10.0
 """The most seconds that a connection may take to send a request."""
 MAX_HEAD_BYTES: Final = 8192
@@ -31,30 +42,43 @@ CLOSE_TIMEOUT_S: Final = 1
 MESSAGES: Final = {404: "the pages are /metrics, /healthz and /readyz\n", 405: "these pages are read-only\n"}
 
 
+@dataclass(frozen=True)
+class Auth:
+    """Tokens and TLS files that protect the pages where other machines can reach them."""
+
+    tokens: Tokens
+    certificate: Path
+    key: Path
+
+
 class Web:
     """Serves the application on a port. `ready` is true while the scheduler accepts calls."""
 
-    def __init__(self, controller: Controller, metrics: Metrics) -> None:
+    def __init__(self, controller: Controller, metrics: Metrics, *, host: str = HOST, auth: Auth | None = None) -> None:
         self._controller, self._metrics = controller, metrics
+        self._host, self._auth = host, auth
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self.ready = False
 
-    def application(self) -> Starlette:
+    def application(self) -> ASGIApp:
         routes = [
             Route("/metrics", self._exposition),
             Route("/healthz", self._alive),
             Route("/readyz", self._readiness),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
+        return HostCheck(app, self._host) if self._auth is None else TokenCheck(app, self._auth.tokens)
 
     async def open(self, port: int) -> int:
         """Listen, and return the port; 0 takes a free one."""
-        self._socket = _bind(port)
+        self._socket = _bind(self._host, port)
         config = uvicorn.Config(
             self.application(), http=_TimedProtocol, ws="none", lifespan="off", log_config=None, log_level="error",
             access_log=False, server_header=False, date_header=False, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
             timeout_graceful_shutdown=CLOSE_TIMEOUT_S,
+            ssl_certfile=self._auth.certificate if self._auth else None,
+            ssl_keyfile=self._auth.key if self._auth else None,
         )  # fmt: skip
         config.load()
         self._server = uvicorn.Server(config)
@@ -97,14 +121,33 @@ class _TimedProtocol(H11Protocol):
             self.transport.close()
 
 
-def _bind(port: int) -> socket.socket:
-    found = socket.socket()
+def auth_for(host: str, port: int, folder: Path, tokens: Tokens) -> Auth | None:
+    """Return what the pages need at this address: nothing on loopback, else the server's certificate and tokens."""
+    if is_loopback(host):
+        return None
+    if tls.load(folder) is None:
+        raise InputError(
+            f"--metrics-host: {host} can be reached from other machines, and there is no certificate for TLS",
+            hint=f"weft auth init --port {port} --host NAME makes one; or serve the pages on 127.0.0.1",
+        )
+    return Auth(tokens, folder / tls.FOLDER / "server.pem", folder / tls.FOLDER / "server.key")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise WeftError(f"--metrics-host {host}: {error.strerror}\n  give an address of this machine") from None
+    found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((HOST, port))
+        found.bind(address)
     except OSError as error:
         found.close()
-        raise WeftError(f"--metrics-port {port}: {error.strerror}\n  choose another port") from None
+        what, hint = f"{METRICS_PORT} {port}", "choose another port"
+        if error.errno == EADDRNOTAVAIL:
+            what, hint = f"--metrics-host {host}", "give an address of this machine"
+        raise WeftError(f"{what}: {error.strerror}\n  {hint}") from None
     return found
 
 

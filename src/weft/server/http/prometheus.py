@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import grpc.aio
@@ -11,9 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.metrics_core import Metric
 
 from weft.core.state.job import JobState
+from weft.model import Decision, Event
 from weft.model.status import Reason
 from weft.server.controller import Controller
 from weft.server.event_loop import current_turns
+from weft.server.http.job_counters import JobCounters, UserFigures
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
@@ -30,7 +32,9 @@ class Metrics:
     def __init__(self, controller: Controller) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the text format has no place for them: each would be a gauge more
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_State(controller))
+        self._controller = controller
+        self._jobs = JobCounters(self._registry, controller.scheduler.state)
+        self._registry.register(_State(controller, self._jobs))
         self._calls = Counter("weft_rpc", "Calls accepted, by method.", ("method",), registry=self._registry)
         self._deciding = Histogram(
             "weft_decision_seconds",
@@ -49,6 +53,10 @@ class Metrics:
         """Record how long a batch of the loop took."""
         self._deciding.observe(deciding_s)
         self._committing.observe(committing_s)
+
+    def record_facts(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
+        """Count the jobs in the facts of a batch."""
+        self._jobs.record(self._controller.scheduler.state, events, decisions)
 
     def count_call(self, method: str) -> None:
         """Count a call of a method, named as gRPC names it."""
@@ -76,12 +84,13 @@ class _CallCounter(grpc.aio.ServerInterceptor):
 class _State:
     """Reads gauges from the scheduler's state each time they are collected."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, controller: Controller, counters: JobCounters) -> None:
+        self._controller, self._counters = controller, counters
 
     def collect(self) -> Iterator[Metric]:
         controller = self._controller
         yield from _jobs(controller)
+        yield from _users(self._counters.by_user(controller.scheduler.state.jobs.values()))
         yield from _gpus(controller)
         agents = Count(each.state for each in controller.inventory.nodes().values())
         yield _gauge(
@@ -137,6 +146,23 @@ def _jobs(controller: Controller) -> Iterator[Metric]:
         "weft_jobs_ended",
         "Jobs that have ended and are not purged, by outcome.",
         (({"outcome": each}, outcomes[each]) for each in ENDED),
+    )
+
+
+def _users(figures: UserFigures) -> Iterator[Metric]:
+    yield _gauge(
+        "weft_user_jobs",
+        "Jobs of each user that have not ended: waiting, held and blocked ones, and those with GPUs.",
+        (
+            ({"user": user, "state": state}, count)
+            for user, counts in figures.items()
+            for state, count in zip(("waiting", "active"), counts, strict=False)
+        ),
+    )
+    yield _gauge(
+        "weft_user_gpus_busy",
+        "GPUs that the jobs of each user hold.",
+        (({"user": u}, f[2]) for u, f in figures.items()),
     )
 
 
