@@ -44,6 +44,10 @@ class AgentDir:
         return str(self.state / "lease")
 
     @property
+    def log(self) -> Path:
+        return self.state / "worker.log"
+
+    @property
     def progress(self) -> Path:
         """Path of the socket on which jobs report progress."""
         return self.runtime / "progress.sock"

@@ -54,6 +54,8 @@ class WorkerEvent:
     kind: WorkerEventKind
     reason: str = ""
     runs: int = 0
+    gives_up_in_s: float | None = None
+    """For a refusal that may pass: how much longer the worker tries. None: it does not give up, or at once."""
 
 
 class Worker:
@@ -147,12 +149,23 @@ class Worker:
                     return
                 if ended.refusal and not registered and refused_at is None:
                     refused_at = lease.now()
-                self._on_event(WorkerEvent("refused" if ended.refusal else "disconnected", ended.reason))
+                self._on_event(
+                    WorkerEvent(
+                        "refused" if ended.refusal else "disconnected",
+                        ended.reason,
+                        gives_up_in_s=self._gives_up_in_s(ended, refused_at),
+                    )
+                )
                 if ended.refusal and not registered:
                     self._raise_if_refused(ended, refused_at or lease.now())
                 await asyncio.wait({stopped}, timeout=backoff.next_delay_s())
         finally:
             stopped.cancel()
+
+    def _gives_up_in_s(self, ended: Disconnected, since: float | None) -> float | None:
+        if ended.refusal not in TEMPORARY_REFUSALS or self.agent.known or since is None:
+            return None
+        return max(REFUSAL_TIMEOUT_S - (lease.now() - since), 0.0)
 
     def _raise_if_refused(self, ended: Disconnected, since: float) -> None:
         """Raise the refusal, unless it is temporary or runs exist: for those keep trying until their lease ends."""

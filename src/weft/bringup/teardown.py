@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from weft.bringup.background import end_process
-from weft.bringup.record import Record
+from weft.bringup.background import LEAVE_GRACE_S, end_process
+from weft.bringup.record import Process, Record
 from weft.endpoints.addresses import Address, parse_address
 from weft.endpoints.paths import server_folder
 from weft.engines.process.shim.process_id import is_alive, send_signal
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from weft.wire.views.jobs import JobView
 
 END_TIMEOUT_S: Final = 20.0
-"""Limit for the scheduler, each worker, and its runs to end."""
+"""Limit for the scheduler, and for the runs that a worker left, to end."""
+WORKER_TIMEOUT_S: Final = END_TIMEOUT_S + LEAVE_GRACE_S
+"""Limit for each worker to end: it may let its runs save their work first."""
+MAX_ENDING: Final = 16
+"""Workers whose ends are awaited, and whose runs are killed, at the same time."""
 MAX_LISTED_JOBS: Final = 10_000
 
 
@@ -61,17 +67,25 @@ def stop_jobs(client: Client) -> None:
         time.sleep(0.05)
 
 
-def end_processes(record: Record) -> None:
-    """End the workers with their runs, then the scheduler."""
+def end_processes(record: Record, progress: Callable[[int, int], None] = lambda *_: None) -> None:
+    """End the workers with their runs, several at a time, then the scheduler.
+
+    `progress` is called with the number of workers that have ended, and of all.
+    """
     from weft.agent.shutdown import kill_runs
     from weft.agent.state_dir import agent_dir
 
+    def end(each: Process) -> None:
+        end_process(each.who, WORKER_TIMEOUT_S)
+        kill_runs(agent_dir(each.name, Path(each.folder)), END_TIMEOUT_S)
+
     for each in record.workers:
         send_signal(each.who, signal.SIGTERM)  # all at once: each takes a moment to end
-    for each in record.workers:
-        end_process(each.who, END_TIMEOUT_S)
-    for each in record.workers:
-        kill_runs(agent_dir(each.name, Path(each.folder)), END_TIMEOUT_S)
+    with ThreadPoolExecutor(MAX_ENDING) as pool:
+        ending = [pool.submit(end, each) for each in record.workers]
+        for count, done in enumerate(as_completed(ending), 1):
+            done.result()
+            progress(count, len(ending))
     if record.server is not None:
         end_process(record.server.who, END_TIMEOUT_S)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from weft.bringup.background import end_process, format_process, parse_process
+from weft.bringup.record import Process, Record
+from weft.bringup.teardown import end_processes
 from weft.engines.process.shim.process_id import identify
 from weft.errors import InputError
 
@@ -40,3 +43,21 @@ def test_a_process_that_reuses_the_pid_is_left_alone() -> None:
         assert not end_process(who._replace(start=who.start - 1), 1.0)
         assert process.poll() is None
         process.kill()
+
+
+def test_the_ends_of_many_workers_are_awaited_together_and_counted(tmp_path: Path) -> None:
+    script = "trap 'exit 0' TERM; echo up; sleep 60 & wait"
+    children = [subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) for _ in range(5)]
+    workers = []
+    for number, child in enumerate(children):
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        who = identify(child.pid)
+        assert who is not None
+        workers.append(Process(f"n{number}", who, str(tmp_path / f"n{number}")))
+    seen: list[tuple[int, int]] = []
+    end_processes(Record("localhost:1", tuple(workers)), lambda *counts: seen.append(counts))
+    assert seen == [(count, 5) for count in range(1, 6)]
+    for child in children:
+        assert child.wait(30) == 0
+        child.communicate()

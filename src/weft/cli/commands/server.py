@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -154,12 +155,13 @@ def _on_open(plan: Plan, opened: ServerStatus) -> None:
 
 
 def _print_next_steps(plan: Plan, opened: ServerStatus) -> None:
-    """Print the next steps on a terminal, and nothing in a pipe."""
-    if not sys.stdout.isatty():
-        return
-    for name, value in _lines(plan, opened):
-        print(f"  {name:<9}{value}")
-    print("Ctrl-C ends it; jobs continue, and the next server finds them.", flush=True)
+    """Print where the server listens and keeps its files; on a terminal, also the next steps."""
+    with suppress(OSError):  # the reader of a pipe has ended; the server has not
+        for name, value in _lines(plan, opened):
+            print(f"  {name:<9}{value}")
+        if sys.stdout.isatty():
+            print("Ctrl-C ends it; jobs continue, and the next server finds them.")
+        sys.stdout.flush()
 
 
 def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
@@ -172,6 +174,7 @@ def _lines(plan: Plan, opened: ServerStatus) -> list[tuple[str, str]]:
         ("listens", f"{Address(plan.host, opened.port)}, {'this machine only' if local else 'over TLS'}"),
         ("policy", _policy(plan.settings)),
         ("state", opened.journal_url),
+        ("log", str(plan.folder / "server.log")),
     ]
     if opened.nodes or opened.jobs:
         found.append(("found", f"{plural(opened.nodes, 'worker')}, {plural(opened.jobs, 'unfinished job')}"))

@@ -84,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--keep-jobs", action="store_true", help="leave the jobs running when the worker ends, for the next worker here"
     )
+    add("--log-stderr", action="store_true", help="also write the log, worker.log in its folder, to stderr")
     add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
 
@@ -124,9 +125,9 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
     folder = agent_dir(machine.node.id, Path(args.folder) if args.folder else None)
     folder.make()
     folder.lock()
-    _log_to(folder)
+    _log_to(folder, stderr=args.log_stderr)
     machine = describe_machine(machine, folder)
-    show = StatusLines(args.color, machine, scheduler, folder, hidden=notify is not None)
+    show = StatusLines(args.color, machine, scheduler, folder, hidden=notify is not None or args.json)
     show.begin()
 
     def report(event: WorkerEvent) -> None:
@@ -238,11 +239,13 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple({name.strip(): value.strip() for name, _, value in pairs}.items())
 
 
-def _log_to(folder: AgentDir) -> None:
+def _log_to(folder: AgentDir, *, stderr: bool) -> None:
     import logging
     import logging.handlers
 
-    handler = logging.handlers.RotatingFileHandler(folder.state / "worker.log", maxBytes=MAX_LOG_BYTES, backupCount=1)
-    logging.basicConfig(
-        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handlers: list[logging.Handler] = [
+        logging.handlers.RotatingFileHandler(folder.log, maxBytes=MAX_LOG_BYTES, backupCount=1)
+    ]
+    if stderr:
+        handlers.append(logging.StreamHandler())
+    logging.basicConfig(level=logging.INFO, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

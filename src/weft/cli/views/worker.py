@@ -1,9 +1,10 @@
-"""The terminal output of `weft worker`."""
+"""The output of `weft worker`: a line for each change, for a person or a log."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from weft.cli import render
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class StatusLines:
-    """Status lines on a terminal. A pipe gets none; the log gets all."""
+    """Status lines on stdout, with colours on a terminal, and in the log. `hidden`: only in the log."""
 
     def __init__(
         self, color: str, machine: Machine, scheduler: Address, folder: AgentDir, *, hidden: bool = False
     ) -> None:
         self._machine, self._scheduler, self._folder = machine, scheduler, folder
-        self._shown, self._colour = render.is_for_person(color) and not hidden, render.use_colour(color)
+        self._shown, self._colour = not hidden, render.use_colour(color)
         self._last = ""
         self._was_connected = False
 
@@ -37,6 +38,8 @@ class StatusLines:
         if self._machine.note and self._machine.source != "declared":
             self._print("33", "note", self._machine.note)
         self._print("2", "files", str(self._folder.state))
+        self._print("2", "log", str(self._folder.log))
+        self._print("2", "joining", str(self._scheduler))
 
     def report(self, event: WorkerEvent) -> None:
         if event.kind == "connected":
@@ -51,8 +54,10 @@ class StatusLines:
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]
-            self._print("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else "cut off",
-                      f"{words}; trying again")  # fmt: skip
+            away = "cut off" if self._was_connected else "no answer"
+            how_long = "" if event.gives_up_in_s is None else f" for {event.gives_up_in_s:.0f} s"
+            self._print("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else away,
+                      f"{words}; trying again{how_long}")  # fmt: skip
 
     def end(self, runs: int) -> None:
         left = (
@@ -66,5 +71,6 @@ class StatusLines:
         logging.getLogger("weft.worker").info("%s: %s", label, text)
         if self._shown:
             start, stop = (f"\x1b[{code}m", "\x1b[0m") if self._colour else ("", "")
-            sys.stdout.write(f"{start}{escape_controls(label):>9}{stop}  {escape_controls(text)}\n")
-            sys.stdout.flush()
+            with suppress(OSError):  # the reader of a pipe has ended; the worker has not
+                sys.stdout.write(f"{start}{escape_controls(label):>9}{stop}  {escape_controls(text)}\n")
+                sys.stdout.flush()

@@ -6,6 +6,7 @@ Waiting jobs and the history stay in the scheduler's files: the next scheduler a
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render
@@ -22,6 +23,7 @@ EXAMPLE: Final = """examples:
   weft cluster down --scheduler gpu-head:50051"""
 
 MAX_NAMES: Final = 10
+PROGRESS_S: Final = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +52,12 @@ def run(args: argparse.Namespace) -> int:
         there = teardown.running_processes(found)
         if client is not None:
             if found.server is not None:
+                if jobs and not args.json:
+                    render.print_message(f"stopping {plural(len(jobs), 'job')} and the scheduler")
                 teardown.stop_jobs(client)
             client.close()
         away, left = _end_remotes(found)
-        teardown.end_processes(found)
+        teardown.end_processes(found, (lambda *_: None) if args.json else _Progress())
         ended = there + away
         record.save(record.Record(found.scheduler, remotes=tuple(left)))
         if args.clean and found.server is not None:
@@ -66,6 +70,18 @@ def run(args: argparse.Namespace) -> int:
         stopped = f", {plural(len(jobs), 'running job')} stopped" if jobs else ""
         render.print_message(f"stopped the cluster at {where}: {_names(ended)}{stopped}")
     return 1 if left else 0
+
+
+class _Progress:
+    """Prints how many workers have ended, at most every `PROGRESS_S` seconds: a few workers end at once."""
+
+    def __init__(self) -> None:
+        self._said_at = time.monotonic()
+
+    def __call__(self, ended: int, workers: int) -> None:
+        if time.monotonic() - self._said_at >= PROGRESS_S and ended < workers:
+            self._said_at = time.monotonic()
+            render.print_message(f"{ended} of {plural(workers, 'worker')} have ended")
 
 
 def _names(ended: list[str]) -> str:
