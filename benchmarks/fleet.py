@@ -54,6 +54,9 @@ class InstantEngine:
         self._report(RunStarted(now, job, run, NO_PROCESS, NO_PROCESS))
         self._report(RunExited(now, job, run, code=0, started_at=now))
 
+    def limits(self) -> str:
+        return ""
+
     def suspend(self, job: JobId, run: int, suspended: bool) -> bool:  # noqa: ARG002
         return False
 

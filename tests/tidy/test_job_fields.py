@@ -11,11 +11,11 @@ import pytest
 from support.builders import Rig
 from weft.agent.launch import to_launch_spec
 from weft.cli.submit import task_flags
-from weft.engines.process.engine import shim_arguments
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver
 from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.shim_arguments import shim_arguments
 from weft.jobspec.description import describe
 from weft.jobspec.fields import ALIASES, BY_KEY, CARRIED, FIELDS, READABLE, SETTABLE, Field, Keys, spec_of
 from weft.jobspec.python import as_text
@@ -36,7 +36,9 @@ NODES = [Node(name, (Gpu("A100", 1000), Gpu("A100", 1000)), cpus=8) for name in 
 MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
 """What a field needs beside it."""
-PER_RUN = {"epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "checkpoint"}
+PER_RUN = {
+    "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "checkpoint", "cpu_limit",
+}  # fmt: skip
 """What a launch message holds of the run, or of the job's place in an array, not of its description."""
 IDS = [field.key for field in FIELDS]
 
@@ -189,7 +191,7 @@ def test_the_table_has_every_field_of_the_messages() -> None:
 def test_the_table_has_every_field_of_the_model() -> None:
     paths = {field.model for field in FIELDS}
     task = {f"task.{each.name}" for each in fields(Task)}
-    assert task - paths == {"task.array_index", "task.array_size", "task.key"}
+    assert task - paths == {"task.array_index", "task.array_size", "task.key", "task.cpu_limit"}
     where = {f"where.{each.name}" for each in fields(Job("").where)}
     assert where <= paths
     own = {"id", "user", "where", "opportunistic", "iterations", "profile", "batch", "batch_limit", "task"}

@@ -23,6 +23,9 @@ class Engine(Protocol):
     def start(self, spec: LaunchSpec) -> None:
         """Start a run. Raise InputError for an invalid spec."""
 
+    def limits(self) -> str:
+        """Say how limits on main memory and CPUs are kept."""
+
     def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
         """Suspend a run, or let it continue; return False if it is unknown or has ended."""
 

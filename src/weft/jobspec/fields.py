@@ -88,6 +88,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "mem", ("100", "200"), readers.one(quantities.parse_megabytes), "ram_mb", "ram_mb", settable=True,
+        launch="ram_mb",
         flag=Flag(("--mem",), "main memory per GPU, or in total for a job without GPUs", "MB"),
     ),
     Field(

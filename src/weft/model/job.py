@@ -64,6 +64,8 @@ class Task:
     """An idempotency key of the submitter: a request that is sent twice submits the job once."""
     signal: str = ""
     """A signal to send before the time limit, such as USR2@120; empty: none."""
+    cpu_limit: int = 0
+    """CPUs that the submitter asked for, per GPU or for the whole job. 0: not asked for, and not limited."""
     compat: str = ""
     """Slurm's variables that the run gets: `batch`, those about the job; `slurm`, all; empty: none."""
 

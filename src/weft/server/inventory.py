@@ -48,5 +48,7 @@ class BackendSummary:
     driver: str = ""
     cpus: int = 0
     ram_mb: int = 0
+    limits: str = ""
+    """The way limits on main memory and CPUs are kept; empty: it depends on the node."""
     lease_s: float | None = None
     beat_s: float | None = None

@@ -33,8 +33,8 @@ LOST: Final = NodeConnection("lost")
 
 
 def code(job: JobState) -> str:
-    if job.status == "failed" and job.why in ("timeout", "oom"):
-        return {"timeout": "TO", "oom": "OOM"}[job.why]
+    if job.status == "failed" and job.why in ("timeout", "oom", "ram"):
+        return {"timeout": "TO", "oom": "OOM", "ram": "OOM"}[job.why]
     if job.status == "waiting" and job.preemptions and job.run:
         return "PR"
     if job.suspended and job.status != "stopping":

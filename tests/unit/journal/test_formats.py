@@ -63,7 +63,7 @@ JOB = Job(
 
 ADDED: tuple[Fact, ...] = (
     Submitted(0.0, Job("2", begin_at=60.0, after_any=("1",), after_failed=("0",), task=Task(signal="USR2@120"))),
-    Submitted(0.0, Job("4", task=Task(compat="slurm"))),
+    Submitted(0.0, Job("4", task=Task(compat="slurm", cpu_limit=2))),
     Suspended(5.0, "2", 1),
     Continued(6.0, "2", 1),
     JobSnapshot(7.0, Job("2"), "running", 1, 0.0, 0.0, 1, suspended=True),

@@ -25,7 +25,9 @@ MAX_NAMES: Final = 10
 def describe_end(job: JobView) -> str:
     """Describe how a job ended, in a few words."""
     code = job.exit_code
-    reason = {"timeout": "out of time", "oom": "out of GPU memory"}.get(job.reason, job.reason)
+    reason = {"timeout": "out of time", "oom": "out of GPU memory", "ram": "out of main memory"}.get(
+        job.reason, job.reason
+    )
     why = f", {reason}" if reason not in ("", job.status) else ""
     return f"job {job.id} is {job.status}" + (f", exit code {code}" if code else "") + why
 

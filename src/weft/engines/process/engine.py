@@ -10,31 +10,30 @@ import contextlib
 import json
 import os
 import secrets
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from weft.engines.background import TaskSet
-from weft.engines.process import free_ports
+from weft.engines.process import cgroups, free_ports
+from weft.engines.process.cgroups import Cgroups
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
 from weft.engines.process.recovery.orphans import kill_orphans
 from weft.engines.process.recovery.process_watcher import ProcessWatcher
-from weft.engines.process.rendezvous import Gang, hostfile_text, node_command
 from weft.engines.process.shim import notify, run_files
 from weft.engines.process.shim.process_id import Identity, boot_id, is_alive, send_signal
 from weft.engines.process.shim.process_tree import descendant_pids
 from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
+from weft.engines.process.shim_arguments import shim_arguments
 from weft.engines.process.starter_client import StarterClient, remove_spooled
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
-from weft.inputs.quantities import parse_signal
 from weft.model import JobId, NodeId
 
 POLL_S: Final = 1.0
@@ -80,6 +79,7 @@ class ProcessEngine:
         self._poll_timer: asyncio.TimerHandle | None = None
         self._booted_at = 0.0
         self._node_stopping = False
+        self.cgroups = Cgroups(why="the engine is not open")
 
     @property
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
@@ -102,6 +102,8 @@ class ProcessEngine:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         self._booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         remove_spooled(self._runtime_dir)
+        self.cgroups = cgroups.find()
+        cgroups.remove_stale(self.cgroups)
         self._notify_socket = notify.listen(self._runtime_dir)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._notify_socket.fileno(), self._on_notification)
@@ -177,6 +179,10 @@ class ProcessEngine:
             with contextlib.suppress(OSError):  # out of descriptors: the shim reads the stop file within a second
                 send_signal(known.shim, call)
         return True
+
+    def limits(self) -> str:
+        """Say how limits on main memory and CPUs are kept."""
+        return self.cgroups.describe()
 
     def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
         """Suspend a run, or let it continue; return False if it has ended. The file survives an engine and a shim."""
@@ -365,27 +371,8 @@ class ProcessEngine:
         gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
         shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
+        shim_args["cgroup"] = [self.cgroups.version, dict(self.cgroups.folders)] if self.cgroups.version else None
         return run_files.to_json({**shim_args, "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run)})
-
-
-def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict[str, Any]:
-    """Return what a shim needs to know of a run, apart from where its files are."""
-    return {
-        "job": spec.job,
-        "run": spec.run,
-        "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
-        "env": env,
-        "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
-        "chdir": spec.chdir,
-        "umask": spec.umask,
-        "time_limit_s": spec.time_limit_s,
-        "grace_s": spec.grace_s,
-        "preempt_grace_s": spec.preempt_grace_s,
-        "signal": parse_signal(spec.signal) if spec.signal else None,
-        "log_cap_bytes": spec.log_cap_bytes,
-        "params": dict(spec.params),
-        "lease": spec.lease,
-    }
 
 
 def _try_fence(folder: str) -> bool:

@@ -34,6 +34,10 @@ class LaunchSpec:
     """One for each of `gpus`, or empty if unknown."""
     memory_mb: int = 0
     """Limit on each GPU; 0: none."""
+    ram_mb: int = 0
+    """Limit on the main memory of the run on this node; 0: none."""
+    cpu_limit: int = 0
+    """Limit on the CPUs of the run on this node; 0: none."""
     params: tuple[tuple[str, str], ...] = ()
     restarts: int = 0
     array_index: int | None = None

@@ -6,9 +6,10 @@ from typing import Final
 
 ENFORCED: Final = (
     "which GPUs a job sees", "time limits", "the number of jobs on a GPU", "reservations of GPU memory",
+    "main memory that a job asks for with --mem",
 )  # fmt: skip
 ADVISORY: Final = (
     "GPU memory: a job that uses more than it reserved is not stopped",
     "GPUs: a job that ignores CUDA_VISIBLE_DEVICES can use others; weft gpus shows it",
-    "CPUs and RAM",
+    "CPUs, unless control groups limit them: see limits",
 )

@@ -173,6 +173,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         driver=summary.driver,
         cpus=summary.cpus,
         ram_mb=summary.ram_mb,
+        limits=summary.limits or None,
         lease_s=summary.lease_s,
         beat_s=summary.beat_s,
         state_dir=str(controller.paths.state) if is_admin else "",

@@ -186,6 +186,7 @@ class LocalInventory:
             driver=machine.note or "ok",
             cpus=node.cpus,
             ram_mb=node.ram_mb,
+            limits=self._backend.runtime.engine.limits(),
         )
 
 

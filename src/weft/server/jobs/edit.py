@@ -88,6 +88,8 @@ class JobEditor:
         own["gpus"] = gpus = values.get("gpus", job.gpus)
         own["memory_mb"] = _memory_mb(values, job, gpus)
         own["cpus"] = _cpus(values, job, gpus)
+        if values.get("cpus") is not None:
+            task["cpu_limit"] = values["cpus"]
         own["declared_s"] = _declared_s(values, job)
         if "name" in values:
             own["name"] = _name(values["name"], values.get("group", job.group))

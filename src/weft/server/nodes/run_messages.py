@@ -41,8 +41,11 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     message = StartRun(
         job=job.id, run=run, user=job.user, gpus=gpus, array_index=task.array_index, array_size=task.array_size
     )
+    parts = max(len(gpus), 1)
+    message.cpu_limit = task.cpu_limit * parts
+    of_this_part = {"memory": memory_mb, "mem": job.ram_mb * parts}
     for field in CARRIED:
-        put(message, field.launch, memory_mb if field.key == "memory" else field.of(job))
+        put(message, field.launch, of_this_part[field.key] if field.key in of_this_part else field.of(job))
     return message
 
 

@@ -51,7 +51,8 @@ class SchedulerView(Answer):
         "nodes": MembersView, "gpus": DeviceView, "journal": JournalView, "jobs": JobCountsView
     }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
-        "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered"
+        "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered",
+        "limits": "limits",
     }  # fmt: skip
 
     pid: int | None = None
@@ -71,6 +72,8 @@ class SchedulerView(Answer):
     driver: str = ""
     cpus: int = 0
     ram_mb: int = 0
+    limits: str | None = None
+    """The way limits on main memory and CPUs are kept; None: it depends on the node."""
     lease_s: float | None = None
     beat_s: float | None = None
     state_dir: str = ""
@@ -90,7 +93,7 @@ class DoctorView(Answer):
         name: name
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
-            "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced", "advisory", "idle_s",
+            "limits", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced", "advisory", "idle_s",
         )
     }  # fmt: skip
 
@@ -114,6 +117,7 @@ class DoctorView(Answer):
     driver: str | None = None
     cpus: int | None = None
     ram_mb: int | None = None
+    limits: str | None = None
     lease_s: float | None = None
     beat_s: float | None = None
     journal: JournalView | None = None

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from weft.engines.process import lease
 from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
+from weft.engines.process.shim.limits import OUT_OF_RAM, RunLimits
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
 from weft.engines.process.shim.stop_escalation import (
@@ -59,6 +60,7 @@ class Shim:
         self.why = self.detail = ""
         self.started_at = self.started = self.lease_until = 0.0
         self.suspended_at: float | None = None
+        self.limits = RunLimits(spec)
 
     def run(self) -> bool:
         """Supervise the whole run; return whether this process may serve another."""
@@ -95,7 +97,7 @@ class Shim:
         self._wait_for_leader()
         self._end_leftovers()
         self._enforce_log_cap()
-        self._classify_exit()
+        self._classify_exit(out_of_ram=self.limits.close())
 
     # ---- starting
 
@@ -133,9 +135,10 @@ class Shim:
 
     def _start(self) -> None:
         spec = self.spec
-        self.leader = launch.launch(
-            spec["argv"], spec["env"], spec["chdir"] or self.run_dir, self.log_fd, spec["umask"]
-        )
+        with self.limits.applied():
+            self.leader = launch.launch(
+                spec["argv"], spec["env"], spec["chdir"] or self.run_dir, self.log_fd, spec["umask"]
+            )
         self.started_at, self.started = time.time(), time.monotonic()
         os.fchdir(self.dir_fd)
         started = {"is": "started", **self._run_keys(), "leader": identify(self.leader), "at": self.started_at}
@@ -159,7 +162,7 @@ class Shim:
             self.started, spec["time_limit_s"], spec["grace_s"], spec["signal"][1] if spec["signal"] else None
         )
         check_at = self.started + lease.POLL_S
-        polls = bool(spec["log_cap_bytes"] or spec["lease"])
+        polls = bool(spec["log_cap_bytes"] or spec["lease"] or self.limits.watches)
         self._handle_signal(escalation, CHECK_STOP_FILE)
         while not self._reap():
             now = time.monotonic()
@@ -174,9 +177,11 @@ class Shim:
         self.why = escalation.why
 
     def _check_every_second(self, escalation: StopEscalation) -> None:
-        """Check the log size, the stop file and the lease."""
+        """Check the log size, the stop file, the memory and the lease."""
         self._enforce_log_cap()
         self._handle_signal(escalation, CHECK_STOP_FILE)  # the signal may have failed for lack of descriptors
+        if self.limits.exceeded():
+            self._apply_step(escalation.request_stop(time.monotonic(), OUT_OF_RAM, 0.0))
         if self._lease_has_ended() and not self._reap():
             self._apply_step(
                 escalation.request_stop(time.monotonic(), lease.ENDED, min(lease.GRACE_S, self._grace("warn")))
@@ -251,6 +256,7 @@ class Shim:
         elif step == "term":
             process_tree.signal_descendants(os.getpid(), signal.SIGTERM, signal.SIGCONT)
         else:
+            self.limits.kill()
             process_tree.signal_descendants(os.getpid(), signal.SIGKILL)
 
     def _send_user_signal(self) -> None:
@@ -306,10 +312,14 @@ class Shim:
             return False
         return True
 
-    def _classify_exit(self) -> None:
+    def _classify_exit(self, *, out_of_ram: bool) -> None:
         if self.status is None:
             return
         self.code = os.waitstatus_to_exitcode(self.status)
+        if self.code and not self.why and out_of_ram:
+            self.why = OUT_OF_RAM
+        if self.why == OUT_OF_RAM:
+            self.detail = self.limits.describe_excess()
         if self.code and not self.why and oom.is_gpu_oom(oom.read_tail(run_files.LOG)):
             self.why = "oom"
 

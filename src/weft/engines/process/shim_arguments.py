@@ -1,0 +1,33 @@
+"""The arguments of a shim, derived from a launch spec."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.rendezvous import Gang, hostfile_text, node_command
+from weft.inputs.quantities import parse_signal
+
+
+def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict[str, Any]:
+    """Return what a shim needs to know of a run, apart from where its files are."""
+    return {
+        "job": spec.job,
+        "run": spec.run,
+        "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
+        "env": env,
+        "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
+        "chdir": spec.chdir,
+        "umask": spec.umask,
+        "time_limit_s": spec.time_limit_s,
+        "grace_s": spec.grace_s,
+        "preempt_grace_s": spec.preempt_grace_s,
+        "signal": parse_signal(spec.signal) if spec.signal else None,
+        "log_cap_bytes": spec.log_cap_bytes,
+        "params": dict(spec.params),
+        "lease": spec.lease,
+        "ram_mb": spec.ram_mb,
+        "cpus": spec.cpu_limit,
+    }
