@@ -7,6 +7,7 @@ from typing import Final
 
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.per_rank import PerRank
+from weft.model.plain_init import plain_init
 from weft.model.share import WHOLE, Share
 
 UNCOUNTED: Final = PerRank(0)
@@ -70,6 +71,7 @@ class Task:
     """Slurm's variables that the run gets: `batch`, those about the job; `slurm`, all; empty: none."""
 
 
+@plain_init
 @dataclass(frozen=True, slots=True)
 class Job:
     id: JobId

@@ -1,4 +1,4 @@
-"""A faster constructor for the facts of which a simulation makes hundreds of thousands."""
+"""A faster constructor for the facts and jobs of which a simulation makes hundreds of thousands."""
 
 from __future__ import annotations
 

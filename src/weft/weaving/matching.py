@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 Weight = Callable[[Hashable, Hashable], float | None]
-"""The weight of a pair; None: the pair is not allowed."""
+"""The weight of a pair, in either order; None: the pair is not allowed."""
 
 MAX_EXACT_NODES = 64
 SCALE = 10**12
@@ -45,8 +45,11 @@ def _by_type(counts: Counter[Hashable], weight: Weight) -> list[tuple[Hashable, 
 
 def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:
     """Match the complete graph of the nodes with the blossom algorithm."""
-    kinds = dict.fromkeys(types)
-    worth = {a: {b: round((weight(a, b) or 0.0) * SCALE) for b in kinds} for a in kinds}
+    kinds = list(dict.fromkeys(types))
+    worth: dict[Hashable, dict[Hashable, int]] = {kind: {} for kind in kinds}
+    for at, a in enumerate(kinds):
+        for b in kinds[at:]:
+            worth[a][b] = worth[b][a] = round((weight(a, b) or 0.0) * SCALE)
     edges = [
         (i, j, value)
         for i, left in enumerate(types)

@@ -25,12 +25,10 @@ class StrictPlanner(RoundPlanner):
         cursor = order.cursor(resources.after_release.top)
         allocator.begin()
         for _, _, job in cursor:
-            if only_whole and allocator.full():
-                break  # no later job fits either
             shape = job.shape
-            if allocator.start((job,), shape, job.wanted_share):
-                continue
-            if resources.releasing and allocator.promise(shape):
+            if allocator.start((job,), shape, job.wanted_share) or (resources.releasing and allocator.promise(shape)):
+                if only_whole and allocator.full():
+                    break  # no later job fits either
                 continue
             if not cache.impossible(shape, allocator.placement):
                 cache.block(job)
@@ -47,7 +45,7 @@ class PreemptivePlanner(RoundPlanner):
     def plan(self) -> None:
         context = self.context
         order, allocator, cache, now = context.order, context.allocator, context.cache, context.state.now
-        resources, remembers = allocator.resources, not allocator.splits_gangs
+        resources, remembers, strict = allocator.resources, not allocator.splits_gangs, not self.lets_pass
         only_whole = order.all_want_whole_gpus()
         settled = cache.settled_at == resources.change_log.version and not order.rising and not resources.releasing
         cursor = order.cursor(resources.after_release.top, fresh=self.lets_pass and settled and only_whole)
@@ -64,7 +62,7 @@ class PreemptivePlanner(RoundPlanner):
             ):
                 full = only_whole and allocator.full()
                 continue
-            if self._blocks(job):
+            if strict and self._blocks(job):
                 return
             cursor.fail(shape)
         cache.settled_at = resources.change_log.version

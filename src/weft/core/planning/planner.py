@@ -77,14 +77,14 @@ class RoundPlanner(Planner):
 
     def step(self) -> None:
         context = self.context
-        state = context.state
-        if context.interval_s and not context.is_due():
+        state, interval_s = context.state, context.interval_s
+        if interval_s and not context.is_due():
             state.news = True  # for the next round
             return
         context.order.drain(state)
         state.news = state.vacated = False
         self.plan()
-        if context.interval_s:
+        if interval_s:
             context.decide(Planned(state.now))
 
     def plan(self) -> None:

@@ -91,10 +91,10 @@ class PreemptionCache:
     def hopeless(self, shape: Shape, key: float, tie: int) -> bool:
         """Return whether preemption is known to be of no use to a waiting job of this shape and key."""
         known = self._findings.get(shape)
-        if known is None or key < known.key or (key == known.key and tie < known.tie):
+        if known is None or key < known.key or (key == known.key and tie < known.tie) or self._order.rising:
             return False
         resources = self._state.resources
-        if self._order.rising or not self._knows(shape):
+        if not shape.whole or not (self._fills_nodes or shape.gpus <= resources.after_release.top):
             return False
         log = resources.change_log
         if known.seen != log.version or known.stale:
@@ -108,10 +108,9 @@ class PreemptionCache:
                 able = able | bit if self._can(resources.nodes[bit.bit_length() - 1], shape, key, tie) else able & ~bit
             known.able, known.stale, known.seen = able, 0, log.version
         known.key, known.tie = key, tie
+        if not known.able:
+            return True
         return not self._suffices(shape, known.able)
-
-    def _knows(self, shape: Shape) -> bool:
-        return shape.whole and (self._fills_nodes or shape.gpus <= self._state.resources.after_release.top)
 
     def _suffices(self, shape: Shape, able: int) -> bool:
         """Return whether one node could hold the shape; if none is large enough, whole nodes all but a rest of it."""

@@ -76,6 +76,7 @@ class Order:
         """When the key of each running job steps next; other entries of the heap are out of date."""
         self.rising = False
         """True if keys of running jobs grow: a run that could not be preempted may become preemptible."""
+        self._key, self._slope = policy.key, policy.slope
         kind = type(policy)
         self.memo: Any = None
         """The memory of the policy; the scheduler updates it."""
@@ -104,7 +105,7 @@ class Order:
         elif self.steps:
             return job.key or 0.0
         else:
-            key = self.policy.key(job, now)
+            key = self._key(job, now)
         if +key != key:  # not a number; the plus rejects text and None, which would compare equal
             name = type(self.policy).__name__
             raise PlanError(f"policy {name} returned a key for job {job.id} that is not a number: {key}")
@@ -154,7 +155,7 @@ class Order:
             if self._protects and self._protection.until(job) > now:
                 self._protect(job)
             elif self._victims:
-                slope = self.policy.slope(job)
+                slope = self._slope(job)
                 lines = self._lines.get(slope)
                 if lines is None:
                     lines = self._lines[slope] = Lines()

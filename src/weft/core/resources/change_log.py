@@ -24,6 +24,8 @@ class ChangeLog:
     def since(self, version: int) -> int | None:
         """Return the nodes that changed since a version; None if the log no longer reaches back to it."""
         ago = self.version - version
+        if ago == 1:
+            return self._log[-1]
         if ago > len(self._log):
             return None
         nodes = 0

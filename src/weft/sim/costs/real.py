@@ -163,6 +163,8 @@ class RealCosts:
         return events
 
     def _pace(self, run: Run) -> float:
+        if len(run.slots) == 1 and not run.members and not self._sharing:
+            return 1.0
         pace = self._speed.span(run.slots)
         if run.members:
             working = [self._runs[m] for m in run.members if m in self._runs and self._runs[m].started]
