@@ -163,4 +163,4 @@ def test_what_was_lost_with_a_node_counts_as_service(policy: str, expected: floa
     rig.later(10)
     rig.exit("a")
     memo = rig.scheduler.memo
-    assert (memo.finished if policy == "gittins" else [memo.means[()][0]]) == [expected]
+    assert (memo.finished if policy == "gittins" else [memo.durations.nearest(Job("b")).mean_s]) == [expected]

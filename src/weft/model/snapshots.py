@@ -66,6 +66,8 @@ class JobSnapshot:
     attained_s: float = 0.0
     rate: float = 0.0
     remaining_s: float | None = None
+    predicted_s: float | None = None
+    """The seconds that similar jobs took, as of the job's last start."""
     preemptions: int = 0
     failures: int = 0
     moves: int = 0

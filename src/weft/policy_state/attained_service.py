@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from weft.model import Edited, Exited, Fact, JobId, JobSnapshot, Submitted
-from weft.policy_state.holdings import Holdings
+from weft.model import Fact
+from weft.policy_state.finished_jobs import FinishedJobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,18 +36,16 @@ class AttainedService:
     """The services from which all keys of this epoch are computed."""
     _latest: deque[float] = field(default_factory=deque)
     """The same services in the order of completion."""
-    _gpus: dict[JobId, int] = field(default_factory=dict)
-    _holdings: Holdings = field(default_factory=Holdings)
+    _jobs: FinishedJobs = field(default_factory=FinishedJobs)
     _seen: int = 0
     _refreshed_at: int = 0
     """The number of finished jobs when the keys were last cleared."""
 
     def apply(self, fact: Fact) -> None:
-        if isinstance(fact, Submitted | Edited | JobSnapshot):
-            self._gpus[fact.job.id] = max(fact.job.gpus, 1)
-        self._holdings.apply(fact)
-        if isinstance(fact, Exited) and fact.how == "done":
-            self._learn(self._holdings.spent_s.pop(fact.job, 0.0) * self._gpus.pop(fact.job, 1))
+        done = self._jobs.apply(fact)
+        if done is not None:
+            job, seconds = done
+            self._learn(seconds * max(job.gpus, 1))
 
     def _learn(self, service: float) -> None:
         insort(self.finished, service)

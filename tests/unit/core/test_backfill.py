@@ -11,6 +11,7 @@ from support.builders import Rig, grid, record, traced
 from weft.core.explain import explain
 from weft.core.queue.order import Protection
 from weft.core.reasons import WaitReasons
+from weft.core.state.apply.snapshots import snapshot
 from weft.model import Job, Paused
 
 
@@ -139,3 +140,56 @@ def test_a_run_that_may_not_be_preempted_again_is_named() -> None:
     rig.settle()
     rig.submit(Job("next", priority=1))
     assert why(rig, "next")[0][1].endswith("; low may not be preempted again (--max-preemptions 1)")
+
+
+def finish(rig: Rig, job: Job, seconds: float) -> None:
+    rig.submit(job)
+    rig.settle()
+    rig.later(seconds)
+    rig.exit(job.id)
+
+
+def test_ends_and_lengths_are_estimated_from_the_users_similar_jobs() -> None:
+    """ann's fit-1 took 1000 s and probe-1 100 s. fit-2 runs, the gang waits: probe-2 passes, fit-3 does not, and bob's
+    probe, of which nothing is known, does not either."""
+    rig = Rig("balanced:patience=0", grid(2, 2), placement="balanced")
+    finish(rig, Job("f1", user="ann", name="fit-1"), 1000)
+    finish(rig, Job("p1", user="ann", name="probe-1"), 100)
+    rig.submit(Job("f2", user="ann", name="fit-2"))
+    rig.settle()
+    rig.later(400)
+    rig.submit(Job("gang", 4))
+    found = explain(rig.scheduler, "gang", at=rig.now).unblock
+    assert found is not None
+    assert found.in_s == 600
+    rig.submit(Job("b", user="bob", name="probe-1"))
+    rig.submit(Job("f3", user="ann", name="fit-3"), Job("p2", user="ann", name="probe-2"))
+    assert set(rig.active) == {"f2", "p2"}
+    rig.later(601)  # fit-2 takes longer than expected: its end is unknown again
+    found = explain(rig.scheduler, "gang", at=rig.now).unblock
+    assert found is not None
+    assert found.in_s is None
+
+
+def test_estimates_survive_a_replay_and_a_snapshot() -> None:
+    rig = Rig("balanced", grid(1, 2))
+    finish(rig, Job("a", user="ann", name="fit-1"), 50)
+    rig.submit(Job("b", user="ann", name="fit-2"))
+    rig.settle()
+    replayed, restored = rig.fresh(), rig.fresh()
+    replayed.replay(rig.facts)
+    restored.replay(snapshot(rig.state))
+    for scheduler in (rig.scheduler, replayed, restored):
+        assert scheduler.state.jobs["b"].ends_in(rig.now) == 50
+        assert scheduler.state.durations.similar(Job("c", 8, user="ann", name="Fit_3")) == (50, 50, 1)
+        assert scheduler.state.durations.similar(Job("c", user="bob", name="fit-3")) is None
+
+
+def test_a_declared_time_counts_more_than_history() -> None:
+    rig = Rig("balanced", grid(1, 2))
+    finish(rig, Job("a", user="ann", name="fit-1"), 50)
+    rig.submit(Job("b", user="ann", name="fit-2", declared_s=7.0))
+    rig.settle()
+    assert rig.job("b").ends_in(rig.now) == 7
+    rig.progress("b", 3.0)
+    assert rig.job("b").ends_in(rig.now) == 3

@@ -55,7 +55,7 @@ class EasyBackfill:
         if until == NEVER:
             return False
         for job in jobs:
-            if now + job.remaining(now) > until:
+            if now + allocator.state.durations.longest_left_s(job, now) > until:
                 return False
         return self._start_meanwhile(jobs, shape, share)
 

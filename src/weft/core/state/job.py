@@ -17,10 +17,10 @@ class JobState:
         "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
         "failed_node", "failed_rank",
         "failures", "first_start", "gpus", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb",
-        "moves", "over_group_limit", "over_quota", "place", "placed", "preemptions", "rate", "rate_since",
-        "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at",
-        "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "waiting_since",
-        "wanted_share", "weave", "why",
+        "moves", "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate",
+        "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots",
+        "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies",
+        "waiting_since", "wanted_share", "weave", "why",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -56,6 +56,8 @@ class JobState:
         self.attained_s = 0.0
         self.rate = 0.0
         """Solo seconds of work per second, while running."""
+        self.predicted_s: float | None = None
+        """The seconds that similar jobs took, as of its last start; None: unknown, or it declares its own."""
         self.preemptions = self.failures = self.moves = self.requeues = 0
         self.delays = 0
         """The number of consecutive runs, up to the last, that asked for a delay of the next."""
@@ -105,7 +107,10 @@ class JobState:
         return self.attained_s + (now - self.started_at if self.status in ACTIVE else 0.0)
 
     def ends_in(self, now: Seconds) -> float:
-        """Return the expected seconds until its run ends; infinite where unknown."""
+        """Return the expected seconds until its run ends; infinite where unknown, also after the predicted end."""
+        if self.remaining_s is None and self.predicted_s is not None:
+            left_s = self.predicted_s - self.attained(now)
+            return left_s if left_s > 0 else float("inf")
         return self.remaining(now) / (self.rate or 1.0)
 
     def remaining(self, now: Seconds) -> float:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
 from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
+from weft.core.state.durations import Durations
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
 from weft.core.state.transitions import Cause, change_status
@@ -87,6 +88,7 @@ class State:
         self.ended: dict[JobId, JobState] = {}
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
+        self.durations = Durations()
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
         """The occupants of GPUs, by node, GPU and reason."""
         self.closed: dict[tuple[NodeId, str], Closure] = {}
@@ -230,6 +232,8 @@ class State:
                 job.detail = ""
             job.ended_at, job.why = at, why
             self.ended[job.id] = self.touched[job.id] = job
+            if job.status == "done":
+                self.durations.learn(job.job, job.attained_s)
             if not (job.job.batch or job.unmet_dependencies or self.eligibility.concerns(job)):
                 continue
             for follower in self.eligibility.leave(job):

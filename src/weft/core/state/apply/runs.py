@@ -32,6 +32,9 @@ def start(state: State, fact: Start) -> bool:
     else:
         job.allocation = job.shape
     job.started_at = fact.at
+    if job.remaining_s is None:
+        similar = state.durations.similar(job.job)
+        job.predicted_s = similar.mean_s if similar is not None else None
     if job.first_start is None:
         job.first_start = fact.at
     if job.stop_why != "moved":

@@ -78,6 +78,8 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
         _allocate(state, job, fact)
     elif job.status in ENDED:
         state.ended[job.id] = job
+        if job.status == "done":
+            state.durations.learn(job.job, job.attained_s)
     elif job.status == "waiting":
         state.waiting[job.id] = job
     state.eligibility.recall(job)
