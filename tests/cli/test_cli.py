@@ -260,7 +260,7 @@ def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture
         (["--checkpoint-interval", "-1"], "--checkpoint-interval"),
         (["--checkpoint-interval", "nan"], "--checkpoint-interval"),
         (["--checkpoint-interval", "inf"], "--checkpoint-interval"),
-        (["--policy", "srft"], "known: srsf, srtf"),
+        (["--policy", "srft"], "the nearest is srsf; known: antman"),
         (["--policy", "tiresias:treshold=1"], "known: thresholds"),
         (["--policy", "muri-s:packing=9"], "one of 2, 3, 4"),
         (["--policy", "nosuch.py:Mine"], "no such file"),

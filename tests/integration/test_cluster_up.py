@@ -135,3 +135,19 @@ def test_the_ones_that_ship_are_brought_up(person: Person) -> None:
     assert [(node["cpus"], node["ram_mb"]) for node in nodes] == [(92, 520 * 1024)] * 2
     person.weft("cluster", "down", "--port", port)
     until(lambda: not person.left())
+
+
+def test_down_ends_the_only_cluster_and_asks_which_of_several(person: Person) -> None:
+    ports = [str(free_port()), str(free_port())]
+    for port in ports:
+        person.weft("cluster", "up", "--nodes", "1", "--gpus-per-node", "1", "--port", port)
+    refused = person.weft("cluster", "down", code=2).stderr
+    assert "2 clusters are up: " in refused
+    assert all(f"localhost:{port}" in refused for port in ports)
+    person.env["WEFT_SCHEDULER"] = f"localhost:{ports[0]}"
+    assert person.json("cluster", "down")["scheduler"] == f"localhost:{ports[0]}"
+    del person.env["WEFT_SCHEDULER"]
+    down = person.json("cluster", "down")
+    assert (down["scheduler"], down["ended"]) == (f"localhost:{ports[1]}", ["server", "n0"])
+    until(lambda: not person.left())
+    assert person.json("cluster", "down")["ended"] == []

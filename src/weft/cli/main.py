@@ -34,51 +34,63 @@ class Command(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
-COMMANDS: Final = {
-    "submit": Command("put a job into the queue", ("add",)),
-    "run": Command("submit a job, print its output, return its exit code"),
-    "queue": Command("list running and waiting jobs", ("ps", "status")),
-    "show": Command("show the details of a job"),
-    "why": Command("explain why a job waits, which jobs are ahead, when it may start", ("explain",)),
-    "logs": Command("print the output of a job"),
-    "attach": Command("open the tmux session of a job"),
-    "wait": Command("wait for jobs to end, return their exit code"),
-    "cancel": Command("stop running jobs, remove waiting jobs from the queue", ("kill",)),
-    "hold": Command("keep waiting jobs from starting"),
-    "release": Command("let held jobs start"),
-    "suspend": Command("stop the processes of running jobs; they keep their GPUs"),
-    "set": Command("change a waiting job"),
-    "edit": Command("change a waiting job in your editor"),
-    "restart": Command("submit ended jobs again"),
-    "history": Command("list ended jobs"),
-    "clean": Command("delete ended jobs and their logs"),
-    "group": Command("list groups of jobs, limit how many jobs of a group run"),
-    "gpus": Command("list GPUs and the jobs on them"),
-    "nodes": Command("list machines"),
-    "monitor": Command("watch workers, GPUs and jobs"),
-    "pause": Command("stop starting jobs"),
-    "resume": Command("let suspended jobs continue, or start jobs again after pause"),
-    "drain": Command("start no new jobs on some GPUs"),
-    "undrain": Command("use drained GPUs again"),
-    "workspace": Command("run the configs of a folder, each in a tmux session", ("ws",)),
-    "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
-    "server": Command("run the scheduler of a cluster"),
-    "worker": Command("run jobs of a cluster on the GPUs of this machine"),
-    "cluster": Command("start and stop a whole cluster, on this machine or over ssh"),
-    "up": Command("start the scheduler, or change its settings"),
-    "down": Command("end the scheduler; jobs continue"),
-    "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
-    "config": Command("show the settings of all commands and where they come from"),
-    "doctor": Command("report the setup and its problems; safe to paste"),
-    "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),
-    "compare": Command("simulate several policies on the same trace, side by side"),
-    "figures": Command("reproduce the figures of a paper"),
-    "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
-    "policies": Command("list policies and placements, with their options"),
-    "trace": Command("show, convert and generate traces"),
-    "completion": Command("print shell completion for bash, zsh or fish"),
-    "version": Command("print the version of Weft"),
+GROUPS: Final[dict[str, dict[str, Command]]] = {
+    "jobs": {
+        "submit": Command("put a job into the queue", ("add",)),
+        "run": Command("submit a job, print its output, return its exit code"),
+        "cancel": Command("stop running jobs, remove waiting jobs from the queue", ("kill",)),
+        "hold": Command("keep waiting jobs from starting"),
+        "release": Command("let held jobs start"),
+        "suspend": Command("stop the processes of running jobs; they keep their GPUs"),
+        "resume": Command("let suspended jobs continue, or start jobs again after pause"),
+        "set": Command("change a waiting job"),
+        "edit": Command("change a waiting job in your editor"),
+        "restart": Command("submit ended jobs again"),
+        "wait": Command("wait for jobs to end, return their exit code"),
+        "logs": Command("print the output of a job"),
+        "attach": Command("open the tmux session of a job"),
+        "clean": Command("delete ended jobs and their logs"),
+        "group": Command("list groups of jobs, limit how many jobs of a group run"),
+        "workspace": Command("run the configs of a folder, each in a tmux session", ("ws",)),
+    },
+    "look": {
+        "queue": Command("list running and waiting jobs", ("ps", "status")),
+        "show": Command("show the details of a job"),
+        "why": Command("explain why a job waits, which jobs are ahead, when it may start", ("explain",)),
+        "history": Command("list ended jobs"),
+        "gpus": Command("list GPUs and the jobs on them"),
+        "nodes": Command("list machines"),
+        "monitor": Command("watch workers, GPUs and jobs"),
+        "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
+    },
+    "this machine": {
+        "up": Command("start the scheduler, or change its settings"),
+        "down": Command("end the scheduler; jobs continue"),
+        "pause": Command("stop starting jobs"),
+        "drain": Command("start no new jobs on some GPUs"),
+        "undrain": Command("use drained GPUs again"),
+        "config": Command("show the settings of all commands and where they come from"),
+        "doctor": Command("report the setup and its problems; safe to paste"),
+        "completion": Command("print shell completion for bash, zsh or fish"),
+        "version": Command("print the version of Weft"),
+    },
+    "cluster": {
+        "server": Command("run the scheduler of a cluster"),
+        "worker": Command("run jobs of a cluster on the GPUs of this machine"),
+        "cluster": Command("start and stop a whole cluster, on this machine or over ssh"),
+        "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
+        "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
+    },
+    "simulate": {
+        "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),
+        "compare": Command("simulate several policies on the same trace, side by side"),
+        "policies": Command("list policies and placements, with their options"),
+        "trace": Command("show, convert and generate traces"),
+        "figures": Command("reproduce the figures of a paper"),
+    },
 }
+"""The commands, in the groups in which the help lists them."""
+COMMANDS: Final = {name: command for commands in GROUPS.values() for name, command in commands.items()}
 
 
 class Parser(argparse.ArgumentParser):
@@ -201,16 +213,16 @@ def _find_command(word: str) -> str:
 def _help() -> str:
     names = {name: ", ".join((name, *command.aliases)) for name, command in COMMANDS.items()}
     width = max(map(len, names.values()))
-    lines = [f"  {names[name]:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    lines = []
+    for group, commands in GROUPS.items():
+        lines += [f"{group}:", *(f"  {names[name]:<{width}}  {each.summary}" for name, each in commands.items()), ""]
     return "\n".join(
         [
             "usage: weft COMMAND [...]",
             "",
             "Schedule deep-learning jobs on GPUs, and simulate the same policies on traces.",
             "",
-            "commands:",
             *lines,
-            "",
             "weft COMMAND --help explains a command, with examples. weft alone shows the queue.",
             "Try: weft run -- echo hello, or weft compare demo",
         ]

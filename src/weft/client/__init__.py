@@ -60,6 +60,8 @@ class Client:
         self._transport = _transport(self.where, start=start)
         self.note: Callable[[str], None] = lambda _: None
         """Receives remarks of the scheduler about a log that are not part of it."""
+        self.submit_notes: list[str] = []
+        """Remarks of the scheduler about submitted jobs, for the user."""
         self._has_answered = False
         self._transport.open()
 
@@ -94,7 +96,9 @@ class Client:
         return batches.submit(request, self._submit, self._cancel)
 
     def _submit(self, request: m.SubmitRequest) -> list[str]:
-        return list(self._call("Submit", request, retry=True).ids)
+        reply = self._call("Submit", request, retry=True)
+        self.submit_notes += [note for note in reply.notes if note not in self.submit_notes]
+        return list(reply.ids)
 
     def _cancel(self, jobs: Sequence[str]) -> None:
         """Cancel jobs whose batch could not be submitted in full."""

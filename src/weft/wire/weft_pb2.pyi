@@ -98,10 +98,12 @@ class SubmitRequest(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., key: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., chdir: _Optional[str] = ..., dry_run: _Optional[bool] = ..., other_jobs: _Optional[int] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
-    __slots__ = ("ids",)
+    __slots__ = ("ids", "notes")
     IDS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ChangeRequest(_message.Message):
     __slots__ = ("verb", "jobs", "settings", "statuses", "group", "spec")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
 from support.builders import Rig
 from weft.errors import InputError, NotPermitted
-from weft.model import Event, Gpu, Node, Purged
+from weft.model import Event, Gpu, Node, Purged, Submitted
 from weft.server.auth.identity import Caller
 from weft.server.gpu_numbers import GpuNumbers
-from weft.server.jobs.admission import SingleNodeRules
+from weft.server.jobs.admission import ClusterRules, SingleNodeRules
 from weft.server.jobs.builder import MAX_JOB_BYTES
 from weft.server.jobs.commands import JobCommands
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitRequest, Variable
@@ -187,3 +188,54 @@ def test_what_is_set_anew_stays_its_owners() -> None:
     rig.tell(*events)
     job = rig.scheduler.state.jobs["1"].job
     assert (job.user, job.priority) == ("ann", 3)
+
+
+def cluster_commands(*nodes: Node) -> JobCommands:
+    rig = Rig("balanced", nodes, placement="balanced")
+    return JobCommands(rig.scheduler, ClusterRules(rig.state, GpuNumbers()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"gpus": 9}, "no node could hold the job now: it needs 9 GPUs; the cluster has 4"),
+        ({"gpus": 1, "memory_mb": [90_000]}, "needs 90000 MB on each of 1 GPU; the largest GPU has 40000 MB"),
+        ({"gpus": 1, "gpu_model": "H100"}, "it needs 1 GPU of model H100; the cluster has 0"),
+        ({"gpus": 1, "node": "n7"}, "no node has node=n7"),
+        ({"gpus": 0, "cpus": 64}, "it needs 64 CPUs; the largest node has 8"),
+    ],
+)
+def test_a_job_that_no_node_could_hold_is_queued_with_a_note(fields: dict[str, Any], note: str) -> None:
+    node = Node("n0", (Gpu("A100", 40_000),) * 4, cpus=8, labels=(("node", "n0"),))
+    for dry_run in (True, False):
+        asked = SubmitRequest(jobs=[JobSpec(command=["true"], **fields)], dry_run=dry_run)
+        events, reply = cluster_commands(node).submit(asked, 0.0, ANN)
+        assert len(events) == (not dry_run)
+        assert note in reply.notes[0]
+        assert reply.notes[0].endswith("; it waits for a node that can hold it")
+
+
+def test_notes_are_given_once_and_jobs_that_fit_have_none() -> None:
+    commands = cluster_commands(Node("n0", (Gpu(),) * 4))
+    jobs = [
+        JobSpec(command=["true"], gpus=9),
+        JobSpec(command=["true"], gpus=9, array="0-2"),
+        JobSpec(command=["true"]),
+    ]
+    (note,) = commands.submit(SubmitRequest(jobs=jobs), 0.0, ANN)[1].notes
+    assert note.startswith("4 jobs: no node could hold the job now: it needs 9 GPUs; the cluster has 4; ")
+
+
+def test_where_no_gpu_is_known_a_job_asks_for_none_and_says_so() -> None:
+    (event,), reply = cluster_commands(Node("n0", (), cpus=4)).submit(request(""), 0.0, ANN)
+    assert isinstance(event, Submitted)
+    assert event.job.gpus == 0
+    assert list(reply.notes) == ["no GPU is known here, so the job asks for none; --gpus N asks for N"]
+    asked = SubmitRequest(jobs=[JobSpec(command=["true"], gpu_model="A100")])
+    (event,), reply = cluster_commands(Node("n0", (), cpus=4)).submit(asked, 0.0, ANN)
+    assert isinstance(event, Submitted)
+    assert event.job.gpus == 1, "a job that names a model wants a GPU"
+    (event,), reply = cluster_commands().submit(request(""), 0.0, ANN)
+    assert isinstance(event, Submitted)
+    assert event.job.gpus == 1, "nodes with GPUs may join"
+    assert list(reply.notes) == ["no node has joined yet; it waits for a node that can hold it"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
@@ -10,7 +11,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
-    from weft.wire.views.nodes import GpuView
+    from weft.wire.views.nodes import GpusView, GpuView
 
 EXAMPLE: Final = """example:
   weft gpus --json"""
@@ -26,15 +27,38 @@ configure = flags.add_common
 
 
 def run(args: argparse.Namespace) -> int:
-    with connection.connect_to_running(args.scheduler) as client:
-        found = client.gpus()
+    client = connection.connect_if_running(args.scheduler)
+    if client is None:
+        found = _gpus_of_this_machine()
+    else:
+        with client:
+            found = client.gpus()
     if args.json:
         render.print_json(found)
         return 0
     tables.print_table(COLUMNS, [_row(gpu) for gpu in node_table.sort_by_name(found.gpus)], args.color)
+    if client is None:
+        render.print_message(f"{connection.absence_reason(args.scheduler)}; these are the GPUs of this machine")
     if not found.gpus:
         render.print_message("no GPUs; weft up --gpus 0,1 declares some, weft doctor shows more")
     return 0
+
+
+def _gpus_of_this_machine() -> GpusView:
+    """Return the GPUs that a scheduler started here would have, all of them idle."""
+    from weft.endpoints.paths import user_paths
+    from weft.engines.process.gpu.this_machine import discover_this_machine
+    from weft.server.settings import load
+    from weft.wire.views.nodes import GpusView, GpuView
+    from weft.wire.views.timestamps import iso
+
+    settings = load(user_paths().state)
+    machine, _ = discover_this_machine(settings.gpus, settings.models, settings.memories)
+    devices = zip(machine.devices, machine.node.gpus, strict=True)
+    return GpusView(
+        now=iso(time.time()),
+        gpus=[GpuView(machine.node.id, device.index, gpu.model, gpu.memory_mb) for device, gpu in devices],
+    )
 
 
 def _row(gpu: GpuView) -> list[Cell]:

@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     with connection.connect_or_start(args.scheduler) as client:
         (job,) = prepared.send(client)
         if not args.quiet:
-            render.print_message(f"job {job}")
+            for note in (f"job {job}", *client.submit_notes):
+                render.print_message(note)
         try:
             ended = _follow(client, job, args)
         except KeyboardInterrupt:

@@ -43,9 +43,12 @@ def run(args: argparse.Namespace) -> int:
     specs = prepared.request.jobs
     with connection.connect_or_start(args.scheduler) as client:
         ids = prepared.send(client)
+        notes = client.submit_notes
     jobs = submission.submitted_views(specs, ids)
+    for note in notes if not args.quiet and not args.json else ():
+        render.print_message(note)
     if args.json:
-        render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run})
+        render.print_json({"schema": 1, "ids": ids, "jobs": jobs, "dry_run": args.dry_run, "notes": notes})
     elif args.dry_run:
         for spec in specs:
             print(escape_controls(submission.describe(spec)))

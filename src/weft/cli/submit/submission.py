@@ -15,6 +15,7 @@ from weft.errors import InputError
 from weft.inputs.quantities import parse_array
 from weft.jobspec.environment import capture
 from weft.jobspec.fields import spec_of
+from weft.jobspec.job_names import default_name
 from weft.jobspec.readers import Given
 from weft.jobspec.sbatch import Script, read_script
 from weft.jobspec.workloads import DEMO_S, add_command, demo
@@ -232,7 +233,7 @@ def submitted_views(specs: Sequence[JobSpec], ids: Sequence[str]) -> list[Submit
         count = len(parse_array(spec.array)[0]) if spec.array else 1
         mine, at = list(ids[at : at + count]), at + count
         job = mine[0].partition("_")[0] if mine else None
-        found.append(SubmittedView(job, spec.name or None, mine if spec.array else None))
+        found.append(SubmittedView(job, spec.name or default_name(spec.command), mine if spec.array else None))
     return found
 
 
@@ -240,5 +241,5 @@ def describe(spec: JobSpec) -> str:
     """Describe a job in one line, for --dry-run."""
     tasks = f", {plural(len(parse_array(spec.array)[0]), 'task')}" if spec.array else ""
     gpus = spec.gpus if spec.HasField("gpus") else len(spec.gpu_ids) or 1
-    name = spec.name or os.path.basename(spec.command[0])
+    name = spec.name or default_name(spec.command)
     return f"would submit {name}: {plural(gpus, 'GPU')}{tasks}: {' '.join(spec.command)}"

@@ -54,7 +54,7 @@ class Feasible:
         if not (family.cpus or family.ram_mb or family.where.labels):
             return ""
         if not shape.gpus:
-            return "" if node_for_cpus(self._floor, shape) else "needs more CPUs or RAM than any node has"
+            return "" if node_for_cpus(self._floor, shape) else self._judge_cpus(shape)
         could = self._floor.free_for(shape, after_release=False).total()
         if could >= shape.gpus:
             return ""
@@ -62,6 +62,19 @@ class Feasible:
         wants += [f"{key}={value}" for key, value in family.where.labels]
         each = " and ".join(filter(None, wants))
         return f"needs {_gpus(shape.gpus)} with {each} each; the cluster can give {could:,}"
+
+    def _judge_cpus(self, shape: Shape) -> str:
+        """Return which need of a job without GPUs no node meets."""
+        family, nodes = shape.family, [host.node for host in self._floor.nodes]
+        if family.where.labels:
+            nodes = [node for node in nodes if set(family.where.labels) <= set(node.labels)]
+        for need, unit, most in (
+            (family.cpus, "CPUs", max((node.cpus for node in nodes), default=0)),
+            (family.ram_mb, "MB of RAM", max((node.ram_mb for node in nodes), default=0)),
+        ):
+            if most and need > most:
+                return f"needs {need:,} {unit}; the largest node has {most:,}"
+        return "needs CPUs and RAM that no node has together"
 
     def _judge_seats(self, shape: Shape) -> Message:
         """Check that a placement can seat the job: enough GPUs in total may still be too few on each node."""

@@ -43,6 +43,9 @@ class AdmissionRules(Protocol):
     def largest_mb(self) -> int | None:
         """Return the memory of the largest GPU; None if no GPU is known."""
 
+    def has_gpus(self) -> bool:
+        """Return whether a job that does not say how many GPUs it needs gets one: not where nodes have none."""
+
     def has_snapshot(self, name: str) -> bool:
         """Return whether a source snapshot of this name has been uploaded."""
 
@@ -71,6 +74,9 @@ class SingleNodeRules:
     def largest_mb(self) -> int | None:
         return max((gpu.memory_mb for gpu in self._node.gpus), default=0)
 
+    def has_gpus(self) -> bool:
+        return bool(self._node.gpus)
+
     def has_snapshot(self, name: str) -> bool:  # noqa: ARG002
         """Return False: on one machine, jobs run in the folder itself."""
         return False
@@ -79,9 +85,11 @@ class SingleNodeRules:
         self._check_program(job)
         reason = format_message(self._feasible.why_not(job), self.numbers.renumbered)
         if reason:
-            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint())
+            raise InputError(f"it {reason.replace('the cluster', 'this machine')}", hint=self._hint(job))
 
-    def _hint(self) -> str:
+    def _hint(self, job: Job) -> str:
+        if not job.gpus:
+            return f"see weft nodes; this machine has {self._node.cpus} CPUs and {self._node.ram_mb:,} MB of RAM"
         if self._node.gpus:
             return "see weft gpus"
         return "no GPU is known here: declare some with weft up --gpus 0,1, or submit with --gpus 0"
@@ -133,6 +141,10 @@ class ClusterRules:
 
     def largest_mb(self) -> int | None:
         return self._state.resources.largest_memory_mb() or None
+
+    def has_gpus(self) -> bool:
+        living = [host.node for host in self._state.resources.nodes if host.alive]
+        return not living or any(node.gpus for node in living)
 
     def has_snapshot(self, name: str) -> bool:
         return self._blobs is None or (self._blobs / name).exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,13 +13,13 @@ from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec import dependencies
 from weft.jobspec.fields import Field
+from weft.jobspec.job_names import default_name
 from weft.model import Job, JobId, Task
 from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
 from weft.server.jobs.exec_limits import check_env, check_startable
-from weft.server.jobs.job_refs import looks_like_reference
 from weft.server.slices import Steps
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
@@ -31,8 +30,6 @@ MAX_LINKS: Final = 1_000_000
 """Dependencies in one request. An array counts as one job to depend on."""
 MAX_JOB_BYTES: Final = 6 << 20
 """The limit for the command, params and environment of a job together. Linux starts no program with more."""
-MAX_NAME_SOURCE_CHARS: Final = 4096
-"""Characters at the end of a program's path that its default name is derived from."""
 MAX_REFS: Final = 10_000
 """Different references in one request to jobs outside it."""
 LINKS_HINT: Final = "name an array by its number: it counts as one; or put one job in between"
@@ -102,7 +99,7 @@ class JobBuilder:
 
     def _job(self, spec: JobSpec, request: SubmitRequest, job_id: JobId, user: str, env: Pairs) -> Job:
         values = values_of(spec)
-        values["name"] = values.get("name") or _default_name(spec)
+        values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or request.chdir
         values["env"] = tuple({**dict(env), **dict(values["env"])}.items()) if "env" in values else env
         return self._editor.create(job_id, user, request.key, values)
@@ -123,7 +120,7 @@ class JobBuilder:
             raise InputError("a job that is queued cannot get one", hint=f"leave {key} out", key=key)
         old = job.task or Task()
         values = values_of(spec)
-        values["name"] = values.get("name") or _default_name(spec)
+        values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or old.chdir
         values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
         values["snapshot"] = old.snapshot
@@ -262,11 +259,3 @@ def _size(job: Job) -> int:
     texts = [*job.command, *chain.from_iterable(job.params), *chain.from_iterable(env)]
     characters = sum(map(len, texts))
     return characters if 4 * characters <= MAX_JOB_BYTES else sum(len(text.encode()) for text in texts)
-
-
-def _default_name(spec: JobSpec) -> str:
-    """Return the file name of the program, without special characters. Only the end of a long path is read."""
-    word = next((word for word in spec.command if not word.startswith("-")), "")
-    plain = "".join(c for c in os.path.basename(word[-MAX_NAME_SOURCE_CHARS:]) if c.isalnum() or c in "._-+ ")
-    name = plain.strip()[:60]
-    return "job" if not name or looks_like_reference(name) else name

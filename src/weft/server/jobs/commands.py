@@ -36,6 +36,7 @@ from weft.server.jobs.admission import AdmissionRules
 from weft.server.jobs.batch import Batch, OpenBatch
 from weft.server.jobs.builder import JobBuilder
 from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
+from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
 from weft.server.slices import Steps, at_once
 from weft.wire.convert import pairs
@@ -102,9 +103,12 @@ class JobCommands:
         if ids := self.known_ids(request, who.user):
             return [], SubmitReply(ids=ids)
         batch = at_once(self.prepare(request, who))
-        if request.dry_run:
-            return [], SubmitReply()
-        return self.accept(batch.jobs(), now), SubmitReply(ids=batch.ids())
+        reply = SubmitReply(ids=() if request.dry_run else batch.ids(), notes=self.notes(request, batch))
+        return [] if request.dry_run else self.accept(batch.jobs(), now), reply
+
+    def notes(self, request: SubmitRequest, batch: Batch) -> list[str]:
+        """Return what the submitter should know about the jobs."""
+        return submit_notes(self._scheduler, request, batch)
 
     def known_ids(self, request: SubmitRequest, user: str) -> list[JobId]:
         """Return the ids that an earlier request with this key was answered with. Raise if it was for other jobs."""

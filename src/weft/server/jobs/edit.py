@@ -9,10 +9,10 @@ from typing import Any, Final
 from weft.errors import InputError, WeftError
 from weft.inputs.quantities import check_name
 from weft.jobspec.fields import FIELDS, Field
+from weft.jobspec.job_names import looks_like_reference
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
 from weft.model.groups import WORKSPACE
 from weft.server.jobs.admission import AdmissionRules
-from weft.server.jobs.job_refs import looks_like_reference
 from weft.wire.convert import converter, get
 from weft.wire.messages import JobSpec
 
@@ -40,6 +40,8 @@ CONVERTERS: Final = {
     descriptor: (field.key, converter(descriptor)) for field in FIELDS for descriptor in [_descriptor(field)]
 }
 """For each field of a message: its key, and what turns its value into the model's form. Looked up once, not per job."""
+WANTS_GPUS: Final = frozenset({"memory", "gpu_model", "gpu_ids", "gpu_choice", "max_jobs_per_gpu", "per_gpu"})
+"""Fields with which a job asks for a GPU, even if it does not say how many and none is known."""
 NEW: Final = Job("", task=Task())
 """A job with the model's defaults."""
 Values = Mapping[str, Any]
@@ -67,7 +69,8 @@ class JobEditor:
     def create(self, job_id: JobId, user: str, key: str, values: dict[str, Any]) -> Job:
         """Return a new job with these values. Add defaults to them for GPUs and memory."""
         if values.get("gpus") is None:
-            values["gpus"] = len(values.get("gpu_ids", ())) or 1
+            usual = 1 if self._rules.has_gpus() or not WANTS_GPUS.isdisjoint(values) else 0
+            values["gpus"] = len(values.get("gpu_ids", ())) or usual
         if not values.get("memory"):
             values["memory"] = (self._default_memory_mb(),)
         job, task = self._attributes(NEW, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -10,13 +9,11 @@ from typing import Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import NotFound
+from weft.jobspec.job_names import LAST, RANGE
 from weft.model import JobId
 from weft.model.groups import group_label, names_group
 from weft.model.status import ENDED
 
-_LAST: Final = re.compile(r"@(?:~(\d{1,9}))?")
-_RANGE: Final = re.compile(r"(\d{1,12})-(\d{1,12})")
-_TASK: Final = re.compile(r"\d+(_\d+)?", re.ASCII)
 MAX_RANGE: Final = 100_000
 
 
@@ -31,11 +28,6 @@ def resolve(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
     return list(found)
 
 
-def looks_like_reference(name: str) -> bool:
-    """Return whether commands would read this name as a number of jobs, a range, or the last job."""
-    return bool(_TASK.fullmatch(name) or _RANGE.fullmatch(name) or _LAST.fullmatch(name))
-
-
 def resolve_to_change(state: State, refs: Iterable[str], user: str = "") -> list[JobId]:
     """Return the referenced jobs as `resolve` does. Raise if a name matches jobs of several groups."""
     refs = list(refs)
@@ -46,7 +38,7 @@ def resolve_to_change(state: State, refs: Iterable[str], user: str = "") -> list
 
 
 def _is_name(state: State, ref: str) -> bool:
-    return ref not in state.jobs and not _LAST.fullmatch(ref) and not _RANGE.fullmatch(ref) and not ref.isdecimal()
+    return ref not in state.jobs and not LAST.fullmatch(ref) and not RANGE.fullmatch(ref) and not ref.isdecimal()
 
 
 def _check_group(ref: str, found: list[JobState]) -> None:
@@ -78,14 +70,14 @@ def resolve_one(state: State, ref: str, user: str = "") -> JobId:
 def _resolve(state: State, ref: str, user: str) -> list[JobId]:
     if ref in state.jobs:
         return [ref]
-    if last := _LAST.fullmatch(ref):
+    if last := LAST.fullmatch(ref):
         back = int(last[1] or 0)
         mine = (job for job, each in reversed(state.jobs.items()) if not user or each.job.user == user)
         job = next(islice(mine, back, None), None)
         if job is None:
             raise NotFound(f"{ref} goes back too far: there are {len(state.jobs)} jobs")
         return [job]
-    if span := _RANGE.fullmatch(ref):
+    if span := RANGE.fullmatch(ref):
         first, until = int(span[1]), int(span[2])
         if until - first > MAX_RANGE:
             raise NotFound(f"{ref} spans more than {MAX_RANGE:,} jobs")

@@ -73,7 +73,8 @@ class JobRequests:
                 self.open_batches.append(opened)  # in the turn of the check: its jobs count for quotas from now on
                 await self._write(opened)
                 await self._journal(opened, gives_up=True)
-            answer.set_result(SubmitReply(ids=[] if request.dry_run else batch.ids()))
+            notes = self._commands().notes(request, batch)
+            answer.set_result(SubmitReply(ids=[] if request.dry_run else batch.ids(), notes=notes))
         except asyncio.CancelledError:
             answer.cancel()
             raise

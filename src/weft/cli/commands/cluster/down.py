@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from weft.cli import flags, render
 from weft.cli.text import plural
 from weft.cli.views import change_report
+from weft.endpoints import config
 from weft.endpoints.addresses import DEFAULT_PORT, Address, parse_address
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     from weft.bringup.record import Record, Remote
@@ -29,7 +31,7 @@ PROGRESS_S: Final = 2.0
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--port", metavar="N", type=flags.port, default=DEFAULT_PORT, help=f"port of weft cluster up ({DEFAULT_PORT})"
+        "--port", metavar="N", type=flags.port, help="port of weft cluster up; by default the only one there is"
     )
     which.add_argument("--scheduler", metavar="HOST:PORT", help="scheduler of weft cluster ssh, if not on this machine")
     parser.add_argument("--clean", action="store_true", help="also remove the scheduler's files: jobs, logs, tokens")
@@ -39,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.bringup import record, teardown
 
-    where = parse_address(args.scheduler) if args.scheduler else Address("localhost", args.port)
+    where = _where(args)
     with record.locked(where):
         found = record.load(where)
         if found is None:
@@ -82,6 +84,26 @@ class _Progress:
         if time.monotonic() - self._said_at >= PROGRESS_S and ended < workers:
             self._said_at = time.monotonic()
             render.print_message(f"{ended} of {plural(workers, 'worker')} have ended")
+
+
+def _where(args: argparse.Namespace) -> Address:
+    """Return the scheduler whose cluster to stop: the named one, else the only one that was started."""
+    from weft.bringup import record
+
+    if args.port is not None:
+        return Address("localhost", args.port)
+    if args.scheduler:
+        return parse_address(args.scheduler)
+    started = [parse_address(each.scheduler) for each in record.load_all()]
+    named = config.effective_setting("scheduler")
+    if named.origin not in ("default", config.OWN_SERVER) and named.value != config.LOCAL:
+        return parse_address(named.value, named.origin)
+    if len(started) > 1:
+        raise InputError(
+            f"{len(started)} clusters are up: {', '.join(map(str, started))}",
+            hint="name one: weft cluster down --scheduler HOST:PORT",
+        )
+    return started[0] if started else Address("localhost", DEFAULT_PORT)
 
 
 def _names(ended: list[str]) -> str:

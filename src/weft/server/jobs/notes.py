@@ -1,0 +1,35 @@
+"""Notes about submitted jobs: what their submitter should know at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft.core.reasons import infeasibility
+from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
+from weft.server.jobs.batch import Batch
+from weft.wire.messages import SubmitRequest
+
+MAX_NOTES: Final = 10
+"""The most notes in the answer to one request."""
+NO_GPUS: Final = "no GPU is known here, so the job asks for none; --gpus N asks for N"
+
+
+def submit_notes(scheduler: Scheduler, request: SubmitRequest, batch: Batch) -> list[str]:
+    """Return notes about jobs that got no GPU by default, and about jobs that no node could hold now, each once."""
+    found: dict[str, int] = {}
+    """Each note, with the number of jobs that it is about."""
+    for spec, template in zip(request.jobs, batch.templates, strict=True):
+        notes = []
+        if not template.job.gpus and not spec.HasField("gpus"):
+            notes.append(NO_GPUS)
+        job = JobState(template.job, 0, 0.0)
+        if scheduler.impossible(job):
+            text = infeasibility(scheduler, job).text
+            text = f"no node could hold the job now: it {text}" if text.startswith("needs") else text
+            notes.append(f"{text}; it waits for a node that can hold it")
+        for note in notes:
+            found[note] = found.get(note, 0) + template.count
+        if len(found) >= MAX_NOTES:
+            break
+    return [note if count == 1 else f"{count:,} jobs: {note}" for note, count in found.items()]
