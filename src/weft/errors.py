@@ -46,10 +46,14 @@ class InputError(WeftError):
 class UnknownName(InputError):
     """A name that does not exist."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "") -> None:
-        """`more`: how to list all names; the message then suggests only the nearest."""
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "", suggested: int = 1
+    ) -> None:
+        """`more`: how to list all names; the message then suggests only the nearest, or the `suggested` nearest."""
         self.kind, self.name, self.known = kind, name, nearest(name, known)
         hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
+        if suggested > 1:
+            hint = f"the nearest are {', '.join(self.known[:suggested])}; {more}"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 
 

@@ -59,7 +59,7 @@ def test_version(capsys: Capture) -> None:
 
 
 def test_an_unknown_command_gets_the_nearest(capsys: Capture) -> None:
-    assert "unknown command 'simm'\n  known: sim, " in fails(capsys, "simm", "demo")
+    assert "unknown command 'simm'\n  the nearest are sim, " in fails(capsys, "simm", "demo")
 
 
 def test_a_flag_before_the_command(capsys: Capture) -> None:
@@ -264,7 +264,7 @@ def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture
         (["--policy", "tiresias:treshold=1"], "known: thresholds"),
         (["--policy", "muri-s:packing=9"], "one of 2, 3, 4"),
         (["--policy", "nosuch.py:Mine"], "no such file"),
-        (["--placement", "pakced"], "known: packed"),
+        (["--placement", "pakced"], "the nearest is packed; known: balanced"),
         (["--model", "unreal"], "--model"),
         (["--format", "xml"], "--format"),
         (["--cluster", "0x8"], "0 GPUs"),

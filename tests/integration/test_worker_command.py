@@ -60,8 +60,8 @@ def refused(root: Path, *words: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--gpus", "0,1", "--models", "A"), 2, "2 GPUs but 1 models"),
-        (("--gpus", "0,1", "--memories", "1,2,3"), 2, "2 GPUs but 3 memories"),
+        (("--gpus", "0,1", "--models", "A"), 2, "models: 1 for 2 GPUs"),
+        (("--gpus", "0,1", "--memories", "1,2,3"), 2, "memories: 3 for 2 GPUs"),
         (("--models", "A"), 2, "without GPUs"),
         (("--gpus", "0,0"), 2, "named twice"),
         (("--gpus", "0", "--memories", "-5"), 2, "-5"),

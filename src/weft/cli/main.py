@@ -26,6 +26,8 @@ BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 GC_THRESHOLD: Final = 50_000
 """Containers that are made between two collections. A command that calls a scheduler makes 20,000 and no garbage."""
+SUGGESTED: Final = 3
+"""The number of names that a message about an unknown command or option suggests."""
 EXIT_CODES: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 
@@ -124,7 +126,7 @@ def _main(words: list[str]) -> int:
     except sigterm.Terminated:
         return TERMINATED
     except KeyboardInterrupt:
-        return _report_error(words, "interrupted", "interrupted", "", INTERRUPTED)
+        return _report_error(words, "interrupted", "", "", INTERRUPTED)  # Ctrl-C is no error
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
@@ -198,7 +200,8 @@ def list_flags(parser: argparse.ArgumentParser) -> list[str]:
 def _unknown_argument(name: str, word: str) -> InputError:
     if not word.startswith("-"):
         return InputError(f"unrecognized arguments: {word}", hint=f"see weft {name} --help")
-    return UnknownName("option", word.partition("=")[0], list_flags(build_parser(name)))
+    known, more = list_flags(build_parser(name)), f"see weft {name} --help"
+    return UnknownName("option", word.partition("=")[0], known, more=more, suggested=SUGGESTED)
 
 
 def _find_command(word: str) -> str:
@@ -207,7 +210,7 @@ def _find_command(word: str) -> str:
             return name
     if word.startswith("-"):
         raise InputError(f"unknown option {word!r}", hint="a command comes first: weft COMMAND [...]; see weft --help")
-    raise UnknownName("command", word, COMMANDS)
+    raise UnknownName("command", word, COMMANDS, more="see weft --help", suggested=SUGGESTED)
 
 
 def _help() -> str:
@@ -242,10 +245,12 @@ def _error_code(error: WeftError) -> str:
 
 def _report_error(words: list[str], code: str, message: str, hint: str, exit_code: int) -> int:
     text = f"weft: error: {message}" + (f"\n  {hint}" if hint else "")
+    if not message:
+        text, message = "", code
     if "--json" in (words[: words.index("--")] if "--" in words else words):
         import json
 
         text = json.dumps({"error": {"code": code, "message": message, "hint": hint}})
     with suppress(OSError):  # stderr is closed: the exit code remains
-        print(escape_lines(text), file=sys.stderr)
+        print(escape_lines(text), end="\n" if text else "", file=sys.stderr)
     return exit_code

@@ -55,6 +55,11 @@ def is_terminal() -> bool:
     return _is_terminal(sys.stdout)
 
 
+def can_move_cursor() -> bool:
+    """Return whether stdout is a terminal that can redraw a screen."""
+    return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
 def is_stderr_terminal() -> bool:
     """Return whether stderr is a terminal, where a person reads messages."""
     return _is_terminal(sys.stderr)
@@ -93,7 +98,7 @@ class ProgressMeter:
         self._next = self._began + PROGRESS_DELAY_S
         self._calls = 0
         self._drawn = False
-        self.on = _is_terminal(sys.stderr)
+        self.on = _is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
 
     def __enter__(self) -> Self:
         return self

@@ -176,7 +176,7 @@ def print_pairs(pairs: Sequence[tuple[str, Cell]], color: str, *, title: str = "
 
 def redraw(texts: Sequence[str]) -> None:
     """Replace the screen with as many lines as fit; in a pipe, print all of them."""
-    if not render.is_terminal():
+    if not render.can_move_cursor():
         print("\n".join(texts), end="\n\n")
         return
     columns, height = _terminal()

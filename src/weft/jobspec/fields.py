@@ -130,7 +130,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field(
         "requeue_exit", ("75", "85"), readers.wholes(1, 255), "task.requeue_exits", "requeue_exits", settable=True,
-        flag=Flag(("--requeue-exit",), "exit codes that request another run", "85,75"),
+        flag=Flag(("--requeue-exit",), "more exit codes that request another run, besides 85 and 75", "CODES"),
     ),
     Field(
         "max_jobs_per_gpu", ("2", "4"), readers.whole(1, 1000), "share", settable=True,

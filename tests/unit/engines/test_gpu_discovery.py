@@ -129,8 +129,8 @@ def test_declared_with_a_driver_says_only_what_it_wants_to(file: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        (DeclaredGpus((0, 1), ("A",)), "2 GPUs but 1 models"),
-        (DeclaredGpus((0,), memories_mb=(1, 2, 3)), "1 GPUs but 3 memories"),
+        (DeclaredGpus((0, 1), ("A",)), "models: 1 for 2 GPUs"),
+        (DeclaredGpus((0,), memories_mb=(1, 2, 3)), "memories: 3 for 1 GPU"),
         (DeclaredGpus((0, 0)), "twice"),
         (DeclaredGpus((-1,)), "-1"),
         (DeclaredGpus((0,), memories_mb=(0,)), "more than 0"),

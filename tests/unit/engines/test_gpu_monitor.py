@@ -49,9 +49,12 @@ def test_a_gpu_with_a_stranger_is_avoided_until_it_has_been_free_for_a_while() -
     scene = Scene()
     assert scene.look(0.0, held(process(77))) == [Blocked(0.0, "n", 0, "ForeignProcess", None, "pid 77 (python)")]
     assert scene.look(5.0, held(process(77, 3000))) == []
-    assert scene.look(10.0) == []
+    gone = "pid 77 (python) has gone; jobs use the GPU again after 30 s"
+    assert scene.look(10.0) == [Blocked(10.0, "n", 0, "ForeignProcess", None, gone)]
+    assert scene.look(15.0) == []
     assert scene.look(20.0, held(process(78))) == [Blocked(20.0, "n", 0, "ForeignProcess", None, "pid 78 (python)")]
-    assert scene.look(49.0) == []
+    gone = "pid 78 (python) has gone; jobs use the GPU again after 30 s"
+    assert scene.look(49.0) == [Blocked(49.0, "n", 0, "ForeignProcess", None, gone)]
     assert scene.look(50.0) == [Unblocked(50.0, "n", 0, "ForeignProcess")]
     assert scene.look(51.0) == []
 

@@ -11,7 +11,7 @@ from weft.cli.tables import Cell, Column
 from weft.cli.views import node_table
 
 if TYPE_CHECKING:
-    from weft.wire.views.nodes import GpusView, GpuView
+    from weft.wire.views.nodes import BlockView, GpusView, GpuView
 
 EXAMPLE: Final = """example:
   weft gpus --json"""
@@ -62,15 +62,21 @@ def _gpus_of_this_machine() -> GpusView:
 
 
 def _row(gpu: GpuView) -> list[Cell]:
-    why = [f"({each.reason}{': ' if each.detail else ''}{each.detail})" for each in gpu.blocked]
+    why = [_reason(each) for each in gpu.blocked]
     reasons = list(dict.fromkeys(why))  # a GPU may be drained, and its node as well
     reasons += [f"({each} uses it without an allocation)" for each in gpu.misplaced or ()]
-    state, colour = ("BLOCKED", "red") if gpu.blocked else ("BUSY", "green") if gpu.jobs else ("IDLE", "")
+    blocked = node_table.is_blocked(gpu)
+    state, colour = ("BLOCKED", "red") if blocked else ("BUSY", "green") if gpu.jobs else ("IDLE", "")
     return [
         Cell(gpu.node), Cell(str(gpu.gpu)), Cell(gpu.model or "-"), Cell(f"{gpu.memory_mb} MB"),
         Cell(f"{gpu.reserved_mb} MB"), Cell(_figure(gpu.used_mb, " MB")), Cell(_figure(gpu.utilisation, "%")),
         Cell(state, colour), Cell(" ".join([",".join(gpu.jobs), *reasons]).strip()),
     ]  # fmt: skip
+
+
+def _reason(block: BlockView) -> str:
+    memory = "" if block.memory_mb is None else f" {block.memory_mb} MB"
+    return f"({block.reason}{memory}{': ' if block.detail else ''}{block.detail})"
 
 
 def _figure(value: float | None, unit: str) -> str:

@@ -24,7 +24,7 @@ INTERRUPTED: Final = 130
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft run [flags] -- CMD ARGS..."
-    task_flags.add_arguments(parser)
+    task_flags.add_arguments(parser, hidden=("array",))
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the output of the job")
     parser.add_argument("--raw", action="store_true", help="print every byte unchanged")
     flags.add_common(parser, json=False)

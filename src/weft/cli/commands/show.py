@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
@@ -24,6 +25,10 @@ ELSEWHERE: Final = frozenset(
     }
 )  # fmt: skip
 """Fields that `_pairs` prints under a label. All other fields are printed under their key."""
+
+
+TASK_RUNNER: Final = "workspace/run_task.py"
+"""The program that runs a task of a workspace. The task's own command follows after --."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +63,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("exit code", _text(job.last_exit_code)),
         ("failed rank", "" if job.failed_rank is None else f"{job.failed_rank} on {job.failed_node}"),
         ("why", f"{job.why}: {job.detail}" if job.detail else job.why),
-        ("command", shlex.join(job.command)),
+        ("command", shlex.join(_command(job.command))),
         ("directory", job.chdir),
         ("params", params),
         ("GPUs", _gpus(job)),
@@ -79,8 +84,16 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("progress", progress),
         ("metrics", _metrics(job)),
         ("checkpoint", _checkpoint(job)),
+        ("log", job.log or ""),
         ("comment", job.comment),
     ]
+
+
+def _command(command: Sequence[str]) -> Sequence[str]:
+    """Return the command without the runner of a workspace's task."""
+    if any(word.endswith(TASK_RUNNER) for word in command) and "--" in command:
+        return command[list(command).index("--") + 1 :]
+    return command
 
 
 def _field(value: object) -> str:
@@ -104,7 +117,7 @@ def _gpus(job: JobDetailView) -> str:
     if (job.max_jobs_per_gpu or 1) > 1:
         parts.append(f"up to {job.max_jobs_per_gpu} jobs on one")
     if job.measured_mb:
-        parts.append(f"{job.measured_mb} MB measured")
+        parts.append(f"{job.measured_mb} MB measured, or estimated after it ran out of memory")
     return ", ".join(filter(None, parts))
 
 
@@ -120,8 +133,8 @@ def _hosts(job: JobDetailView) -> list[str]:
 def _runs(job: JobDetailView) -> str:
     if not job.run:
         return ""
-    parts = [(job.failures, f"failed of {job.retries} retries"), (job.preemptions, "preempted")]
-    parts.append((job.requeues, "requeued"))
+    retries = f"of {job.retries} retr{'y' if job.retries == 1 else 'ies'} used"
+    parts = [(job.failures, retries), (job.preemptions, "preempted"), (job.requeues, "requeued")]
     return ", ".join([str(job.run), *(f"{count} {what}" for count, what in parts if count)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Container
 from typing import Final
 
 from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
@@ -22,16 +23,17 @@ OTHERS: Final[dict[str, tuple[str, Flag]]] = {
 """Flags that are not fields of a job. Each follows the flag of the field that is its key here."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, *, hidden: Container[str] = ()) -> None:
+    """Add the flags of a job. The help leaves out the fields that are `hidden`."""
     for field in FIELDS:
         if field.flag is not None:
-            _add(parser, field.key, field.flag)
+            _add(parser, field.key, field.flag, hidden=field.key in hidden)
         if field.key in OTHERS:
             _add(parser, *OTHERS[field.key])
 
 
-def _add(parser: argparse.ArgumentParser, key: str, flag: Flag) -> None:
-    text = flag.help.replace("%", "%%")
+def _add(parser: argparse.ArgumentParser, key: str, flag: Flag, *, hidden: bool = False) -> None:
+    text = argparse.SUPPRESS if hidden else flag.help.replace("%", "%%")
     if not flag.metavar:
         parser.add_argument(*flag.names, dest=key, action="store_true", help=text)
     else:

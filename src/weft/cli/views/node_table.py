@@ -74,6 +74,11 @@ def usage_cell(used: int, there: int) -> Cell:
     return Cell(f"{used}/{there}" if there else "-")
 
 
+def is_blocked(gpu: GpuView) -> bool:
+    """Return whether no job may use the GPU. A foreign process that takes a part of its memory leaves the rest."""
+    return any(block.memory_mb is None or block.memory_mb >= gpu.memory_mb for block in gpu.blocked)
+
+
 class Field(NamedTuple):
     column: Column
     show: Callable[[NodeView], Cell]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Final, TypedDict
 
 from weft.core.explain import explain
 from weft.core.reasons import WaitReasons
 from weft.core.state.job import JobState
+from weft.engines.process.shim.run_files import LOG, run_dir
 from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
@@ -205,6 +208,7 @@ class Queries:
             found,
             misplaced=[self._numbers.number(*where) for where in strays],
             checkpoint=reported or last_checkpoint(self._controller.paths.jobs, job.id),
+            log=_log_file(self._controller.paths.jobs, job),
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
@@ -228,6 +232,12 @@ class Queries:
 
     def _nodes(self, _request: QueryRequest) -> NodesView:
         return NodesView(**self._head, nodes=node_views(self._state, self._controller.inventory.nodes()))
+
+
+def _log_file(jobs: Path, job: JobState) -> str | None:
+    """Return the file with the output of the job's last run, if it is on this machine."""
+    path = os.path.join(run_dir(str(jobs), job.id, job.run), LOG)
+    return path if job.run and os.path.exists(path) else None
 
 
 def _limit(request: QueryRequest) -> int:

@@ -85,7 +85,8 @@ class JobDetailView(JobView):
 
     PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "checkpoint": CheckpointView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
-        "misplaced": "misplaced", "checkpoint": "misplaced", "failed_rank": "failed_rank", "failed_node": "failed_rank",
+        "misplaced": "misplaced", "checkpoint": "misplaced", "log": "misplaced",
+        "failed_rank": "failed_rank", "failed_node": "failed_rank",
         "tasks": "tasks", "depends_on": "depends_on",
     }  # fmt: skip
 
@@ -117,6 +118,8 @@ class JobDetailView(JobView):
     misplaced: Sequence[int] | None = None
     """None: not checked."""
     checkpoint: CheckpointView | None = None
+    log: str | None = None
+    """The file with the output of the last run; None: there is none on the scheduler's machine."""
     failed_rank: int | None = None
     """The part of a gang that ended the last run; None: none, or the job runs on one node."""
     failed_node: str = ""

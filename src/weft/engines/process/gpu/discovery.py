@@ -14,6 +14,7 @@ from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
 from weft.model import Gpu, Node, NodeId
 
+ONE_PER_GPU: Final = "give one per GPU, in the same order"
 DEVICES_FILE: Final = "devices.json"
 
 
@@ -83,7 +84,7 @@ def _check(declared: DeclaredGpus) -> None:
     count = len(declared.indices)
     for what, values in (("models", declared.models), ("memories", declared.memories_mb)):
         if values and len(values) != count:
-            raise InputError(f"{count} GPUs but {len(values)} {what}", hint="give one per GPU, in the same order")
+            raise InputError(f"{what}: {len(values)} for {count} GPU{'' if count == 1 else 's'}", hint=ONE_PER_GPU)
     if len(set(declared.indices)) != count:
         raise InputError(f"a GPU is named twice: {', '.join(map(str, declared.indices))}")
     if any(index < 0 for index in declared.indices):

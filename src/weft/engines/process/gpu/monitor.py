@@ -6,7 +6,7 @@ Pure: readings and runs in, changes out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from weft.engines.process.gpu.memory_usage import ROUNDING_MB, MemoryTracker, round_up_mb
@@ -91,6 +91,8 @@ class GpuMonitor:
         self._options = options or MonitorOptions()
         self._blocks = {(gpu, why): _Block(None, "") for gpu, why in known if why in REASONS}
         self._seen_at: dict[int, Seconds] = {}
+        self._cooling: set[int] = set()
+        """GPUs whose foreign processes have gone, and that runs do not use yet."""
         self._owners: dict[int, RunKey] = {}
         self._used = {gpu for gpu, why in self._blocks if why == DIRTY}
         self.misplaced: set[tuple[RunKey, int]] = set()
@@ -165,6 +167,7 @@ class GpuMonitor:
         if mode == "ignore" or not (foreign or unattributed_mb):
             return self._unblock_foreign(at, gpu)
         self._seen_at[gpu] = at
+        self._cooling.discard(gpu)
         detail = f"{unattributed_mb} MB held by invisible processes" if unattributed_mb else _describe(foreign)
         if mode == "avoid":
             return self._set_block(at, gpu, FOREIGN, _Block(None, detail))
@@ -177,8 +180,14 @@ class GpuMonitor:
 
     def _unblock_foreign(self, at: Seconds, gpu: int) -> list[GpuChange]:
         if gpu in self._seen_at and at - self._seen_at[gpu] < self._options.free_after_s:
-            return []
+            before = self._blocks.get((gpu, FOREIGN))
+            if before is None or gpu in self._cooling:
+                return []
+            self._cooling.add(gpu)
+            detail = f"{before.detail} has gone; jobs use the GPU again after {self._options.free_after_s:g} s"
+            return self._set_block(at, gpu, FOREIGN, replace(before, detail=detail))
         self._seen_at.pop(gpu, None)
+        self._cooling.discard(gpu)
         return self._set_block(at, gpu, FOREIGN, None)
 
     def _check_dirty(
