@@ -179,16 +179,17 @@ def redraw(texts: Sequence[str]) -> None:
     if not render.can_move_cursor():
         print("\n".join(texts), end="\n\n")
         return
-    columns, height = _terminal()
+    columns, height = terminal_size()
     shown = [text if len(text) < columns else _crop(text, columns) for text in texts[: max(height - 1, 1)]]
     sys.stdout.write("\x1b[H" + "".join(f"{text}\x1b[K\n" for text in shown) + "\x1b[J")
 
 
 def _columns() -> int:
-    return _terminal()[0]
+    return terminal_size()[0]
 
 
-def _terminal() -> tuple[int, int]:
+def terminal_size() -> tuple[int, int]:
+    """Return the columns and lines of the terminal."""
     try:
         columns, height = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):

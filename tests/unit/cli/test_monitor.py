@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.cli.views.monitor import bar, combine, draw, is_on
+import pytest
+
+from weft.cli.text import display_width
+from weft.cli.views.monitor import Screen, bar, combine, draw, is_on
 from weft.wire.views.base import replace_fields
 from weft.wire.views.jobs import JobView, ProgressView, QueueView
 from weft.wire.views.nodes import BlockView, GpusView, GpuView, MonitorView, NodesView, NodeView
@@ -59,7 +62,7 @@ def test_who_is_away_is_counted_and_why_nothing_comes_to_a_worker_is_said() -> N
         replace_fields(third, alive=False, state="lost"),
     ]
     text = drawn(combine(QUEUE, gpus(1, 1), NodesView(nodes=seen), None))
-    assert "3 workers (1 silent, 1 lost), " in text
+    assert "3 workers (1 silent, 1 lost, 1 closed), " in text
     lines = [line.split()[:2] for line in text.splitlines()[3:6]]
     assert lines == [["n2", "SILENT"], ["n3", "LOST"], ["n10", "UP"]]
     assert "SILENT (lost in 8:05)" in text
@@ -96,3 +99,43 @@ def test_a_bar_is_never_longer_than_itself() -> None:
     assert bar(-1) == "." * 12
     assert bar(2) == "#" * 12
     assert bar(0.5) == "######......"
+
+
+def many_workers(count: int) -> MonitorView:
+    """All workers are well but n40, which is lost, n77, which is silent, and n90, which is drained."""
+    well = nodes(count, state="connected", beat_s=1.0, load=0.0).nodes
+    sick: dict[str, dict[str, Any]] = {
+        "n40": {"state": "lost", "alive": False}, "n77": {"state": "silent", "beat_s": 130.0},
+        "n90": {"closed": ["Drained"]},
+    }  # fmt: skip
+    seen = NodesView(nodes=[replace_fields(node, **sick.get(node.node, {})) for node in well])
+    jobs = [JobView(id=str(at), name=f"job-{at}", user="a", state="R", time_s=61, gpus=2) for at in range(200)]
+    queue = replace_fields(QUEUE, jobs=jobs, running=200, waiting=1234, more=1234)
+    return combine(queue, gpus(count, 8), seen, None)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (100, 30), (160, 60)])
+def test_a_screen_shows_totals_sick_workers_and_jobs(columns: int, lines: int) -> None:
+    found = draw(many_workers(100), colour=False, narrow=True, screen=Screen(columns, lines - 1))
+    assert len(found) <= lines - 1
+    assert max(map(display_width, found)) <= columns
+    text = "\n".join(found)
+    assert "100 workers (1 silent, 1 lost, 1 closed), 0 of 800 GPUs busy" in text
+    assert "200 jobs running, 1,234 waiting" in text
+    workers = next(at for at, line in enumerate(found) if line.startswith("WORKER  ST"))
+    assert [line.split()[0] for line in found[workers + 1 : workers + 4]] == ["n40", "n77", "n90"]
+    assert any(line.startswith("... and ") and line.endswith(" more workers") for line in found)
+    shown = [line for line in found if " job-" in line]
+    assert len(shown) >= 3
+    assert f"... and {200 - len(shown) + 1234:,} more jobs" in found
+
+
+def test_a_screen_with_room_shows_everything() -> None:
+    found = draw(combine(QUEUE, gpus(2, 2), nodes(2), None), colour=False, narrow=True, screen=Screen(100, 40))
+    assert not [line for line in found if line.startswith("... and")]
+
+
+def test_one_worker_counts_its_own_jobs() -> None:
+    seen = combine(replace_fields(QUEUE, running=65, waiting=9, more=5), gpus(3, 2), nodes(3), "n2")
+    assert "1 job running, 0 waiting" in drawn(seen)
+    assert "more" not in drawn(seen)

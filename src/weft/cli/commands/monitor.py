@@ -81,5 +81,9 @@ def _show(seen: MonitorView, args: argparse.Namespace) -> None:
         render.print_json(seen)
     else:
         colour, narrow = render.use_colour(args.color), render.is_terminal()
-        tables.redraw(monitor.draw(seen, colour=colour, narrow=narrow))
+        screen = None
+        if render.can_move_cursor():
+            columns, lines = tables.terminal_size()
+            screen = monitor.Screen(columns, lines - 1)
+        tables.redraw(monitor.draw(seen, colour=colour, narrow=narrow, screen=screen))
     sys.stdout.flush()
