@@ -35,7 +35,7 @@ class Column(NamedTuple):
     label: str
     right: bool = False
     max_width: int = 0
-    """The width limit on a terminal; 0: none."""
+    """The width on a terminal that has no room for more; 0: as wide as its values."""
     key: str = ""
     """The name of the column in a pipe, which gets raw values if columns have keys."""
 
@@ -125,22 +125,36 @@ def _wrap(rows: Sequence[Sequence[Cell]], room: int) -> list[list[Cell]]:
 def format_lines(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, colour: bool, narrow: bool, header: bool = True
 ) -> Iterator[str]:
-    """Yield the lines of a table. With `narrow`, truncate long values."""
-    table = [[_fit(cell, column, narrow) for cell, column in zip(row, columns, strict=True)] for row in rows]
+    """Yield the lines of a table. With `narrow`, truncate long values where the terminal has no room for them."""
+    table = [[_text(cell) for cell in row] for row in rows]
     heads = [column.label for column in columns]
     header = header and any(heads)
     widths = [
         max([display_width(head) * header, *(display_width(row[at]) for row in table)]) for at, head in enumerate(heads)
     ]
+    if narrow and any(column.max_width for column in columns):
+        _narrow(columns, widths, table)
     if header:
         yield _line(heads, columns, widths, ["bold"] * len(heads), colour)
     for texts, row in zip(table, rows, strict=True):
         yield _line(texts, columns, widths, [cell.colour for cell in row], colour)
 
 
-def _fit(cell: Cell, column: Column, narrow: bool) -> str:
-    text = escape_controls(cell.text) + ("*" if cell.best and cell.text else "")
-    return truncate(text, column.max_width) if narrow and column.max_width else text
+def _text(cell: Cell) -> str:
+    return escape_controls(cell.text) + ("*" if cell.best and cell.text else "")
+
+
+def _narrow(columns: Sequence[Column], widths: list[int], table: Sequence[list[str]]) -> None:
+    """Truncate the columns with a limit, the widest first, until the table fits the terminal."""
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - _columns()
+    limited = [at for at, column in enumerate(columns) if column.max_width and widths[at] > column.max_width]
+    for at in sorted(limited, key=lambda at: -widths[at]):
+        if excess <= 0:
+            return
+        width = max(widths[at] - excess, columns[at].max_width)
+        excess, widths[at] = excess - (widths[at] - width), width
+        for texts in table:
+            texts[at] = truncate(texts[at], width)
 
 
 def _line(

@@ -6,6 +6,7 @@ from typing import get_type_hints
 
 import pytest
 
+from weft.cli import tables
 from weft.cli.views import job_table, node_table
 from weft.wire.messages import NodeStatus
 from weft.wire.views.jobs import JobFields, JobView
@@ -23,6 +24,23 @@ def test_the_dict_that_builds_a_job_view_has_its_fields() -> None:
 @pytest.mark.parametrize("name", job_table.FIELDS)
 def test_a_field_shows_a_job_without_values(name: str) -> None:
     assert isinstance(job_table.FIELDS[name].show(JobView()), str)
+
+
+def test_a_large_gang_is_shown_by_its_nodes_in_order() -> None:
+    where = job_table.FIELDS["where"].show
+    gpus = "[0,1,2,3,4,5,6,7]"
+    assert where(JobView(place=f"n4{gpus},n3{gpus},n8{gpus},n10{gpus}")) == "n[3-4,8,10]"
+    assert where(JobView(place="n4[0,1],n3[0]")) == "n4[0,1],n3[0]"
+    assert where(JobView(place=f"a-node-with-a-long-name{gpus}")) == f"a-node-with-a-long-name{gpus}"
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(200, "x" * 60), (75, "x" * 40 + "…"), (20, "x" * 29 + "…")])
+def test_names_use_the_width_of_the_terminal(columns: int, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_columns", lambda: columns)
+    rows = [JobView(id="7", name="x" * 60, user="ada", state="PD", reason="Resources")]
+    (line,) = tables.format_lines(*job_table.table(rows, job_table.QUEUE), colour=False, narrow=True, header=False)
+    assert f" {shown} " in line
+    assert len(line) <= columns or columns == 20
 
 
 @pytest.mark.parametrize("name", node_table.FIELDS)

@@ -20,6 +20,9 @@ COLOURS: Final = {
 }  # fmt: skip
 
 
+MAX_PLACE_CHARS: Final = 24
+
+
 class Field(NamedTuple):
     column: Column
     show: Callable[[JobView], str]
@@ -57,7 +60,17 @@ def _where(row: JobView) -> str:
     reason = f"({row.reason})" if row.reason else ""
     if row.tasks is not None:
         return " ".join(filter(None, [format_tasks(row.tasks), reason]))
-    return row.place or reason
+    return _place(row) or reason
+
+
+def _place(row: JobView) -> str:
+    """Return where a job runs. The place of a large gang names its nodes alone; `weft show` has their GPUs."""
+    if len(row.place) <= MAX_PLACE_CHARS:
+        return row.place
+    from weft.model.slots import parse_slots, shorten_slots
+
+    slots = parse_slots(row.place)
+    return shorten_slots(slots) if len(slots) > 1 else row.place
 
 
 def format_tasks(counts: Mapping[str, int]) -> str:
@@ -106,7 +119,7 @@ FIELDS: Final = {
     "progress": Field(Column("PROGRESS", right=True), lambda row: progress(row.progress)),
     "eta": Field(Column("ETA", right=True), lambda row: eta(row.progress)),
     "where": Field(Column("NODE(REASON)"), _where),
-    "node": Field(Column("NODE"), _plain(lambda row: row.place)),
+    "node": Field(Column("NODE"), _plain(_place)),
     "reason": Field(Column("REASON"), _plain(lambda row: row.reason)),
     "priority": Field(Column("PRIORITY", right=True), _plain(lambda row: row.priority)),
     "run": Field(Column("RUN", right=True), _plain(lambda row: row.run)),
