@@ -55,7 +55,7 @@ class JobFilter:
         return not self._states or not self._states <= ENDED_STATES
 
     def select(self, jobs: Iterable[JobState]) -> list[JobState]:
-        return [job for job in jobs if self.matches(job)]
+        return [job for job in jobs if self.matches(job)] if self else list(jobs)
 
     def matches(self, job: JobState) -> bool:
         plain = job.job

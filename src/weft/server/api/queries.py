@@ -105,7 +105,7 @@ class Queries:
     def _queue(self, request: QueryRequest) -> QueueView:
         """Return running jobs, then waiting ones in the order of the queue, then held and blocked ones."""
         wanted = JobFilter(request)
-        if wanted or request.arrays:
+        if wanted or (request.arrays and self._state.eligibility.has_batches):
             return self._selected_queue(wanted, request)
         state, limit = self._state, _limit(request)
         order = list(islice(self._scheduler.in_order(), limit))
@@ -115,10 +115,10 @@ class Queries:
         others: Iterable[JobState] = (
             job for job in state.jobs.values() if job.status in ("blocked", "held") and job.id not in known
         )
-        total = len(state.jobs) - len(state.ended)
+        total, tally = len(state.jobs) - len(state.ended), ArrayTally() if request.arrays else None
         shown = list(islice((*state.active.values(), *order, *(others if total > len(state.waiting) else ())), limit))
         return QueueView(
-            **self._head, jobs=[self._row(job, first) for job in shown], running=len(state.active),
+            **self._head, jobs=[self._line(job, first, tally) for job in shown], running=len(state.active),
             waiting=total - len(state.active), more=total - len(shown), paused=bool(state.paused),
             paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
