@@ -13,6 +13,7 @@ import pytest
 
 from support.process_engine import desk, launch, shell, until
 from weft.engines.process.events import RunExited
+from weft.engines.process.output import logs
 from weft.engines.process.output.logs import read_part
 from weft.engines.process.shim.log_cap import BLOCK_BYTES
 from weft.engines.process.shim.oom import read_tail
@@ -132,14 +133,15 @@ def test_the_last_words_of_a_job_that_ends_over_the_cap_of_its_log_count(tmp_pat
     asyncio.run(scene())
 
 
-def test_a_reader_that_lags_gets_every_byte(tmp_path: Path) -> None:
+def test_a_reader_that_lags_gets_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cap, times = 8 * MEBI, 60
+    monkeypatch.setattr(logs, "LAG_BYTES", cap // 2)  # well below the cap, as with the cap of a real run
 
     async def scene() -> None:
         async with desk(tmp_path) as found:
             found.engine.start(shell(COUNT.format(times=times, piece=f"{LINES}; sleep 0.1"), log_cap_bytes=cap))
             path, text = str(found.path("output.log")), b""
-            await until(lambda: read_part(path, max_bytes=0).size > 2 * cap)
+            await until(lambda: read_part(path).size > cap)  # a reader that has begun, and lags
             while not found.seen(RunExited):
                 text += read_part(path, len(text)).text
                 await asyncio.sleep(0.2)

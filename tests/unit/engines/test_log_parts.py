@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.engines.process.output import logs
 from weft.engines.process.output.logs import MISSING, read_part
 
 
@@ -36,3 +37,12 @@ def test_a_log_that_was_truncated_is_read_from_its_start(path: Path) -> None:
 
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     assert read_part(str(tmp_path / "none")) is MISSING
+
+
+def test_what_is_removed_while_it_is_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "output.log"
+    path.write_bytes(b"\0" * 4096 + b"kept\n")
+    begins = iter([0, 4096])  # the start of the log is removed between the two looks at it
+    monkeypatch.setattr(logs, "first_kept", lambda _handle, _size: next(begins))
+    part = logs.read_part(str(path))
+    assert (part.text, part.offset, part.next_offset) == (b"kept\n", 4096, 4101)

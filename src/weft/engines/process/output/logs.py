@@ -56,7 +56,10 @@ def read_part(path: str, offset: int = 0, *, lines: int = 0, max_bytes: int = MA
             begin = first_kept(file.fileno(), size)
             start = tail_offset(file, size, lines, begin) if lines else max(offset if offset <= size else 0, begin)
             file.seek(start)
-            part = LogPart(file.read(min(max(size - start, 0), max_bytes)), start, size, older=_older(path, start))
+            text = file.read(min(max(size - start, 0), max_bytes))
+            lost = max(first_kept(file.fileno(), size) - start, 0)  # removed meanwhile, perhaps while it was read
+            start += lost
+            part = LogPart(text[lost:], start, size, older=_older(path, start))
     except OSError:
         return MISSING
     if size - part.next_offset > LAG_BYTES and max_bytes:
