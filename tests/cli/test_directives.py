@@ -55,6 +55,30 @@ def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
     assert weft("logs", "@").out == f"args --fast x y; dir {folder}; gpus 0,1\n"
 
 
+def test_a_script_names_the_files_of_its_output(weft: Weft, folder: Path) -> None:
+    (folder / "out").mkdir()
+    options = "#SBATCH -J fit --array=2-3 -o out/%x-%A-%a.out\n#SBATCH --error=out/%j.err\n"
+    job = weft.submit(write(f"#!/bin/sh\n{options}echo task $SLURM_ARRAY_TASK_ID; echo oops >&2\n"))
+    weft("wait", job)
+    assert [(folder / "out" / f"fit-{job}-{index}.out").read_text() for index in (2, 3)] == ["task 2\n", "task 3\n"]
+    assert (folder / "out" / f"{job}_3.err").read_text() == "oops\n"
+    assert weft("logs", f"{job}_3").out == "task 3\n"
+    assert weft("logs", "--stderr", f"{job}_3").out == weft("logs", "-f", "--stderr", f"{job}_3").out == "oops\n"
+
+
+def test_a_placeholder_that_slurm_does_not_have_is_refused_with_its_line(weft: Weft) -> None:
+    told = weft.fails("submit", write("#!/bin/sh\n#SBATCH -o out-%q\ntrue\n"))
+    assert "'%q' is not known in 'out-%q'" in told
+    assert "train.sbatch:2" in told
+    assert "%j (the job's id)" in told
+
+
+def test_a_job_without_a_file_for_standard_error_says_where_it_is(weft: Weft) -> None:
+    job = weft.submit("--", "sh", "-c", "echo oops >&2")
+    weft("wait", job)
+    assert f"weft logs {job} prints them" in weft.fails("logs", "--stderr", job, code=3)
+
+
 def test_an_array_script_gets_slurms_variables(weft: Weft) -> None:
     names = ("JOB_ID", "JOB_NAME", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "CPUS_PER_TASK", "NTASKS")
     shown = " ".join(f"$SLURM_{name}" for name in names)
@@ -118,7 +142,8 @@ def test_a_mistake_is_told_with_its_line(weft: Weft) -> None:
         ("-c 8 --gpus=3", {"gpus": "3", "cpus": "3"}),
         ("--gpus=0 --mem=1000", {"gpus": "0", "mem": "1000"}),
         ("--cpus-per-gpu=2 -c 8", {"cpus": "2"}),
-        ("--output=x.log -p gpu --requeue", {"group": "gpu"}),
+        ("--output=x.log -p gpu --requeue", {"output": "x.log", "group": "gpu"}),
+        ("-o out/%x-%j.out -e out/%A_%a.err", {"output": "out/%x-%j.out", "error": "out/%A_%a.err"}),
     ],
 )
 def test_each_option(line: str, expected: dict[str, object]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, backend_server
+from support.backend_servers import GPUS, KINDS, NODE, USED_MB, BackendServer, Kind, play
 from support.process_engine import until
 from weft.errors import JournalError
 from weft.model import Continued, Started, Suspended
@@ -20,20 +18,11 @@ WAITING = "echo up $$; while [ ! -e {go} ]; do sleep 0.02; done; echo on; exit 3
 """It ends with 3 once a file is there."""
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
-Scene = Callable[[BackendServer], Awaitable[None]]
 
 
 @pytest.fixture
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("b")  # short: sockets are in it
-
-
-def play(kind: Kind, root: Path, scene: Scene) -> None:
-    async def whole() -> None:
-        async with backend_server(kind, root) as server:
-            await scene(server)
-
-    asyncio.run(whole())
 
 
 @pytest.mark.parametrize(("script", "status", "code"), [("exit 0", "done", 0), ("exit 7", "failed", 7)])

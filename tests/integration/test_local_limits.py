@@ -121,6 +121,19 @@ def test_a_log_without_end_keeps_its_last_part_without_a_gap(tmp_path: Path) -> 
     asyncio.run(scene())
 
 
+def test_the_cap_of_a_log_does_not_apply_to_a_file_of_the_user(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with desk(tmp_path) as found:
+            script = COUNT.format(times=5, piece=LINES) + "exit 3"
+            ended = await found.run(shell(script, log_cap_bytes=MEBI, chdir=str(tmp_path), output="out"))
+            assert ended.code == 3
+            own = tmp_path / "out"
+            assert [int(line) for line in own.read_bytes().split()] == list(range(1, 5 * 65536 + 1))
+            assert os.readlink(found.path("output.log")) == str(own)
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("last", ["CUDA out of memory", "bye"])
 def test_the_last_words_of_a_job_that_ends_over_the_cap_of_its_log_count(tmp_path: Path, last: str) -> None:
     async def scene() -> None:

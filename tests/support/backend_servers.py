@@ -37,6 +37,7 @@ NODE, GPUS, USED_MB = "n1", (3, 5), 321
 OVER = ("done", "failed", "cancelled")
 PATH = ("PATH", os.environ.get("PATH", "/usr/bin:/bin"))
 PATIENCE_S = 60.0
+Scene = Callable[["BackendServer"], Awaitable[None]]
 
 
 class AsOwner(grpc.aio.ServerInterceptor):
@@ -170,3 +171,13 @@ async def backend_server(kind: Kind, root: Path) -> AsyncIterator[BackendServer]
             await made.cancel(job)
         await until(lambda: not made.controller.scheduler.state.active, PATIENCE_S)
         await made.close()
+
+
+def play(kind: Kind, root: Path, scene: Scene) -> None:
+    """Play a scene on a server with this backend."""
+
+    async def whole() -> None:
+        async with backend_server(kind, root) as server:
+            await scene(server)
+
+    asyncio.run(whole())

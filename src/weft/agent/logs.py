@@ -18,7 +18,7 @@ async def read_log(folder: AgentDir, request: ReadLog) -> AgentMessage:
     """Read one part of a log. Slow readers request slowly, so no queue builds up."""
     if not is_valid_run(request.job, request.run):
         return AgentMessage(log=LogPart(id=request.id, missing=True, end=True))
-    path = log_path(str(folder.jobs), request.job, request.run)
+    path = log_path(str(folder.jobs), request.job, request.run, stderr=request.stderr)
     found = await asyncio.to_thread(read_part, path, request.offset, lines=request.lines)
     part = LogPart(
         id=request.id,

@@ -169,8 +169,10 @@ class Client:
 
         return self._ask(DOCTOR.answer, "Operate", _request(DOCTOR, {}), READ_TIMEOUT_S, retry=False)
 
-    def logs(self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
-        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank)
+    def logs(
+        self, job: str, *, run: int = 0, follow: bool = False, lines: int = 0, rank: int = 0, stderr: bool = False
+    ) -> Iterator[bytes]:
+        request = m.LogsRequest(job=job, run=run, follow=follow, lines=lines, rank=rank, stderr=stderr)
         return (chunk.text for chunk in self._log_chunks(request))
 
     def _log_chunks(self, request: m.LogsRequest) -> Iterator[m.LogChunk]:
@@ -180,19 +182,19 @@ class Client:
             if chunk.text:
                 yield chunk
 
-    def follow(self, job: str, *, lines: int = 0, rank: int = 0) -> Iterator[bytes]:
+    def follow(self, job: str, *, lines: int = 0, rank: int = 0, stderr: bool = False) -> Iterator[bytes]:
         """Yield the output of the job, run after run, until it has ended. A scheduler may die and return meanwhile."""
         (only,) = self.jobs([job], timeout_s=CALL_TIMEOUT_S).jobs
         job, run = only.id, max(only.run, 1)
         while True:
-            yield from self._follow_run(job, run, lines, rank)
+            yield from self._follow_run(job, run, lines, rank, stderr)
             (only,) = self.jobs([job], timeout_s=CALL_TIMEOUT_S).jobs
             if only.ended and only.run <= run:
                 return
             run, lines = run + 1, 0
 
-    def _follow_run(self, job: str, run: int, lines: int, rank: int) -> Iterator[bytes]:
-        request = m.LogsRequest(job=job, run=run, follow=True, lines=lines, rank=rank)
+    def _follow_run(self, job: str, run: int, lines: int, rank: int, stderr: bool) -> Iterator[bytes]:
+        request = m.LogsRequest(job=job, run=run, follow=True, lines=lines, rank=rank, stderr=stderr)
         while True:
             try:
                 for chunk in self._log_chunks(request):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from weft.errors import InputError, UnknownName
 from weft.inputs import quantities
+from weft.inputs.output_names import check_output_name
 from weft.jobspec import readers
 from weft.jobspec.placeholders import fill_in
 from weft.jobspec.readers import Given, Reader
@@ -172,6 +173,14 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--signal",), "a signal this many seconds before --time, and on preemption", "[B:]USR2@120"),
     ),
     Field(
+        "output", ("a-%j.out", "b.out"), readers.one(check_output_name), "task.output", settable=True, launch="output",
+        flag=Flag(("-o", "--output"), "send its output to this file: %j its id, %A and %a array and index", "FILE"),
+    ),
+    Field(
+        "error", ("a-%j.err", "b.err"), readers.one(check_output_name), "task.error", settable=True, launch="error",
+        flag=Flag(("-e", "--error"), "send its standard error to this file (default: as its output)", "FILE"),
+    ),
+    Field(
         "comment", ("one", "two"), readers.one(readers.line), "task.comment", settable=True,
         flag=Flag(("--comment",), "a note that weft show prints", "TEXT"),
     ),
@@ -225,6 +234,8 @@ class Keys(TypedDict, total=False):
     gpu_choice: int | Iterable[int]
     gpu_pool: int | Iterable[int]
     gpu_model: str
+    output: str
+    error: str
     comment: str
     group: str
     compat: str

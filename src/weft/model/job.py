@@ -67,6 +67,10 @@ class Task:
     """A signal to send before the time limit, such as USR2@120; empty: none."""
     cpu_limit: int = 0
     """CPUs that the submitter asked for, per GPU or for the whole job. 0: not asked for, and not limited."""
+    output: str = ""
+    """The file for standard output, with placeholders such as %j; empty: the run's log."""
+    error: str = ""
+    """The file for standard error; empty: together with standard output."""
     compat: str = ""
     """Slurm's variables that the run gets: `batch`, those about the job; `slurm`, all; empty: none."""
 

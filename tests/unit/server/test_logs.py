@@ -21,8 +21,10 @@ def read_all(jobs: Path, offset: int = 0, lines: int = 0) -> list[Any]:
     job = JobState(Job("1"), 0, 0.0)
     job.run, job.status = 1, "done"
 
-    async def read_log(job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart:
-        return read_part(log_path(str(jobs), job.id, run), offset, lines=lines)
+    async def read_log(
+        job: JobState, run: int, _rank: int, offset: int, lines: int, *, stderr: bool = False
+    ) -> LogPart:
+        return read_part(log_path(str(jobs), job.id, run, stderr=stderr), offset, lines=lines)
 
     state = SimpleNamespace(jobs={"1": job})
     controller: Any = SimpleNamespace(run_logs=SimpleNamespace(read=read_log), scheduler=SimpleNamespace(state=state))
@@ -80,8 +82,10 @@ def test_a_log_that_grows_as_fast_as_it_is_read_ends_where_it_ended_when_asked(
     state = SimpleNamespace(jobs={"1": job})
     path = Path(log_path(str(tmp_path), "1", 1))
 
-    async def read_log(job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart:
-        return read_part(log_path(str(tmp_path), job.id, run), offset, lines=lines)
+    async def read_log(
+        job: JobState, run: int, _rank: int, offset: int, lines: int, *, stderr: bool = False
+    ) -> LogPart:
+        return read_part(log_path(str(tmp_path), job.id, run, stderr=stderr), offset, lines=lines)
 
     run_logs = SimpleNamespace(read=read_log)
     controller: Any = SimpleNamespace(run_logs=run_logs, scheduler=SimpleNamespace(state=state))

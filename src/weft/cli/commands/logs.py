@@ -1,4 +1,4 @@
-"""Print the output of a job, standard output and standard error together.
+"""Print the output of a job, standard output and standard error together (see --stderr).
 
 For a redrawn line, such as a progress bar, only the last state is printed. On a terminal, escape codes are removed.
 --raw prints every byte unchanged."""
@@ -39,6 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="output of this node of a gang (default: 0)",
     )
+    parser.add_argument(
+        "--stderr", action="store_true", help="standard error, of a job that sends it to a separate file (--error)"
+    )
     parser.add_argument("--raw", action="store_true", help="print every byte unchanged")
     flags.add_common(parser, json=False)
 
@@ -50,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
             _write_tasks(client, tasks, args)
             return 0
         if args.follow and not args.run:
-            pieces = client.follow(args.job, lines=args.lines, rank=args.rank)
+            pieces = client.follow(args.job, lines=args.lines, rank=args.rank, stderr=args.stderr)
         else:
-            pieces = client.logs(args.job, run=args.run, follow=args.follow, lines=args.lines, rank=args.rank)
+            which = {"run": args.run, "lines": args.lines, "rank": args.rank}
+            pieces = client.logs(args.job, follow=args.follow, stderr=args.stderr, **which)
         write(pieces, follow=args.follow, raw=args.raw)
     return 0
 

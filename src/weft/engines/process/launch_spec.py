@@ -29,6 +29,7 @@ class LaunchSpec:
     chdir: str = ""
     """Working directory; empty: the run's directory."""
     name: str = ""
+    user: str = ""
     gpus: tuple[int, ...] = ()
     gpu_uuids: tuple[str, ...] = ()
     """One for each of `gpus`, or empty if unknown."""
@@ -49,6 +50,9 @@ class LaunchSpec:
     """The same on preemption or move."""
     signal: str = ""
     """A signal before the time limit and on preemption, such as USR2@120; empty: none."""
+    output: str = ""
+    """The user's own file for standard output, and for standard error unless `error` names another; empty: the log."""
+    error: str = ""
     log_cap_bytes: int = LOG_CAP_BYTES
     """0: no cap."""
     umask: int = 0o022
@@ -80,7 +84,14 @@ class LaunchSpec:
             raise InputError(f"invalid run number {self.run}: runs are numbered from 1")
         if not self.argv or not self.argv[0]:
             raise InputError("the command is empty", hint="give a program and its arguments")
-        for value in (*self.argv, *(part for pair in self.env + self.params for part in pair), self.chdir, self.name):
+        for value in (
+            *self.argv,
+            *(part for pair in self.env + self.params for part in pair),
+            self.chdir,
+            self.name,
+            self.output,
+            self.error,
+        ):
             if "\0" in value:
                 raise InputError(f"a process argument or variable cannot contain a NUL character: {value!r}")
         for name, _ in self.env:

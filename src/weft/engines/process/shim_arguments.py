@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.output.file_names import output_arguments
 from weft.engines.process.rendezvous import Gang, hostfile_text, node_command
 from weft.inputs.quantities import parse_signal
 
@@ -26,6 +27,7 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
         "preempt_grace_s": spec.preempt_grace_s,
         "signal": parse_signal(spec.signal) if spec.signal else None,
         "log_cap_bytes": spec.log_cap_bytes,
+        **output_arguments(spec, gang.this_member.node, len(gang.members)),
         "params": dict(spec.params),
         "lease": spec.lease,
         "ram_mb": spec.ram_mb,

@@ -36,7 +36,10 @@ async def read_log(controller: Controller, request: LogsRequest, who: Caller) ->
         hint = "" if job.ended_at is not None else "\n  weft logs -f waits for the next"
         raise NotFound(f"job {job.id} has had {runs}{hint}")
     _check_rank(job, run, request.rank)
-    query = LogQuery(job, request.rank, request.follow, request.lines, request.offset)
+    if request.stderr and not (job.job.task and job.job.task.error):
+        what = f"job {job.id} has no file for standard error: its output has both streams"
+        raise NotFound(f"{what}\n  weft logs {job.id} prints them")
+    query = LogQuery(job, request.rank, request.follow, request.lines, request.offset, request.stderr)
     if run <= job.run - RUNS_KEPT:
         part = await controller.run_logs.read(job, run, request.rank, 0, 0)
         if part is not None and part.missing:
@@ -70,6 +73,7 @@ class LogQuery:
     lines: int
     offset: int = 0
     """The first byte to read."""
+    stderr: bool = False
 
 
 async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncIterator[LogChunk]:
@@ -78,7 +82,7 @@ async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncI
     while True:
         over = _is_over(controller, query.job.id, run)
         while True:
-            part = await controller.run_logs.read(query.job, run, query.rank, at, lines)
+            part = await controller.run_logs.read(query.job, run, query.rank, at, lines, stderr=query.stderr)
             if part is None or part.missing:
                 break
             if end is None and not query.follow:
@@ -103,6 +107,9 @@ async def _read_run(controller: Controller, query: LogQuery, run: int) -> AsyncI
 
 def _kept_part(controller: Controller, query: LogQuery, run: int, at: int) -> Iterator[LogChunk]:
     """Yield what the server keeps of a log whose node cannot be reached, from `at` on."""
+    if query.stderr:
+        yield LogChunk(note="the node is not connected, and the scheduler keeps no part of standard error")
+        return
     kept = controller.run_logs.kept(query.job, run, query.rank, query.lines if not at else 0)
     text = kept.text[max(at - kept.offset, 0) :]
     missed = max(kept.offset - at, 0)

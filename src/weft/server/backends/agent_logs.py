@@ -34,7 +34,9 @@ class AgentLogs:
 
     # ---- reading
 
-    async def read(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
+    async def read(
+        self, job: JobState, run: int, rank: int, offset: int, lines: int, *, stderr: bool = False
+    ) -> LogPart | None:
         node = self._node(job, run, rank)
         if node is None:
             return MISSING
@@ -42,7 +44,8 @@ class AgentLogs:
         if conn is None:
             return None
         send = self._streams.send
-        return await self._requests.read(conn, lambda read: send(conn, read), job.id, run, offset, lines)
+        request = m.ReadLog(job=job.id, run=run, offset=offset, lines=lines, stderr=stderr)
+        return await self._requests.read(conn, lambda read: send(conn, read), request)
 
     def kept(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
         node = self._node(job, run, rank)

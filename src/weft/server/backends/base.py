@@ -84,7 +84,9 @@ class Inventory(Protocol):
 class RunLogs(Protocol):
     """The output of runs."""
 
-    async def read(self, job: JobState, run: int, rank: int, offset: int, lines: int) -> LogPart | None:
+    async def read(
+        self, job: JobState, run: int, rank: int, offset: int, lines: int, *, stderr: bool = False
+    ) -> LogPart | None:
         """Return a part of a log, from `offset` on or the last `lines`. None: the node cannot be reached."""
 
     def kept(self, job: JobState, run: int, rank: int, lines: int) -> LogPart:
@@ -130,7 +132,16 @@ class NoInventory:
 class NoRunLogs:
     """For a backend that keeps no logs."""
 
-    async def read(self, _job: JobState, _run: int, _rank: int, _offset: int, _lines: int) -> LogPart | None:
+    async def read(
+        self,
+        _job: JobState,
+        _run: int,
+        _rank: int,
+        _offset: int,
+        _lines: int,
+        *,
+        stderr: bool = False,  # noqa: ARG002
+    ) -> LogPart | None:
         return MISSING
 
     def kept(self, _job: JobState, _run: int, _rank: int, _lines: int) -> LogPart:

@@ -196,16 +196,21 @@ class LocalLogs:
     def __init__(self, jobs: Path) -> None:
         self._jobs = str(jobs)
 
-    async def read(self, job: JobState, run: int, _rank: int, offset: int, lines: int) -> LogPart | None:
-        return read_part(log_path(self._jobs, job.id, run), offset, lines=lines)
+    async def read(
+        self, job: JobState, run: int, _rank: int, offset: int, lines: int, *, stderr: bool = False
+    ) -> LogPart | None:
+        return read_part(log_path(self._jobs, job.id, run, stderr=stderr), offset, lines=lines)
 
     def kept(self, _job: JobState, _run: int, _rank: int, _lines: int) -> LogPart:
         return MISSING
 
     def tail(self, job: JobId, run: int) -> bytes:
-        path = log_path(self._jobs, job, run)
-        size = read_part(path, max_bytes=0).size
-        return read_part(path, max(size - MAX_TAIL_BYTES, 0)).text
+        paths = [log_path(self._jobs, job, run, stderr=stderr) for stderr in (False, True)]
+        tails = []
+        for path in paths:
+            size = read_part(path, max_bytes=0).size
+            tails.append(read_part(path, max(size - MAX_TAIL_BYTES, 0)).text)
+        return b"\n".join(filter(None, tails))
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Remove nothing: maintenance removes the folders."""

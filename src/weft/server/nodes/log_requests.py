@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from weft.engines.process.output.logs import LogPart
-from weft.model import JobId
 from weft.wire import messages as m
 
 ANSWER_TIMEOUT_S: Final = 10.0
@@ -24,25 +23,22 @@ class LogRequests:
         self._pending: dict[int, tuple[int, asyncio.Future[LogPart | None]]] = {}
         self._slots = asyncio.Semaphore(MAX_PENDING)
 
-    async def read(
-        self, conn: int, send: Callable[[m.SchedulerMessage], bool], job: JobId, run: int, offset: int, lines: int
-    ) -> LogPart | None:
+    async def read(self, conn: int, send: Callable[[m.SchedulerMessage], bool], request: m.ReadLog) -> LogPart | None:
         """Ask an agent for a part of a log. Return None if it does not answer."""
         async with self._slots:
             self._last_id += 1
-            request = self._last_id
+            request.id = self._last_id
             answer: asyncio.Future[LogPart | None] = asyncio.get_running_loop().create_future()
-            self._pending[request] = conn, answer
-            read = m.ReadLog(id=request, job=job, run=run, offset=offset, lines=lines)
+            self._pending[request.id] = conn, answer
             try:
-                if not send(m.SchedulerMessage(read=read)):
+                if not send(m.SchedulerMessage(read=request)):
                     return None
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
                     return await answer
             except TimeoutError:
                 return None
             finally:
-                del self._pending[request]
+                del self._pending[request.id]
 
     def receive(self, conn: int, part: m.LogPart) -> None:
         """Pass on the answer of an agent. Drop one that was not asked of this connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,12 +45,14 @@ class LogPart:
 MISSING: Final = LogPart(missing=True)
 
 
-def log_path(jobs: str, job: JobId, run: int) -> str:
-    return os.path.join(run_files.run_dir(jobs, job, run), run_files.LOG)
+def log_path(jobs: str, job: JobId, run: int, *, stderr: bool = False) -> str:
+    return os.path.join(run_files.run_dir(jobs, job, run), run_files.ERROR_LOG if stderr else run_files.LOG)
 
 
 def read_part(path: str, offset: int = 0, *, lines: int = 0, max_bytes: int = MAX_PART_BYTES) -> LogPart:
     """Read from `offset`, or the last `lines` lines."""
+    if os.path.islink(path):
+        return _read_own_file(path, offset, lines, max_bytes)
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -65,6 +68,23 @@ def read_part(path: str, offset: int = 0, *, lines: int = 0, max_bytes: int = MA
     if size - part.next_offset > LAG_BYTES and max_bytes:
         hold_for_reader(os.path.join(os.path.dirname(path), run_files.LOG_READER), part.next_offset)
     return part
+
+
+def _read_own_file(path: str, offset: int, lines: int, max_bytes: int) -> LogPart:
+    """Read a user's own file, which may hold the output of earlier runs. Offsets count from the begin of this run."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):  # /dev/null, or what a user has put there meanwhile
+                return LogPart()
+            begin = run_files.read_begin(path)
+            begin = begin if begin <= found.st_size else 0
+            size = found.st_size - begin
+            start = tail_offset(file, found.st_size, lines, begin) - begin if lines else offset if offset <= size else 0
+            file.seek(begin + start)
+            return LogPart(file.read(min(size - start, max_bytes)), start, size)
+    except OSError:
+        return MISSING
 
 
 def _older(path: str, start: int) -> str:

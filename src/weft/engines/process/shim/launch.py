@@ -1,4 +1,4 @@
-"""Start the command of a run: argv without a shell, inheriting only the given environment and log."""
+"""Start the command of a run: argv without a shell, inheriting only the given environment and streams."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LaunchError(Exception):
         self.code, self.why, self.detail = code, why, detail
 
 
-def launch(argv: list[str], env: Mapping[str, str], chdir: str, log: int, umask: int) -> int:
-    """Start the command in a new session with both streams in `log`, and return its pid.
+def launch(argv: list[str], env: Mapping[str, str], chdir: str, out: int, err: int, umask: int) -> int:
+    """Start the command in a new session with these streams, and return its pid.
 
     Also changes the caller's working directory to `chdir`.
     """
@@ -37,8 +37,8 @@ def launch(argv: list[str], env: Mapping[str, str], chdir: str, log: int, umask:
     program = find_program(argv[0], env.get("PATH", DEFAULT_PATH))
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, log, 1),
-        (os.POSIX_SPAWN_DUP2, log, 2),
+        (os.POSIX_SPAWN_DUP2, out, 1),
+        (os.POSIX_SPAWN_DUP2, err, 2),
     ]
     previous_umask = os.umask(umask)
     try:

@@ -29,20 +29,22 @@ def is_gpu_oom(text: bytes) -> bool:
     return any(pattern in line for line in lines for pattern in _GPU_CONTEXT)
 
 
-def read_tail(path: str) -> bytes:
-    """Return the last `TAIL_BYTES` of a log, the end of its older part included; nothing if it cannot be read."""
-    text = _read_end(path, TAIL_BYTES)
+def read_tail(path: str, begin: int = 0) -> bytes:
+    """Return the last `TAIL_BYTES` of a log, from `begin` on, the end of its older part included; nothing if it cannot
+    be read."""
+    text = _read_end(path, TAIL_BYTES, begin)
     return text if len(text) == TAIL_BYTES else _read_end(f"{path}.1", TAIL_BYTES - len(text)) + text
 
 
-def _read_end(path: str, max_bytes: int) -> bytes:
+def _read_end(path: str, max_bytes: int, begin: int = 0) -> bytes:
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return b""
     try:
         size = os.fstat(handle).st_size
-        return os.pread(handle, max_bytes, max(0, size - max_bytes))
+        start = max(begin if begin <= size else 0, size - max_bytes)
+        return os.pread(handle, max_bytes, start)
     except OSError:
         return b""
     finally:

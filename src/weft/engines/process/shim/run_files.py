@@ -25,6 +25,10 @@ EXIT: Final = "exit.json"
 LOG: Final = "output.log"
 OLD_LOG: Final = "output.log.1"
 """Earlier output, on a file system where the start of a log cannot be removed in place."""
+ERROR_LOG: Final = "error.log"
+"""A link to the user's own file for standard error. `LOG` is such a link if the user names a file for the output."""
+BEGIN_SUFFIX: Final = ".begin"
+"""The file with this suffix holds where the output of the run begins in the user's own file; none: at 0."""
 LOG_READER: Final = "log-reader"
 """The offset in the log of a reader that lags far behind."""
 PREEMPT: Final = "preempt"
@@ -37,6 +41,16 @@ NOTIFY_SOCKET: Final = "bell.sock"
 
 def run_dir(jobs_dir: str, job: str, run: int) -> str:
     return f"{jobs_dir}/{job}/{run}"
+
+
+def read_begin(log: str) -> int:
+    """Return where the output of a run begins in its log."""
+    try:
+        with open(f"{log}{BEGIN_SUFFIX}", "rb") as file:
+            text = file.read(20)
+    except OSError:
+        return 0
+    return int(text) if text.isdigit() else 0
 
 
 def make_run_dir(path: str) -> None:

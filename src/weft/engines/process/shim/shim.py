@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 
 from weft.engines.process import lease
-from weft.engines.process.shim import launch, notify, oom, process_tree, run_files
+from weft.engines.process.shim import launch, notify, oom, outputs, process_tree, run_files
 from weft.engines.process.shim.limits import OUT_OF_RAM, RunLimits
 from weft.engines.process.shim.log_cap import enforce_cap
 from weft.engines.process.shim.process_id import identify
@@ -135,10 +135,15 @@ class Shim:
 
     def _start(self) -> None:
         spec = self.spec
-        with self.limits.applied():
-            self.leader = launch.launch(
-                spec["argv"], spec["env"], spec["chdir"] or self.run_dir, self.log_fd, spec["umask"]
-            )
+        folder = spec["chdir"] or self.run_dir
+        out = err = self.log_fd
+        if (spec["output"] or spec["error"]) and os.path.isdir(folder):
+            out, err = outputs.open_outputs(spec, folder, self.log_fd)
+        try:
+            with self.limits.applied():
+                self.leader = launch.launch(spec["argv"], spec["env"], folder, out, err, spec["umask"])
+        finally:
+            self.log_fd = self._keep_log(out, err)
         self.started_at, self.started = time.time(), time.monotonic()
         os.fchdir(self.dir_fd)
         started = {"is": "started", **self._run_keys(), "leader": identify(self.leader), "at": self.started_at}
@@ -148,6 +153,12 @@ class Shim:
             os.rename(run_files.CLAIM, run_files.STARTED)
             self.record_name = run_files.STARTED
         self._notify(message)
+
+    def _keep_log(self, out: int, err: int) -> int:
+        """Return the descriptor of the log and close the others: with a file of the user, that file is the log."""
+        for handle in {self.log_fd, err} - {out}:
+            os.close(handle)
+        return out
 
     def _write_log(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -188,7 +199,7 @@ class Shim:
             )
 
     def _enforce_log_cap(self) -> None:
-        if self.spec["log_cap_bytes"]:
+        if self.spec["log_cap_bytes"] and not self.spec["output"]:  # a user's own file has no cap
             enforce_cap(run_files.LOG, run_files.OLD_LOG, run_files.LOG_READER, self.spec["log_cap_bytes"])
 
     def _lease_has_ended(self) -> bool:
@@ -320,8 +331,10 @@ class Shim:
             self.why = OUT_OF_RAM
         if self.why == OUT_OF_RAM:
             self.detail = self.limits.describe_excess()
-        if self.code and not self.why and oom.is_gpu_oom(oom.read_tail(run_files.LOG)):
-            self.why = "oom"
+        logs = (run_files.LOG, *((run_files.ERROR_LOG,) if self.spec["error"] else ()))
+        if self.code and not self.why:
+            tails = (oom.read_tail(log, run_files.read_begin(log)) for log in logs)
+            self.why = "oom" if any(map(oom.is_gpu_oom, tails)) else ""
 
     def _run_keys(self) -> dict[str, Any]:
         return {"job": self.spec["job"], "run": self.spec["run"], "token": self.spec["token"], "shim": self.shim_id}
