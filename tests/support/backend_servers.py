@@ -24,6 +24,7 @@ from weft.endpoints.paths import Paths
 from weft.engines.process.gpu.discovery import Machine, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml, open_nvml
 from weft.model import Cancelled, Event, Exited, Job, JobId, Submitted, Task
+from weft.server.api.blobs import Blobs
 from weft.server.auth.identity import owner, set_caller
 from weft.server.backends.agents import agent_backend
 from weft.server.backends.local import local_backend
@@ -105,7 +106,8 @@ class BackendServer:
         endpoint = self.controller.ports.endpoint
         assert endpoint is not None
         self._server = grpc.aio.server(options=PORT_OPTIONS, interceptors=(AsOwner(),))
-        self._server.add_generic_rpc_handlers((endpoint.handler(),))
+        blobs = Blobs(self.controller.paths.blobs)
+        self._server.add_generic_rpc_handlers((endpoint.handler(), blobs.handler()))
         port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         folder = AgentDir(self.root / NODE, self.root / "w")

@@ -119,10 +119,10 @@ class Cluster:
 
     # ---- as a user
 
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self.prefix, sys.executable, "-m", "weft", *words], env=self.env, cwd=self.root,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=3 * PATIENCE_S, check=False,
+            input=stdin, capture_output=True, text=True, timeout=3 * PATIENCE_S, check=False,
         )  # fmt: skip
 
     def weft(self, *words: str, code: int | None = 0) -> str:

@@ -16,7 +16,7 @@ import grpc.aio
 
 from weft.agent.launch import to_launch_spec
 from weft.agent.runtime import NodeRuntime
-from weft.agent.source_tree import BadSnapshot, unpack
+from weft.agent.source_tree import BadSnapshot, is_hash, receive_blob, unpack
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Reconcile, Stop
 from weft.engines.background import TaskSet
@@ -39,12 +39,12 @@ log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Starts, stops and reconciles runs through the runtime, which reports the results. `fetch` gets source trees."""
+    """Starts, stops and reconciles runs through the runtime, which reports the results. `fetch` gets blobs."""
 
     def __init__(self, runtime: NodeRuntime, folder: AgentDir, fetch: Fetch) -> None:
         self._runtime, self._folder, self._fetch = runtime, folder, fetch
         self._fetching: dict[RunKey, asyncio.Task[None]] = {}
-        """Runs whose source tree is being fetched."""
+        """Runs whose source tree or standard input is being fetched."""
         self._tasks = TaskSet()
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class Executor:
         self._runtime.hold(key, tuple(launch.gpus), launch.memory_mb)
         if self._folder.is_claimed(*key):
             self.reconcile(Reconcile(*key))
-        elif launch.snapshot:
+        elif launch.snapshot or launch.stdin:
             self._fetching[key] = task = self._tasks.spawn(self._start_with_files(launch))
             task.add_done_callback(lambda _: self._fetching.pop(key, None))
         else:
@@ -74,22 +74,33 @@ class Executor:
             while True:
                 try:
                     run_files.make_run_dir(folder)
-                    tree = await unpack(launch.snapshot, self._fetch(launch.snapshot), folder)
+                    tree = (
+                        await unpack(launch.snapshot, self._fetch(launch.snapshot), folder) if launch.snapshot else ""
+                    )
+                    if launch.stdin:
+                        await self._fetch_stdin(launch.stdin, folder)
                     break
                 except grpc.aio.AioRpcError as error:
                     if error.code() != grpc.StatusCode.UNAVAILABLE:
-                        raise BadSnapshot(f"cannot fetch the source snapshot: {error.details()}") from None
+                        raise BadSnapshot(f"cannot fetch the files of the job: {error.details()}") from None
                     await asyncio.sleep(RETRY_S)  # either the connection comes back or the lease ends
         except (BadSnapshot, OSError) as error:
-            self._reject(launch, "snapshot", str(error))
+            self._reject(launch, "snapshot" if launch.snapshot else "bad-input", str(error))
             return
         self._start(launch, tree)
+
+    async def _fetch_stdin(self, name: str, folder: str) -> None:
+        """Fetch the standard input of a run into its folder."""
+        if not is_hash(name):
+            raise BadSnapshot(f"{name[:80]!r} is not the hash of a blob")
+        await receive_blob(name, self._fetch(name), f"{folder}/{name}.part")
+        os.rename(f"{folder}/{name}.part", f"{folder}/{name}")
 
     def _start(self, launch: StartRun, tree: str) -> None:
         try:
             spec = to_launch_spec(
                 launch, self._runtime.machine, env=os.environ, tree=tree, socket=str(self._folder.progress),
-                lease=self._folder.lease,
+                lease=self._folder.lease, blobs=self._folder.run_dir(launch.job, launch.run),
             )  # fmt: skip
             spec.check()
             if self._is_port_taken(spec):

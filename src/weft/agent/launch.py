@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+from weft.endpoints.blob_folder import is_blob_name
 from weft.engines.process import interfaces, rendezvous
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
@@ -16,7 +17,7 @@ from weft.jobspec.environment import belongs_to_machine, capture
 from weft.wire.convert import get, pairs
 from weft.wire.messages import GangMember, StartRun
 
-DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang"})
+DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin"})
 """Fields of a launch spec that the node derives from the message."""
 COPIED: Final = tuple(
     field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
@@ -25,11 +26,16 @@ COPIED: Final = tuple(
 
 
 def to_launch_spec(
-    launch: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str
+    launch: StartRun, machine: Machine, *, env: Mapping[str, str], tree: str, socket: str, lease: str, blobs: str = ""
 ) -> LaunchSpec:
-    """Return the launch spec of a run. `env` is the worker's environment, `tree` the source tree of the job, if any."""
+    """Return the launch spec of a run. `env` is the worker's environment, `tree` the source tree of the job, if any.
+
+    `blobs` is the folder that holds the standard input of the run.
+    """
     if any(gpu >= len(machine.devices) for gpu in launch.gpus):
         raise InputError(f"no GPU {max(launch.gpus)} on {machine.node.id}, which has {len(machine.devices)} GPUs")
+    if launch.stdin and not is_blob_name(launch.stdin):
+        raise InputError(f"{launch.stdin[:80]!r} is not the name of a blob", hint="64 digits, 0-9 and a-f", key="stdin")
     grace_s = get(launch, "grace_s")
     gang = gang_of_launch(launch, launch.gang)
     merged = merge_environment(dict(pairs(launch.env)), env)
@@ -45,6 +51,7 @@ def to_launch_spec(
         restarts=launch.run - 1,
         grace_s=GRACE_S if grace_s is None else grace_s,
         preempt_grace_s=PREEMPT_GRACE_S if grace_s is None else grace_s,
+        stdin=os.path.join(blobs, launch.stdin) if launch.stdin else "",
         socket=socket,
         lease=lease,
         gang=gang,

@@ -38,7 +38,7 @@ async def unpack(name: str, parts: AsyncIterable[bytes], folder: str) -> str:
     if not is_hash(name):
         raise BadSnapshot(f"{name[:80]!r} is not the hash of a snapshot")
     try:
-        await _receive(name, parts, packed)
+        await receive_blob(name, parts, packed)
         await asyncio.to_thread(_extract, packed, partial)
         os.rename(partial, tree)
     finally:
@@ -48,17 +48,18 @@ async def unpack(name: str, parts: AsyncIterable[bytes], folder: str) -> str:
     return tree
 
 
-async def _receive(name: str, parts: AsyncIterable[bytes], path: str) -> None:
+async def receive_blob(name: str, parts: AsyncIterable[bytes], path: str) -> None:
+    """Write a blob to a file; raise BadSnapshot if it is not what its name says."""
     digest, size = hashlib.sha256(), 0
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
         async for part in parts:
             size += len(part)
             if size > MAX_PACKED_BYTES:
-                raise BadSnapshot(f"the snapshot is larger than {MAX_PACKED_BYTES >> 20} MB")
+                raise BadSnapshot(f"the blob is larger than {MAX_PACKED_BYTES >> 20} MB")
             digest.update(part)
             file.write(part)
     if digest.hexdigest() != name:
-        raise BadSnapshot(f"the snapshot has the hash {digest.hexdigest()[:12]} instead of {name[:12]}: it is damaged")
+        raise BadSnapshot(f"the blob has the hash {digest.hexdigest()[:12]} instead of {name[:12]}: it is damaged")
 
 
 def _extract(packed: str, into: str) -> None:

@@ -61,6 +61,8 @@ class Task:
     """One process for each GPU instead of one for each node."""
     snapshot: str = ""
     """The blob with the source files in which the job runs."""
+    stdin: str = ""
+    """The blob that each run gets as its standard input; empty: none."""
     key: str = ""
     """An idempotency key of the submitter: a request that is sent twice submits the job once."""
     signal: str = ""

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import ServerInterceptor
 
+from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.inputs.locks import locked
 from weft.server import event_loop
-from weft.server.api.blobs import PRUNE_S, Blobs
+from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
 from weft.server.log_file import Format, log_to
+from weft.server.maintenance import used_blobs
 from weft.server.rpc.handlers import scheduler_handler
 from weft.server.settings import Settings, load, save
 
@@ -163,6 +165,4 @@ def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tupl
 
 async def _prune_blobs(controller: Controller, blobs: Blobs) -> None:
     """Remove the blobs that no job needs."""
-    jobs = controller.scheduler.state.jobs.values()
-    used = {job.job.task.snapshot for job in jobs if job.job.task is not None}
-    await asyncio.to_thread(blobs.prune, used)
+    await asyncio.to_thread(blobs.prune, used_blobs(controller.scheduler.state))

@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from weft.endpoints.blob_folder import PRUNE_S, prune_blobs
 from weft.endpoints.paths import Paths, user_paths
+from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
 from weft.inputs.locks import try_lock, write_holder
@@ -23,6 +25,7 @@ from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
 from weft.server.log_file import log_to
+from weft.server.maintenance import used_blobs
 from weft.server.restore import recover
 from weft.server.settings import load
 
@@ -87,10 +90,20 @@ async def _serve(here: Paths) -> bytes:
     await controller.open()
     await server.open(here.socket)
     log.info("serving at %s with %s, pid %d", here.socket, settings.policy, os.getpid())
+    tasks = TaskSet()
+    await _prune_blobs(controller)
+    tasks.every(PRUNE_S, lambda: _prune_blobs(controller), "removing unused blobs")
     await controller.until_done(lambda: service.last_call_at)
     with suppress(FileNotFoundError):
         here.socket.unlink()
+    await tasks.close()
     await server.close(GRACE_S)
     await controller.close()
     log.info("done")
     return b"" if controller.is_idle() else b"stopped"
+
+
+async def _prune_blobs(controller: Controller) -> None:
+    """Remove the standard input of jobs that have ended."""
+    with suppress(FileNotFoundError):
+        await asyncio.to_thread(prune_blobs, controller.paths.blobs, used_blobs(controller.scheduler.state))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from weft.core.scheduler import Scheduler
+from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.engines.process.output.logs import RUNS_KEPT, remove_old_runs
@@ -40,6 +41,13 @@ BACKUP_PERIOD_S: Final = 86400.0
 BACKUP_DELAY_S: Final = 60.0
 """After the start of the server: it has more urgent work then."""
 log = logging.getLogger(__name__)
+
+
+def used_blobs(state: State) -> set[str]:
+    """Return the blobs that jobs need: source trees, and the standard input of jobs that have not ended."""
+    jobs = [(job, job.job.task) for job in state.jobs.values() if job.job.task is not None]
+    trees = {task.snapshot for _, task in jobs}
+    return trees | {task.stdin for job, task in jobs if task.stdin and job.ended_at is None}
 
 
 class Maintained(Protocol):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from weft.server.api.blobs import STALE_S, Blobs
+from weft.endpoints.blob_folder import STALE_S
+from weft.server.api.blobs import Blobs
 
 
 def test_what_no_job_needs_goes_once_it_is_old(tmp_path: Path) -> None:

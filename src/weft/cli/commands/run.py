@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from weft.cli.submit import submission
+    from weft.cli.submit.standard_input import read_standard_input
     from weft.client import exit_code
     from weft.errors import InputError
 
@@ -40,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if args.array:
         raise InputError("--array: weft run runs one job", hint="submit an array with weft submit")
     prepared = submission.prepare(args)
+    stdin = read_standard_input()
     with connection.connect_or_start(args.scheduler) as client:
+        if stdin:
+            prepared.request.jobs[0].stdin = client.put(stdin)
         (job,) = prepared.send(client)
         if not args.quiet:
             for note in (f"job {job}", *client.submit_notes):

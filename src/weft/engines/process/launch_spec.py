@@ -53,6 +53,8 @@ class LaunchSpec:
     output: str = ""
     """The user's own file for standard output, and for standard error unless `error` names another; empty: the log."""
     error: str = ""
+    stdin: str = ""
+    """The file that the run gets as its standard input; empty: /dev/null."""
     log_cap_bytes: int = LOG_CAP_BYTES
     """0: no cap."""
     umask: int = 0o022

@@ -27,6 +27,7 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
         "preempt_grace_s": spec.preempt_grace_s,
         "signal": parse_signal(spec.signal) if spec.signal else None,
         "log_cap_bytes": spec.log_cap_bytes,
+        "stdin": spec.stdin,
         **output_arguments(spec, gang.this_member.node, len(gang.members)),
         "params": dict(spec.params),
         "lease": spec.lease,

@@ -7,13 +7,13 @@ import hashlib
 import os
 import re
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import grpc
 
+from weft.endpoints.blob_folder import prune_blobs
 from weft.endpoints.paths import make_private
 from weft.errors import InputError, NotFound, Refused, WeftError
 from weft.server.rpc.errors import abort
@@ -24,9 +24,6 @@ MAX_BLOB_BYTES: Final = 1 << 30
 MAX_TOTAL_BYTES: Final = 64 << 30
 """The limit for all blobs together."""
 PART_BYTES: Final = 1 << 18
-STALE_S: Final = 3600.0
-"""The seconds for which an unused blob is kept."""
-PRUNE_S: Final = 600.0
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -45,12 +42,8 @@ class Blobs:
         return handler(methods.__getitem__, "Blobs")
 
     def prune(self, used: Collection[str] | None) -> None:
-        """Remove unfinished uploads, and blobs that no job uses. None: the used ones are not known. New blobs stay:
-        they arrive before their jobs."""
-        for entry in os.scandir(self._folder):
-            idle = entry.name.endswith(".part") or (used is not None and entry.name not in used)
-            if idle and time.time() - entry.stat().st_mtime > STALE_S:
-                os.unlink(entry.path)
+        """Remove unfinished uploads, and blobs that no job uses. None: the used ones are not known."""
+        prune_blobs(self._folder, used)
 
     async def put(self, parts: AsyncIterator[m.BlobPart], context: Any) -> m.BlobName:
         try:

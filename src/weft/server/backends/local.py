@@ -58,7 +58,7 @@ class LocalBackend:
         self.node = self.machine.node
         setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now)
         self.runtime = NodeRuntime(self.machine, host.paths, self, setup)
-        self._progress_socket = str(host.paths.progress)
+        self._progress_socket, self._blobs = str(host.paths.progress), str(host.paths.blobs)
         self._is_open = False
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:
@@ -111,7 +111,7 @@ class LocalBackend:
         job = self._host.state().jobs[start.job]
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
         memory_mb = job.allocation.memory_mb.max
-        spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket)
+        spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket, self._blobs)
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
 
@@ -139,11 +139,11 @@ class LocalBackend:
 
 
 def launch_spec(
-    job: JobState, run: int, machine: Machine, gpus: tuple[int, ...], memory_mb: int, socket: str
+    job: JobState, run: int, machine: Machine, gpus: tuple[int, ...], memory_mb: int, socket: str, blobs: str = ""
 ) -> LaunchSpec:
     """Return what to launch, as an agent would derive it from its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
-    return to_launch_spec(message, machine, env={}, tree="", socket=socket, lease="")
+    return to_launch_spec(message, machine, env={}, tree="", socket=socket, lease="", blobs=blobs)
 
 
 def held_by(job: JobState) -> HeldGpus:

@@ -114,7 +114,7 @@ class JobBuilder:
 
     def rebuild(self, job: Job, spec: JobSpec, resolve: Resolve) -> Job:
         """Return the job as if it had been submitted with this spec. It keeps its id and its place in an array, and
-        the values that its user cannot see: environment and snapshot."""
+        the values that its user cannot see: environment, snapshot and standard input."""
         if spec.array or spec.hold:
             key = "array" if spec.array else "hold"
             raise InputError("a job that is queued cannot get one", hint=f"leave {key} out", key=key)
@@ -123,7 +123,7 @@ class JobBuilder:
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or old.chdir
         values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
-        values["snapshot"] = old.snapshot
+        values["snapshot"], values["stdin"] = old.snapshot, old.stdin
         made = self._editor.create(job.id, job.user, old.key, values)
         task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
         edited = replace(

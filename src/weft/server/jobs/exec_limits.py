@@ -26,6 +26,9 @@ def check_startable(job: Job) -> None:
     _check_words(job.command, "command", "a word")
     _check_words((task.chdir, job.name), "chdir", "the path")
     check_env(((param_variable(name), value) for name, value in job.params), "params", "a param")
+    if task.stdin and not _SNAPSHOT.fullmatch(task.stdin):
+        what = f"{task.stdin[:80]!r} is not the name of a blob"
+        raise InputError(what, hint="64 digits, 0-9 and a-f: weft run sets it", key="stdin")
     if task.snapshot and not _SNAPSHOT.fullmatch(task.snapshot):
         what = f"{task.snapshot[:80]!r} is not the name of a snapshot"
         raise InputError(what, hint="64 digits, 0-9 and a-f: weft submit --snapshot sets it", key="snapshot")

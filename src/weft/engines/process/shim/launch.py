@@ -12,6 +12,8 @@ DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 _CANNOT_CATCH: Final = {signal.SIGKILL, signal.SIGSTOP}
+Streams = tuple[str, int, int]
+"""The file for standard input (empty: none), and descriptors of standard output and standard error."""
 _ALL_SIGNALS: Final = [number for number in signal.valid_signals() if number not in _CANNOT_CATCH]
 
 
@@ -23,8 +25,8 @@ class LaunchError(Exception):
         self.code, self.why, self.detail = code, why, detail
 
 
-def launch(argv: list[str], env: Mapping[str, str], chdir: str, out: int, err: int, umask: int) -> int:
-    """Start the command in a new session with these streams, and return its pid.
+def launch(argv: list[str], env: Mapping[str, str], chdir: str, streams: Streams, umask: int) -> int:
+    """Start the command in a new session, and return its pid.
 
     Also changes the caller's working directory to `chdir`.
     """
@@ -35,8 +37,12 @@ def launch(argv: list[str], env: Mapping[str, str], chdir: str, out: int, err: i
             NOT_EXECUTABLE, "bad-directory", f"cannot use {chdir!r} as working directory: {error.strerror}"
         ) from None
     program = find_program(argv[0], env.get("PATH", DEFAULT_PATH))
+    stdin, out, err = streams
+    if stdin and not os.access(stdin, os.R_OK):
+        detail = "the standard input of the job is no longer stored: submit the job again"
+        raise LaunchError(NOT_EXECUTABLE, "bad-input", detail)
     actions = [
-        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 0, stdin or os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),
         (os.POSIX_SPAWN_DUP2, err, 2),
     ]

@@ -139,9 +139,10 @@ class Shim:
         out = err = self.log_fd
         if (spec["output"] or spec["error"]) and os.path.isdir(folder):
             out, err = outputs.open_outputs(spec, folder, self.log_fd)
+        streams = spec["stdin"], out, err
         try:
             with self.limits.applied():
-                self.leader = launch.launch(spec["argv"], spec["env"], folder, out, err, spec["umask"])
+                self.leader = launch.launch(spec["argv"], spec["env"], folder, streams, spec["umask"])
         finally:
             self.log_fd = self._keep_log(out, err)
         self.started_at, self.started = time.time(), time.monotonic()
