@@ -64,6 +64,22 @@ def test_a_job_saves_its_work_before_its_node_leaves() -> None:
         assert here.until_status(job, "running")["run"] == 2
 
 
+def test_a_worker_that_is_terminated_while_the_scheduler_restarts_leaves_all_the_same() -> None:
+    with cluster(gpus=1) as here:
+        here.join("n1", "0", "A", "--leave-grace", "120")
+        job = here.submit("sleep", "600")
+        here.until_status(job, "running")
+        here.join("n2", "0", "A")
+        here.kill9("server")
+        until(lambda: "cut off" in here.out("n1"))
+        here.processes["n1"].send_signal(signal.SIGTERM)
+        until(lambda: "waiting for the scheduler" in here.out("n1"))
+        here.serve()
+        until(partial(runs_elsewhere, here, job, ["n1"]))
+        assert here.processes.pop("n1").wait(60) == 0
+        assert here.job(job)["failures"] == 0
+
+
 def test_a_worker_that_keeps_its_jobs_leaves_them_to_the_next() -> None:
     with cluster(gpus=1) as here:
         here.join("n1", "0", "A")

@@ -23,7 +23,12 @@ worlds so many noticed:
 | answer_before_commit      |     33 | gang_not_torn         |     84 |
 | order_before_commit       |     16 | last_code_counts      |     79 |
 | no_epoch                  |      9 | lost_runs_cost        |    196 |
-| no_fence                  |     21 |                       |        |
+| no_fence                  |     21 | leaving_costs         |     88 |
+| first_goodbye_is_the_last |     25 | leaving_forgotten     |     21 |
+| no_cordon_for_goodbye     |     91 | goodbye_believed      |      0 |
+| starts_while_leaving      |     36 |                       |        |
+
+World 414 is the first that notices `goodbye_believed`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from weft.agent.connection import Backoff, Dial, Disconnected, Stream, disconnected_by
+from weft.agent.connection import FIRST_RETRY_S, Backoff, Dial, Disconnected, Stream, disconnected_by
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
 from weft.agent.node_status import NodeStatusCollector
@@ -97,6 +97,8 @@ class Worker:
         self._was_registered = False
         self._tails_at = 0.0
         self._stopping = asyncio.Event()
+        self._leaves_when_registered = False
+        """True once `stop` was called while the worker was not connected."""
         self._tasks = TaskSet()
 
     async def open(self) -> None:
@@ -110,7 +112,16 @@ class Worker:
         await self._runtime.close()
 
     def stop(self) -> None:
-        """Leave the cluster in order, then end. Called again, or without a scheduler, end at once."""
+        """Leave the cluster in order, then end. Called again, or without runs to stop, end at once.
+
+        A worker with runs that is not connected leaves when it connects, for example to a restarted scheduler. If it
+        does not within its grace, it leaves the runs to the next worker.
+        """
+        if not self.agent.registered and self.agent.known and not (self._keep_runs or self._leaves_when_registered):
+            self._leaves_when_registered = True
+            self._on_event(WorkerEvent("leaving", "waiting for the scheduler", len(self.agent.known)))
+            asyncio.get_running_loop().call_later(self._leave_grace_s, self._detach_unless_leaving)
+            return
         if self._keep_runs or self.agent.leaving or not self.agent.registered:
             self.detach()
             return
@@ -119,6 +130,10 @@ class Worker:
         self._runtime.begin_node_stop(leaving=True)
         self._execute(self.agent.stop_runs())
         asyncio.get_running_loop().call_later(self._leave_grace_s + LEAVE_MARGIN_S, self._stopping.set)
+
+    def _detach_unless_leaving(self) -> None:
+        if not self.agent.leaving:
+            self.detach()
 
     def detach(self) -> None:
         """End at once. The runs continue until their lease ends; the next worker of this name finds them again."""
@@ -158,7 +173,8 @@ class Worker:
                 )
                 if ended.refusal and not registered:
                     self._raise_if_refused(ended, refused_at or lease.now())
-                await asyncio.wait({stopped}, timeout=backoff.next_delay_s())
+                delay_s = backoff.next_delay_s()
+                await asyncio.wait({stopped}, timeout=FIRST_RETRY_S if self._leaves_when_registered else delay_s)
         finally:
             stopped.cancel()
 
@@ -235,6 +251,8 @@ class Worker:
                 if self.agent.registered and not self._was_registered:
                     self._was_registered = True
                     self._on_event(WorkerEvent("connected", runs=len(self.agent.known)))
+                    if self._leaves_when_registered and not self.agent.leaving:
+                        self.stop()
                     self._tasks.spawn(self._send_kept_jobs())
 
     async def _send_kept_jobs(self) -> None:

@@ -50,7 +50,7 @@ class StatusLines:
             jobs = (
                 f"stopping {plural(event.runs, 'run')}, which run elsewhere; again: end at once" if event.runs else ""
             )
-            self._print("33", "leaving", jobs or "nothing is running")
+            self._print("33", "leaving", event.reason or jobs or "nothing is running")
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]
