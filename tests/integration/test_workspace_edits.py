@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from support.local_scheduler import until
+from support.local_scheduler import is_alive, until
 from support.workspaces import Desk, Folder, desk
 
 WAIT = "while ! test -e ../go; do sleep 0.05; done"
@@ -105,23 +105,27 @@ def test_tasks_that_wait_for_their_turn_do_not_run(at: Desk) -> None:
         assert max(job.time_s or 0.0 for job in client.jobs(["a", "b", "c", "d"]).jobs) < 1.9
 
 
-def test_declared_gpus_grow_with_the_largest_gpu_count(at: Desk) -> None:
+def test_declared_gpus_grow_with_the_largest_gpu_count_while_tasks_run(at: Desk) -> None:
     first = at.folder("one", gpu_count=1, session_backend="none")
     first.configs(a=WAIT)
     first.weft("start")
-    first.until_ran(1)
+    ((_, _, pid),) = first.until_ran(1)
     second = at.folder("two", gpu_count=2, session_backend="none")
     second.configs(**dict.fromkeys("ab", "true"))
-    failed = second.weft("start", "a.yml,b.yml", "0,1", check=False)
-    assert failed.returncode == 2
-    assert "there is no GPU 1 for b" in failed.stderr
-    assert "usable: GPU 0; gpu_count is 2; the others are declared, and usable when the running jobs" in failed.stderr
-    (at.root / "go").touch()
-    first.until_over()
     second.weft("start", "a.yml,b.yml", "0,1")
     assert second.until_over() == {"a": "done", "b": "done"}
     assert sorted(line[:2] for line in second.ran()) == [["a", "0"], ["b", "1"]]
-    assert len(first.status()["gpus"]) == 1
+    assert is_alive(int(pid))
+    assert [(gpu["gpu"], gpu["jobs"]) for gpu in first.status()["gpus"]] == [(0, 1)]
+    at.site.weft("down", check=True)
+    assert [gpu["jobs"] for gpu in second.status()["gpus"]] == [1, 0]
+    (at.root / "go").touch()
+    assert first.until_over() == {"a": "done"}
+    assert len(first.ran()) == 1
+    first.configure(gpu_count=3)
+    first.configs(b="true")
+    first.weft("start", "b.yml", "2")
+    assert first.until_over() == {"a": "done", "b": "done"}
 
 
 def test_gpus_that_the_user_declared_do_not_grow(at: Desk) -> None:

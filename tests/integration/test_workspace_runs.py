@@ -98,7 +98,7 @@ def test_pinned_balanced_and_refused(at: Desk) -> None:
     assert done.returncode == 2
     assert "3 GPUs for 2 configs" in done.stderr
     done = here.weft("start", "a.yml", "2", check=False)
-    assert "there is no GPU 2 for a\n  there are 0, 1: gpu_count is 2" in done.stderr
+    assert "there is no GPU 2 for a\n  usable: GPU 0, 1; gpu_count is 2" in done.stderr
     assert here.ran() == []
     here.weft("start", "a.yml,b.yml,c.yml", "1,1,0")
     here.until_ran(3)

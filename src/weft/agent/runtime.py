@@ -182,10 +182,13 @@ class NodeRuntime:
         return self._poller.readings() if self._poller is not None else {}
 
 
-def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool) -> Machine:
-    """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores the GPUs."""
+def with_gpus_in_use(machine: Machine, folder: Path, *, in_use: bool, may_gain: bool = False) -> Machine:
+    """Return the machine with its previous GPUs if they have changed while runs use them. `folder` stores the GPUs.
+
+    With `may_gain`, GPUs after the previous ones are no such change."""
     before = load_devices(folder)
-    if in_use and before is not None and before != machine.devices:
+    has_gained = may_gain and bool(before) and before == machine.devices[: len(before or ())]
+    if in_use and before is not None and before != machine.devices and not has_gained:
         log.warning("%s", GPUS_CHANGED)
         gpus = tuple(Gpu(device.model, device.memory_mb) for device in before)
         return replace(

@@ -85,11 +85,13 @@ class GpuLoads:
                 self._release(job_id, GUEST_LOAD if self._guests[job_id] else RESERVED_LOAD + STARTED_LOAD)
 
     def _join(self, node: Node) -> None:
-        self.unowned[node.id] = list(range(len(node.gpus)))
-        self.unowned_count += len(node.gpus)
+        known = sum(key[0] == node.id for key in self.load)  # a node that is alive gains GPUs
+        added = range(known, len(node.gpus))
+        self.unowned.setdefault(node.id, []).extend(added)
+        self.unowned_count += len(added)
         self.kinds.update(node.gpus)
-        for index, gpu in enumerate(node.gpus):
-            key = node.id, index
+        for index in added:
+            key, gpu = (node.id, index), node.gpus[index]
             self._joined += 1
             self.gpus[key], self.load[key], self._number[key] = gpu, 0.0, self._joined
             insort(self.shareable, (0.0, self._joined, key))

@@ -33,7 +33,7 @@ KEYS: Final = (
         "gpu_count",
         "whole",
         2,
-        "GPUs to use: the first ones; declared where there is no driver, and added to once no job runs",
+        "GPUs to use: the first ones; declared where there is no driver, as many as the largest gpu_count asks for",
         1,
         4096,
     ),

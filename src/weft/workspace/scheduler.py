@@ -20,7 +20,7 @@ def connect_with_gpus(config: Config) -> Client:
     """Return a client of a scheduler that has GPUs; start the scheduler if necessary.
 
     If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
-    with fewer, declare more: the scheduler uses them at once, or after the running jobs have ended."""
+    with fewer, declare more; running jobs continue."""
     from weft.client import Client
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
@@ -39,7 +39,7 @@ def connect_with_gpus(config: Config) -> Client:
         there = len(client.gpus().gpus)
         if not there or is_to_grow(config, settings):
             settings = _declare_gpus(config, settings)
-        if there and (settings.gpus_declared_by != WORKSPACE or there >= _declared(settings) or _is_running(client)):
+        if there and (settings.gpus_declared_by != WORKSPACE or there >= _declared(settings)):
             return client
         with client:
             _end_scheduler(client)
@@ -59,11 +59,6 @@ def _end_scheduler(client: Client) -> None:
     from weft.client.local_scheduler import end_scheduler
 
     end_scheduler(client)
-
-
-def _is_running(client: Client) -> bool:
-    jobs = client.doctor().jobs
-    return jobs is not None and jobs.running > 0
 
 
 def _declare_gpus(config: Config, settings: Settings) -> Settings:

@@ -15,13 +15,11 @@ from weft.client import Client
 from weft.errors import InputError
 from weft.jobspec.environment import capture
 from weft.model.status import ACTIVE, PENDING, UNFINISHED
-from weft.server.settings import load
 from weft.wire.messages import SubmitRequest
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace import config_changes
 from weft.workspace.config import DEFAULT, Config
 from weft.workspace.launch import Launch, find_conda, interpreter, script
-from weft.workspace.scheduler import WORKSPACE
 from weft.workspace.status import latest
 from weft.workspace.tasks import Task, all_tasks, marker_of
 
@@ -119,8 +117,6 @@ def _prepare(config: Config, client: Client, tasks: Sequence[Task], summary: Sta
         raise InputError("there are no GPUs", hint="weft up --gpus 0,1 declares some; weft doctor shows why")
     numbers, wanted = tuple(gpu.gpu for gpu in gpus), config.whole("gpu_count")
     remedy = "weft up --gpus declares others"
-    if len(gpus) < wanted and load(client.paths.state).gpus_declared_by == WORKSPACE:
-        remedy = "the others are declared, and usable when the running jobs have ended: run start again then"
     for task in tasks:
         if task.gpu is not None and task.gpu not in numbers:
             usable = f"usable: GPU {', '.join(map(str, numbers))}; gpu_count is {wanted}"

@@ -5,20 +5,30 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, grid, node, part
+from support.state_checks import check
 from weft.core.explain import explain
 from weft.core.queue.order import Protection
+from weft.core.state.apply.snapshots import snapshot
+from weft.core.state.state import State
 from weft.model import (
     Blocked,
     Cordoned,
     Exited,
+    Fact,
+    Gpu,
     Job,
     Measured,
+    Node,
     NodeJoined,
     NodeLost,
     Paused,
     PerRank,
     Purged,
     Resumed,
+    Start,
+    Started,
+    Stop,
+    Submitted,
     Unblocked,
     Uncordoned,
     Where,
@@ -210,3 +220,41 @@ def test_no_alarm_is_set_for_a_round_while_nothing_may_start() -> None:
     assert rig.alarm is None
     rig.tell(Resumed(0.0))
     assert set(rig.active) == {"a"}
+
+
+def counts(state: State) -> tuple[int, int, int]:
+    """All GPUs, the idle ones, and those that are idle once stopping runs have ended."""
+    host = state.resources.by_id["n"]
+    return state.gpus, state.resources.idle.count[host.index], state.resources.after_release.count[host.index]
+
+
+def test_a_living_node_gains_gpus_and_its_runs_keep_theirs() -> None:
+    facts: list[Fact] = [
+        NodeJoined(0, Node("n", (Gpu(),) * 3)),
+        *(Submitted(1, Job(name, 1)) for name in "ab"),
+        Start(2, "a", 1, (("n", (0,)),)), Started(2, "a", 1),
+        Start(2, "b", 1, (("n", (1,)),)), Started(2, "b", 1), Stop(3, "b", 1, "preempted"),
+        Blocked(3, "n", 2, "ForeignProcess"), Cordoned(3, "n", "Drained"), Uncordoned(3, "n", "Drained"),
+    ]  # fmt: skip
+    state = State()
+    for fact in facts:
+        assert state.apply(fact)
+    before = counts(state)
+    assert not state.apply(NodeJoined(4, Node("n", (Gpu(),) * 3)))
+    assert not state.apply(NodeJoined(4, Node("n", (Gpu(),) * 2)))
+    assert not state.apply(NodeJoined(4, Node("n", (Gpu("other"), *(Gpu(),) * 4))))
+    assert counts(state) == before
+    assert state.apply(NodeJoined(4, Node("n", (Gpu(),) * 5)))
+    assert counts(state) == (5, before[1] + 2, before[2] + 2)
+    check(state)
+    assert state.resources.by_id["n"].holders[:2] == [[state.jobs["a"]], [state.jobs["b"]]]
+    again = State()
+    for fact in snapshot(state):
+        again.apply(fact)
+    assert counts(again) == counts(state)
+    assert state.apply(Exited(5, "b", 1, "stopped"))
+    assert state.apply(Unblocked(5, "n", 2, "ForeignProcess"))
+    assert state.apply(Exited(6, "a", 1, "done"))
+    assert counts(state) == (5, 5, 5)
+    assert state.apply(NodeLost(7, "n"))
+    assert state.gpus == 0

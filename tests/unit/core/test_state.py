@@ -75,7 +75,7 @@ def test_news_of_nobody_is_dropped() -> None:
 def test_a_job_is_submitted_once_and_a_node_joins_once() -> None:
     state = state_with()
     assert not state.apply(Submitted(1, Job("a", gpus=2)))
-    assert not state.apply(NodeJoined(1, node("n0", 8)))
+    assert not state.apply(NodeJoined(1, node("n0", 2)))
     assert (state.jobs["a"].gpus, state.gpus) == (1, 4)
 
 

@@ -49,7 +49,9 @@ class GpuTime:
         self._nodes: dict[NodeId, NodeHolders] = {}
 
     def join(self, node: Node) -> None:
-        self._nodes[node.id] = [None] * len(node.gpus)
+        """Add a node, or the GPUs that a known one has gained."""
+        holders = self._nodes.setdefault(node.id, [])
+        holders += [None] * (len(node.gpus) - len(holders))
 
     def lose(self, node: NodeId) -> None:
         """Forget a node, after `release` of all that was on it."""

@@ -80,6 +80,8 @@ class LocalBackend:
         events: list[Event] = [Resumed(now, CLOSING)] if CLOSING in state.paused else []
         if living == [self.node]:
             return events
+        if len(living) == 1 and has_gained_gpus(living[0], self.node):
+            return [*events, NodeJoined(now, self.node)]
         return [*events, *(NodeLost(now, node.id) for node in living), NodeJoined(now, self.node)]
 
     def leave(self) -> None:
@@ -152,10 +154,16 @@ def held_by(job: JobState) -> HeldGpus:
     return HeldGpus(gpus, job.started_at, job.allocation.memory_mb.max)
 
 
+def has_gained_gpus(before: Node, node: Node) -> bool:
+    """Return whether a node has all its GPUs of before, and others after them."""
+    count = len(before.gpus)
+    return before.id == node.id and len(node.gpus) > count > 0 and node.gpus[:count] == before.gpus
+
+
 def as_known(machine: Machine, folder: Path, state: State) -> Machine:
     """Return the machine as the journal knows it, if its GPUs are the same or runs use the old ones."""
     known = next((host.node for host in state.resources.nodes if host.alive), None)
-    found = with_gpus_in_use(machine, folder, in_use=known is not None and bool(state.active))
+    found = with_gpus_in_use(machine, folder, in_use=known is not None and bool(state.active), may_gain=True)
     if known is None or known.gpus != found.node.gpus:
         return replace(found, source=machine.source)
     node = known if state.active else replace(machine.node, id=known.id)

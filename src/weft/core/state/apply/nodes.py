@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.resources.node import Closure, Occupant
-from weft.model import Blocked, Cordoned, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
+from weft.core.resources.node import Closure, NodeResources, Occupant
+from weft.model import Blocked, Cordoned, Node, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
 from weft.model.status import Reason
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def joined(state: State, fact: NodeJoined) -> bool:
     known = state.resources.by_id.get(fact.node.id)
     if known is not None and known.alive:
-        return False
+        return _grow(state, known, fact.node)
     host = state.resources.join(fact.node)
     for (node, why), closure in state.closed.items():
         if node == fact.node.id:
@@ -26,6 +26,43 @@ def joined(state: State, fact: NodeJoined) -> bool:
         else:  # the node has fewer GPUs now
             del state.occupants[key]
     state.gpus += len(fact.node.gpus)
+    state.news = True
+    return True
+
+
+def _grow(state: State, host: NodeResources, node: Node) -> bool:
+    """Add GPUs to a node that is alive. Its runs keep the GPUs they hold, which come first in the new node as well."""
+    before = host.node.gpus
+    if len(node.gpus) <= len(before) or node.gpus[: len(before)] != before:
+        return False
+    resources = state.resources
+    held = [
+        (job, tuple(part for part in job.slots if part[0] == node.id), job.releasing)
+        for job in state.active.values()
+        if any(each == node.id for each, _ in job.slots)
+    ]
+    occupants = [occupant for key, occupant in state.occupants.items() if key[0] == node.id]
+    closures = [(why, closure) for (closed, why), closure in state.closed.items() if closed == node.id]
+    for job, slots, _ in held:
+        resources.release(job, slots)
+        job.releasing = False
+    for occupant in occupants:
+        resources.free(occupant)
+    for _, closure in closures:
+        resources.open(host, closure)
+    resources.lose(host)
+    grown = resources.join(node)
+    for why, closure in closures:
+        resources.close(grown, closure, why)
+    for occupant in occupants:
+        resources.occupy(occupant)
+    for job, slots, _ in held:
+        resources.hold(job, slots)
+    for job, slots, releasing in held:
+        if releasing:
+            job.releasing = True
+            resources.begin_release(job, slots)
+    state.gpus += len(node.gpus) - len(before)
     state.news = True
     return True
 
