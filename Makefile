@@ -79,7 +79,7 @@ test: $(TEST_READY) ## run all tests; those that fail run once more, one at a ti
 	@$(BIN)/python -m pytest -n 2 --dist loadfile || { [ $$? = 1 ] && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 soak: $(TEST_READY) ## run longer storms and more simulated clusters, up to an hour: before an issue is closed
-	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -m soak
+	@$(BIN)/python -m pytest -n 2 --dist load --timeout 3000 -o faulthandler_timeout=3300 -m soak
 
 check: setup ## check format, lint, types and imports, then run the quick tests
 	@$(BIN)/ruff format --check
