@@ -10,12 +10,13 @@ from weft.model import UNCOUNTED, WHOLE, Job
 
 def check_job(job: Job) -> None:
     """Raise an `InputError` that names the job, the field and what is allowed."""
-    problem = _problem(job)
+    problem = problem_of(job)
     if problem:
         raise InputError(f"job {job.id!r}: {problem}")
 
 
-def _problem(job: Job) -> str:
+def problem_of(job: Job) -> str:
+    """Return what is wrong with the job, in words; empty: nothing."""
     if not job.id:
         return "the id is empty"
     if job.gpus < 0 or job.cpus < 0 or job.ram_mb < 0 or job.retries < 0:
@@ -24,7 +25,7 @@ def _problem(job: Job) -> str:
     memory, share = job.memory_mb, job.share
     if memory is not UNCOUNTED:
         if memory.differs and len(memory) != job.gpus:
-            return f"memory_mb has {len(memory)} figures for {job.gpus} GPUs"
+            return f"memory_mb has {len(memory)} figures for {_gpus(job.gpus)}"
         if memory.min < 0:
             return f"memory_mb is {memory.plain()}, not numbers from 0"
     if share is not WHOLE and (not 0 <= share.request <= 1 or not share.request <= share.limit):
@@ -39,5 +40,9 @@ def _problem(job: Job) -> str:
 def _pinned_problem(job: Job) -> str:
     gpus = [(node, gpu) for node, of_node in job.where.pinned for gpu in of_node]
     if len(gpus) != job.gpus:
-        return f"it is pinned to {len(gpus)} GPUs and needs {job.gpus}"
+        return f"it is pinned to {_gpus(len(gpus))} and needs {job.gpus}"
     return "it is pinned to the same GPU twice" if len(set(gpus)) < len(gpus) else ""
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"

@@ -81,7 +81,7 @@ class WaitReasons:
         if ahead and kept is None and (not scheduler.planner.lets_pass or not fits):
             passing = "" if scheduler.planner.lets_pass else ", and no job may pass them"
             yield Cause.of(Reason.PRIORITY, f"{len(ahead)} job{'s' if len(ahead) > 1 else ''} ahead of it{passing}")
-        elif fits and kept is None and not state.paused:
+        if fits and kept is None and not state.paused and (not ahead or scheduler.next_plan_at() is not None):
             yield self._unplanned()
 
     def code(self, job: JobState, *, first: bool) -> str:
@@ -97,7 +97,8 @@ class WaitReasons:
             return self._block(shape) or (Reason.RESOURCES if first else Reason.PRIORITY)
         if self._kept_from(job) is not None:
             return Reason.RESERVED
-        return Reason.PRIORITY if not first and not scheduler.planner.lets_pass else self._unplanned().code
+        passes = first or scheduler.planner.lets_pass or scheduler.next_plan_at() is not None
+        return self._unplanned().code if passes else Reason.PRIORITY
 
     def _fits_now(self, shape: Shape) -> bool:
         if shape not in self._fits:

@@ -12,7 +12,7 @@ from weft.core.explain import explain
 from weft.core.queue.order import Protection
 from weft.core.reasons import WaitReasons
 from weft.core.state.apply.snapshots import snapshot
-from weft.model import Job, Paused
+from weft.model import Blocked, Cordoned, Gpu, Job, Node, Paused, PerRank, Unblocked, Where
 
 
 def why(rig: Rig, job: str) -> list[tuple[str, str]]:
@@ -193,3 +193,32 @@ def test_a_declared_time_counts_more_than_history() -> None:
     assert rig.job("b").ends_in(rig.now) == 7
     rig.progress("b", 3.0)
     assert rig.job("b").ends_in(rig.now) == 3
+
+
+@pytest.mark.parametrize("why", ["ForeignProcess", "DirtyGpu", "Drained"])
+def test_the_code_of_a_job_names_the_block_without_which_it_would_fit(why: str) -> None:
+    rig = Rig("fifo", grid(1, 2))
+    rig.tell(Blocked(0.0, "n0", 0, why, None, "pid 7"))
+    rig.submit(Job("a", 2), Job("b", 3))
+    assert codes(rig, "a", "b") == [why, "ReqNodeNotAvail"]
+    rig.tell(Unblocked(0.0, "n0", 0, why))
+    rig.settle()
+    rig.tell(Blocked(0.0, "n0", 0, why, None, "pid 7"))
+    rig.submit(Job("c"))
+    assert codes(rig, "c") == ["Resources"], "a run holds both GPUs, so the block is not why"
+
+
+def test_the_code_of_a_job_names_the_cordon_of_its_node() -> None:
+    rig = Rig("fifo", [Node("a", (Gpu("A100"),)), Node("v", (Gpu("V100"),))])
+    rig.tell(Cordoned(0.0, "a", "ReqNodeNotAvail"))
+    rig.submit(Job("j", where=Where(gpu_model="A100")), Job("k", 1, memory_mb=PerRank(900_000)))
+    assert codes(rig, "j", "k") == ["ReqNodeNotAvail", "GpuMemory"]
+
+
+def test_a_job_that_fits_waits_for_the_next_round() -> None:
+    rig = Rig("fifo", grid(1, 4), interval_s=60.0)
+    rig.submit(Job("a"))
+    rig.later(10)
+    rig.submit(Job("b"), Job("c"))
+    assert codes(rig, "b", "c") == ["NextRound", "NextRound"]
+    assert why(rig, "b")[-1] == ("NextRound", "the scheduler plans next in 50 s")

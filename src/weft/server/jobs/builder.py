@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from weft.core.admission import check_job
+from weft.core.admission import problem_of
 from weft.errors import InputError, NotFound
 from weft.inputs.quantities import parse_array, parse_whole_or_none
 from weft.jobspec import dependencies
@@ -91,7 +91,8 @@ class JobBuilder:
         self._check(job)
 
     def _check(self, job: Job) -> None:
-        check_job(job)
+        if problem := problem_of(job):  # the job has no number that its user knows
+            raise InputError(problem)
         if not job.command:
             raise InputError("no command", hint="add one: weft submit [flags] -- CMD ARGS..., or command: in the file")
         check_startable(job)
