@@ -50,6 +50,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "restart": Command("submit ended jobs again"),
         "wait": Command("wait for jobs to end, return their exit code"),
         "logs": Command("print the output of a job"),
+        "exec": Command("run a command next to a running job, with its environment"),
         "attach": Command("open the tmux session of a job"),
         "clean": Command("delete ended jobs and their logs"),
         "group": Command("list groups of jobs, limit how many jobs of a group run"),

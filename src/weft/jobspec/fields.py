@@ -163,6 +163,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     ),
     Field("snapshot", ("a" * 64, "b" * 64), None, "task.snapshot", launch="snapshot"),
     Field("stdin", ("c" * 64, "d" * 64), None, "task.stdin", launch="stdin"),
+    Field("terminal", ("xterm", "linux"), None, "task.terminal", launch="terminal"),
     Field(
         "grace", ("5s", "7s"), readers.one(quantities.parse_duration), "task.grace_s", "grace_s", settable=True,
         launch="grace_s",

@@ -63,6 +63,8 @@ class Task:
     """The blob with the source files in which the job runs."""
     stdin: str = ""
     """The blob that each run gets as its standard input; empty: none."""
+    terminal: str = ""
+    """The type of the terminal that the run gets; empty: none."""
     key: str = ""
     """An idempotency key of the submitter: a request that is sent twice submits the job once."""
     signal: str = ""

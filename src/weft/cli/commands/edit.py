@@ -25,7 +25,7 @@ The variables of the job are not shown, and stay; env: adds to them.
 examples:
   weft edit 7
   EDITOR=nano weft edit train"""
-FIXED: Final = frozenset({"array", "snapshot", "stdin"})
+FIXED: Final = frozenset({"array", "snapshot", "stdin", "terminal"})
 """Fields that an edit cannot change."""
 HEADER: Final = "# Save and quit to change job {}; quit without saving to leave it as it is.\n"
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = """examples:
   weft run --gpus 1 -- python train.py
-  weft run -t 10m -- make bench"""
+  weft run -t 10m -- make bench
+  weft run --gpus 1 --pty -- bash"""
 
 INTERRUPTED: Final = 130
 
@@ -26,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft run [flags] -- CMD ARGS..."
     task_flags.add_arguments(parser, hidden=("array",))
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the output of the job")
+    parser.add_argument("--pty", action="store_true", help="give the command this terminal, such as for a shell")
     parser.add_argument("--raw", action="store_true", help="print every byte unchanged")
     flags.add_common(parser, json=False)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command to run")
@@ -41,10 +43,13 @@ def run(args: argparse.Namespace) -> int:
     if args.array:
         raise InputError("--array: weft run runs one job", hint="submit an array with weft submit")
     prepared = submission.prepare(args)
-    stdin = read_standard_input()
+    stdin = read_standard_input() if not args.pty else b""
     with connection.connect_or_start(args.scheduler) as client:
+        spec = prepared.request.jobs[0]
+        if args.pty:
+            spec.terminal = _terminal_type(client, args)
         if stdin:
-            prepared.request.jobs[0].stdin = client.put(stdin)
+            spec.stdin = client.put(stdin)
         (job,) = prepared.send(client)
         if not args.quiet:
             for note in (f"job {job}", *client.submit_notes):
@@ -58,11 +63,38 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(ended)
 
 
+def _terminal_type(client: Client, args: argparse.Namespace) -> str:
+    """Return the type of this terminal; raise if a job cannot get it."""
+    from weft.cli.submit.terminal import terminal_type
+    from weft.endpoints.paths import Paths
+    from weft.errors import InputError, WeftError
+
+    if args.per_gpu:
+        raise InputError("--pty and --per-gpu are both given", hint="one terminal serves one process")
+    if not isinstance(client.where, Paths):
+        raise WeftError(
+            "--pty works with the scheduler of this machine, not yet on a cluster\n"
+            "  on the node itself: weft run --scheduler local --pty -- CMD"
+        )
+    return terminal_type()
+
+
 def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView:
     from weft.cli.commands.logs import write
 
     client.note = render.print_message
+    if args.pty:
+        return _attach(client, job)
     write(client.follow(job), follow=True, raw=args.raw)
+    return client.wait(job)
+
+
+def _attach(client: Client, job: str) -> JobDetailView:
+    from weft.cli.submit.terminal import attach_runs
+    from weft.endpoints.paths import Paths
+
+    assert isinstance(client.where, Paths)
+    attach_runs(client, client.where, job)
     return client.wait(job)
 
 

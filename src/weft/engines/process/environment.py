@@ -53,6 +53,8 @@ def run_environment(
         env["WEFT_ARRAY_TASK_COUNT"] = str(spec.array_size)
     if spec.time_limit_s is not None:
         env["WEFT_DEADLINE_EPOCH"] = str(int(now + spec.time_limit_s))
+    if spec.terminal:
+        env["TERM"] = spec.terminal
     if spec.socket:
         env["WEFT_SOCKET"] = spec.socket
     if spec.params:

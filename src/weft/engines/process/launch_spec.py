@@ -55,6 +55,8 @@ class LaunchSpec:
     error: str = ""
     stdin: str = ""
     """The file that the run gets as its standard input; empty: /dev/null."""
+    terminal: str = ""
+    """The type of the terminal that the run gets, for a client that connects to it; empty: none."""
     log_cap_bytes: int = LOG_CAP_BYTES
     """0: no cap."""
     umask: int = 0o022
@@ -93,6 +95,7 @@ class LaunchSpec:
             self.name,
             self.output,
             self.error,
+            self.terminal,
         ):
             if "\0" in value:
                 raise InputError(f"a process argument or variable cannot contain a NUL character: {value!r}")

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.leader_command import leader_command
 from weft.engines.process.output.file_names import output_arguments
-from weft.engines.process.rendezvous import Gang, hostfile_text, node_command
+from weft.engines.process.rendezvous import Gang, hostfile_text
 from weft.inputs.quantities import parse_signal
 
 
@@ -17,7 +18,7 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
     return {
         "job": spec.job,
         "run": spec.run,
-        "argv": node_command(spec.argv, gang, spec.per_gpu, sys.executable),
+        "argv": leader_command(spec, gang, sys.executable),
         "env": env,
         "hostfile": hostfile_text(gang) if "WEFT_HOSTFILE" in env else "",
         "chdir": spec.chdir,

@@ -115,7 +115,7 @@ class JobBuilder:
 
     def rebuild(self, job: Job, spec: JobSpec, resolve: Resolve) -> Job:
         """Return the job as if it had been submitted with this spec. It keeps its id and its place in an array, and
-        the values that its user cannot see: environment, snapshot and standard input."""
+        the values that its user cannot see: environment, snapshot, standard input and terminal."""
         if spec.array or spec.hold:
             key = "array" if spec.array else "hold"
             raise InputError("a job that is queued cannot get one", hint=f"leave {key} out", key=key)
@@ -124,7 +124,7 @@ class JobBuilder:
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or old.chdir
         values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
-        values["snapshot"], values["stdin"] = old.snapshot, old.stdin
+        values |= {"snapshot": old.snapshot, "stdin": old.stdin, "terminal": old.terminal}
         made = self._editor.create(job.id, job.user, old.key, values)
         task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
         edited = replace(

@@ -15,6 +15,7 @@ MAX_WORD_BYTES: Final = 128 << 10
 """The kernel's MAX_ARG_STRLEN: the limit for one argument or variable, with the NUL at its end."""
 FILE_HINT: Final = "put large values into a file, and pass its name"
 NUL_HINT: Final = "remove it: a process cannot receive it"
+_TERMINAL: Final = r"[A-Za-z0-9][A-Za-z0-9+._-]{0,63}|"
 _SNAPSHOT: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -26,6 +27,9 @@ def check_startable(job: Job) -> None:
     _check_words(job.command, "command", "a word")
     _check_words((task.chdir, job.name), "chdir", "the path")
     check_env(((param_variable(name), value) for name, value in job.params), "params", "a param")
+    if not re.fullmatch(_TERMINAL, task.terminal):
+        what = f"{task.terminal[:80]!r} is not the type of a terminal"
+        raise InputError(what, hint="such as xterm: weft run --pty sets it", key="terminal")
     if task.stdin and not _SNAPSHOT.fullmatch(task.stdin):
         what = f"{task.stdin[:80]!r} is not the name of a blob"
         raise InputError(what, hint="64 digits, 0-9 and a-f: weft run sets it", key="stdin")

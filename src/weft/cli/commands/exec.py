@@ -1,0 +1,123 @@
+"""Run a command next to a running job: on its node, in its directory, with its environment and its GPUs.
+
+The command has this terminal, and its exit code is returned. It is ended when the job ends."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import connection, flags, render
+from weft.cli.submit import task_flags
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from weft.client import Client
+
+EXAMPLE: Final = """examples:
+  weft exec 7 -- nvidia-smi
+  weft exec train -- bash"""
+POLL_S: Final = 0.5
+GRACE_S: Final = 5.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "weft exec [flags] JOB -- CMD ARGS..."
+    flags.add_jobs(parser, several=False)
+    flags.add_common(parser, json=False)
+    parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command to run")
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.errors import InputError
+
+    command = task_flags.strip_dashes(args.command)
+    if not command:
+        raise InputError("no command to run", hint="give it last: weft exec JOB -- CMD ARGS...")
+    with connection.connect(args.scheduler) as client:
+        job, folder = _running_job(client, args.job)
+    return _run_in(folder, job, command)
+
+
+def _running_job(client: Client, ref: str) -> tuple[str, str]:
+    """Return the id of a running job and the folder of its run."""
+    from weft.endpoints.paths import Paths
+    from weft.engines.process.shim.run_files import run_dir
+    from weft.errors import NotFound, Refused, WeftError
+
+    jobs = client.jobs([ref]).jobs
+    if len(jobs) > 1:
+        raise NotFound(f"{ref!r} names {len(jobs)} jobs\n  give the id of one of them")
+    (job,) = jobs
+    if job.status != "running":
+        raise Refused(f"job {job.id} does not run: it is {job.status}\n  weft exec needs a running job")
+    if not isinstance(client.where, Paths):
+        raise WeftError(
+            f"weft exec works with the scheduler of this machine, --scheduler local, not yet on a cluster\n"
+            f"  job {job.id} runs on {job.place}: log in there"
+        )
+    return job.id, run_dir(str(client.where.jobs), job.id, job.run)
+
+
+def _run_in(folder: str, job: str, command: list[str]) -> int:
+    import os
+    import subprocess
+
+    from weft.engines.process.shim import run_files
+    from weft.engines.process.shim.launch import DEFAULT_PATH, LaunchError, find_program
+    from weft.errors import WeftError
+
+    spec = run_files.read_object(os.path.join(folder, run_files.SPEC))
+    if spec is None:
+        raise WeftError(f"the files of job {job} cannot be read: {folder}\n  weft doctor looks for problems")
+    env = _environment(spec)
+    try:
+        program = find_program(command[0], env.get("PATH", DEFAULT_PATH))
+        process = subprocess.Popen(
+            command, executable=program, env=env, cwd=spec["chdir"] or folder, umask=spec["umask"]
+        )
+    except LaunchError as failure:
+        render.print_message(failure.detail)
+        return failure.code
+    except OSError as error:
+        render.print_message(f"cannot execute {command[0]!r}: {error.strerror}")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    return _wait(process, os.path.join(folder, run_files.EXIT), job)
+
+
+def _environment(spec: dict[str, Any]) -> dict[str, str]:
+    """Return the variables of the run, for the terminal of this process."""
+    import os
+
+    env: dict[str, str] = {**spec["env"]}
+    return {**env, "TERM": os.environ["TERM"]} if "TERM" in os.environ else env
+
+
+def _wait(process: subprocess.Popen[bytes], ended: str, job: str) -> int:
+    """Wait for the command; end it if the run ends first. Ctrl-C reaches the command, not this process."""
+    import os
+    import signal
+    import subprocess
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        while True:
+            try:
+                code = process.wait(POLL_S)
+                return code if code >= 0 else 128 - code
+            except subprocess.TimeoutExpired:
+                pass
+            if os.path.exists(ended):
+                process.terminate()
+                try:
+                    process.wait(GRACE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                render.print_message(f"the run of job {job} has ended, and with it the command")
+                return 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if process.poll() is None:
+            process.terminate()
+            process.wait()

@@ -1,0 +1,276 @@
+"""Give the command of a run a terminal: `terminal.py COMMAND...`. Runs as a script, in a bare Python.
+
+It listens on a socket in the run's directory. The first client that connects starts the command in a pseudo-terminal,
+and the bytes of the two go back and forth. Output also goes to the log. When the client goes away, the terminal hangs
+up, as ssh does.
+
+    client    frames of kind (1 byte), length (4), body: D data; W rows and columns of the window (2 bytes each)
+    script    bytes of the terminal, until the command has ended
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+from typing import Final
+
+SOCKET: Final = "terminal.sock"
+CLIENT_TIMEOUT_S: Final = 60.0
+"""Time within which a client must connect."""
+FLUSH_S: Final = 5.0
+"""Time that a client has to read the last output."""
+MAX_PENDING_BYTES: Final = 1 << 18
+"""Bytes that may wait for a side that does not read. Then the other side waits."""
+CHUNK_BYTES: Final = 1 << 16
+FORWARDED_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+NOT_FOUND: Final = 127
+NOT_EXECUTABLE: Final = 126
+NO_CLIENT: Final = 1
+FRAME: Final = struct.Struct(">cI")
+WINDOW: Final = struct.Struct(">HH")
+DATA: Final = b"D"
+RESIZE: Final = b"W"
+
+
+class Terminal:
+    """One command in a terminal, and the client at its other end."""
+
+    def __init__(self, client: socket.socket, argv: list[str]) -> None:
+        self.client: socket.socket | None = client
+        client.setblocking(False)
+        self.argv = argv
+        self.frames = bytearray()
+        self.to_command, self.to_client = bytearray(), bytearray()
+        self.window = (24, 80)
+        self.child, self.master = -1, -1
+        self.status: int | None = None
+        self.signals: list[int] = []
+
+    def run(self) -> int:
+        """Run the command to its end and return its exit code."""
+        reading, waking = os.pipe()
+        for handle in (reading, waking):
+            os.set_blocking(handle, False)
+        signal.set_wakeup_fd(waking)
+        for number in FORWARDED_SIGNALS:
+            signal.signal(number, lambda received, _: self.signals.append(received))
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._await_window()
+        self.child, self.master = os.forkpty()
+        if not self.child:
+            self._become_command()
+        os.set_blocking(self.master, False)
+        while self.status is None:
+            self._turn(reading)
+        self._finish()
+        return os.waitstatus_to_exitcode(self.status)
+
+    def _become_command(self) -> None:
+        """In the child: execute the command."""
+        for number in (*FORWARDED_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            self._resize(0)
+            os.execvp(self.argv[0], self.argv)
+        except OSError as error:
+            os.write(2, f"weft: cannot execute {self.argv[0]!r}: {error.strerror}\n".encode())
+            os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+    def _await_window(self) -> None:
+        """Read the size of the window, which a client sends first."""
+        until = time.monotonic() + FLUSH_S
+        window = self.window
+        self.window = (0, 0)
+        while self.client is not None and self.window == (0, 0) and time.monotonic() < until:
+            select.select([self.client], [], [], max(0.0, until - time.monotonic()))
+            self._read_client()
+        self.window = self.window if self.window != (0, 0) else window
+
+    def _turn(self, wakes: int) -> None:
+        """Wait until something can be moved or has happened, and act on it."""
+        reads, writes = [wakes], []
+        if self.master >= 0 and len(self.to_client) < MAX_PENDING_BYTES:
+            reads.append(self.master)
+        if self.client is not None and len(self.to_command) < MAX_PENDING_BYTES:
+            reads.append(self.client.fileno())
+        if self.master >= 0 and self.to_command:
+            writes.append(self.master)
+        if self.client is not None and self.to_client:
+            writes.append(self.client.fileno())
+        can_read, can_write, _ = select.select(reads, writes, [])
+        if wakes in can_read:
+            os.read(wakes, CHUNK_BYTES)
+        self._forward_signals()
+        if self.client is not None and self.client.fileno() in can_read:
+            self._read_client()
+        if self.master in can_read:
+            self._read_command()
+        if self.master in can_write:
+            self._write_command()
+        if self.client is not None and self.client.fileno() in can_write:
+            self._write_client()
+        pid, status = os.waitpid(self.child, os.WNOHANG)
+        if pid:
+            self.status = status
+
+    def _forward_signals(self) -> None:
+        while self.signals:
+            number = self.signals.pop(0)
+            if number == signal.SIGTERM and _ignores(self.child, number):
+                number = signal.SIGHUP  # an interactive shell ignores SIGTERM
+            os.kill(self.child, number)
+            os.kill(self.child, signal.SIGCONT)
+
+    # ---- the client
+
+    def _read_client(self) -> None:
+        assert self.client is not None
+        try:
+            data = self.client.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._hang_up()
+            return
+        self.frames += data
+        while len(self.frames) >= FRAME.size:
+            kind, size = FRAME.unpack_from(self.frames)
+            end = FRAME.size + size
+            if size > CHUNK_BYTES or kind not in (DATA, RESIZE):
+                self._hang_up()
+                return
+            if len(self.frames) < end:
+                return
+            self._on_frame(kind, bytes(self.frames[FRAME.size : end]))
+            del self.frames[:end]
+
+    def _on_frame(self, kind: bytes, body: bytes) -> None:
+        if kind == DATA:
+            self.to_command += body
+        elif len(body) == WINDOW.size:
+            self.window = WINDOW.unpack(body)
+            if self.master >= 0:
+                self._resize(self.master)
+
+    def _write_client(self) -> None:
+        assert self.client is not None
+        try:
+            del self.to_client[: self.client.send(self.to_client)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End the connection and close the terminal: the kernel sends SIGHUP to the processes in it."""
+        if self.client is not None:
+            self.client.close()
+        self.client = None
+        self.to_client.clear()
+        if self.master >= 0:
+            os.close(self.master)
+        self.master = -1
+
+    # ---- the command
+
+    def _read_command(self) -> bool:
+        """Pass on some output; return False if there is none now."""
+        try:
+            data = os.read(self.master, CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""  # every process of the terminal has closed it
+        if not data:
+            os.close(self.master)
+            self.master = -1
+            return False
+        _write_log(data)
+        if self.client is not None:
+            self.to_client += data
+        return True
+
+    def _write_command(self) -> None:
+        try:
+            del self.to_command[: os.write(self.master, self.to_command)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.to_command.clear()
+
+    def _resize(self, terminal: int) -> None:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *self.window, 0, 0))
+
+    def _finish(self) -> None:
+        """Send the last output to the client."""
+        while self.master >= 0 and len(self.to_client) < MAX_PENDING_BYTES and self._read_command():
+            pass
+        if self.client is None:
+            return
+        try:
+            self.client.settimeout(FLUSH_S)
+            self.client.sendall(self.to_client)
+            self.client.close()
+        except OSError:
+            return
+
+
+def _ignores(pid: int, number: int) -> bool:
+    """Return whether a process ignores a signal."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            found = next((line for line in file if line.startswith("SigIgn:")), "SigIgn: 0")
+    except OSError:
+        return False
+    return bool(int(found.split()[1], 16) >> (number - 1) & 1)
+
+
+def _write_log(data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except OSError:
+        return  # for example a full disk: the client still gets it
+
+
+def accept_client(folder: str) -> socket.socket | None:
+    """Wait for a client at the socket in this folder; return None if none comes."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    path = f"/proc/self/fd/{directory}/{SOCKET}"  # the address of a socket is limited to 108 bytes
+    try:
+        previous_umask = os.umask(0o177)
+        listener.bind(path)
+        os.umask(previous_umask)
+        listener.listen(1)
+        listener.settimeout(CLIENT_TIMEOUT_S)
+        return listener.accept()[0]
+    except TimeoutError:
+        return None
+    finally:
+        listener.close()
+        if os.path.lexists(path):
+            os.unlink(path)
+        os.close(directory)
+
+
+def main(argv: list[str]) -> int:
+    client = accept_client(os.path.dirname(os.environ["WEFT_DONE_FILE"]))
+    if client is None:
+        sys.stderr.write(f"weft: no terminal was connected within {CLIENT_TIMEOUT_S:.0f} s\n")
+        return NO_CLIENT
+    code = Terminal(client, argv).run()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

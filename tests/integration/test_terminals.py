@@ -1,0 +1,209 @@
+"""`weft run --pty` and `weft exec` as people use them: at a real terminal, next to a real job."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from support.local_scheduler import PATIENCE_S, Site, site, until
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Site]:
+    with site({"gpus": "0,1"}) as made:
+        yield made
+
+
+class Screen:
+    """A terminal with a `weft` command in it."""
+
+    def __init__(self, here: Site, *words: str) -> None:
+        self.master, terminal = os.openpty()
+        self.resize(30, 100)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "weft", *words], env={**here.env, "TERM": "xterm-256color"}, cwd=here.root,
+            stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(terminal)
+        os.set_blocking(self.master, False)
+        self.seen = b""
+
+    def resize(self, lines: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def shows(self, text: str) -> None:
+        """Until it has shown this since the last time."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text.encode() not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            self._read()
+        self.seen = self.seen.partition(text.encode())[2]
+
+    def _read(self) -> None:
+        try:
+            self.seen += os.read(self.master, 65536)
+        except BlockingIOError:
+            time.sleep(0.02)
+        except OSError:
+            self.process.wait(PATIENCE_S)
+            time.sleep(0.02)
+
+    def ends(self) -> int:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.seen
+            self._read()
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+
+
+@contextmanager
+def screen(here: Site, *words: str) -> Iterator[Screen]:
+    made = Screen(here, *words)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+SHELL = ("run", "-q", "--gpus", "1", "--pty", "--", "sh")
+
+
+def test_a_shell_has_a_terminal_with_the_size_of_the_window(here: Site) -> None:
+    with screen(here, *SHELL) as at:
+        at.type("tty; stty size; echo gpu=$WEFT_GPU_IDS term=$TERM.\n")
+        at.shows("/dev/pts/")
+        at.shows("30 100")
+        at.shows("gpu=0 term=xterm-256color.")
+        at.type("trap 'stty size' WINCH; echo rea''dy\n")
+        at.shows("ready")
+        at.resize(41, 123)
+        at.type("\n")
+        at.shows("41 123")
+        at.type("exit 7\n")
+        assert at.ends() == 7
+
+
+def test_ctrl_c_interrupts_the_command_and_not_the_job(here: Site) -> None:
+    with screen(here, *SHELL) as at:
+        at.type("sh -c \"echo be''gun; exec sleep 600\"\n")
+        at.shows("begun")
+        at.type("\x03")
+        at.type("echo still he''re\n")
+        at.shows("still here")
+        at.type("exit\n")
+        assert at.ends() == 0
+
+
+def test_what_was_on_the_terminal_is_in_the_log(here: Site) -> None:
+    with screen(here, *SHELL, "-c", "echo for the log; exit 3") as at:
+        at.shows("for the log")
+        assert at.ends() == 3
+    assert "for the log" in here.weft("logs", "@").stdout
+
+
+def test_much_output_comes_through_complete(here: Site) -> None:
+    with screen(here, *SHELL, "-c", "seq 1 100000; echo the e''nd") as at:
+        at.shows("99999\r\n100000\r\nthe end")
+        assert at.ends() == 0
+
+
+def test_a_terminal_that_is_closed_ends_the_job(here: Site) -> None:
+    with screen(here, *SHELL) as at:
+        at.type("echo up''.\n")
+        at.shows("up.")
+        with here.client() as client:
+            (job,) = client.queue().jobs
+        at.process.send_signal(signal.SIGKILL)
+    with here.client() as client:
+        assert client.wait(job.id).status in ("failed", "done")
+
+
+def test_a_cancelled_shell_ends_without_its_grace(here: Site) -> None:
+    with screen(here, "run", "-q", "--gpus", "1", "--grace", "600s", "--pty", "--", "bash", "-i") as at:
+        at.type("echo up''.\n")
+        at.shows("up.")
+        with here.client() as client:
+            (job,) = client.queue().jobs
+        here.weft("cancel", "-y", job.id, check=True)
+        assert at.ends() != 0
+    with here.client() as client:
+        assert client.wait(job.id).status == "cancelled"
+
+
+def test_without_a_terminal_it_is_refused(here: Site) -> None:
+    done = here.weft(*SHELL, stdin="exit\n")
+    assert done.returncode == 2
+    assert "--pty needs a terminal" in done.stderr
+
+
+# ---- exec
+
+
+@pytest.fixture
+def job(here: Site) -> Iterator[str]:
+    with here.client() as client:
+        made = here.submit(client, "sleep", "600", gpus="1", name="exec target", env="COLOUR=green")
+        until(lambda: client.job(made).status == "running")
+        yield made
+        client.change("cancel", [made])
+        client.wait(made)
+
+
+def test_a_command_runs_with_the_environment_and_directory_of_the_job(here: Site, job: str) -> None:
+    done = here.weft("exec", job, "--", "sh", "-c", "echo $WEFT_JOB_ID $COLOUR gpu=$CUDA_VISIBLE_DEVICES; pwd; exit 9")
+    assert done.stdout.splitlines() == [f"{job} green gpu=0", str(here.root)]
+    assert done.returncode == 9
+
+
+def test_a_command_reads_standard_input(here: Site, job: str) -> None:
+    assert here.weft("exec", job, "--", "cat", stdin="data\n").stdout == "data\n"
+
+
+def test_a_signal_counts_as_in_a_shell(here: Site, job: str) -> None:
+    assert here.weft("exec", job, "--", "sh", "-c", "kill -9 $$").returncode == 137
+
+
+@pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
+def test_what_cannot_be_executed_says_why(here: Site, job: str, program: str, code: int) -> None:
+    done = here.weft("exec", job, "--", program)
+    assert (done.returncode, program in done.stderr) == (code, True)
+
+
+def test_a_command_ends_with_its_job(here: Site, job: str) -> None:
+    command = [sys.executable, "-m", "weft", "exec", job, "--", "sh", "-c", "echo up; exec sleep 600"]
+    process = subprocess.Popen(command, env=here.env, cwd=here.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    here.weft("cancel", "-y", job, check=True)
+    _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 143
+    assert f"the run of job {job} has ended".encode() in told
+
+
+def test_only_a_running_job_has_a_place_to_run_commands(here: Site) -> None:
+    with here.client() as client:
+        waiting = here.submit(client, "true", gpus="0", hold="true")
+        done = here.weft("exec", waiting, "--", "true")
+        client.change("cancel", [waiting])
+    assert done.returncode == 6
+    assert f"job {waiting} does not run: it is held" in done.stderr
