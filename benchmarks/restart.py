@@ -14,7 +14,7 @@ from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Gpu, Job, Node, NodeJoined, PerRank, Start, Started, Submitted, Task
 from weft.placements.packed import Packed
 from weft.policies.priority import Priority
-from weft.server.controller import replay
+from weft.server.replay import replay
 
 JOBS = 100_000
 GOAL_S = 5.0

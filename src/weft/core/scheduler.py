@@ -82,8 +82,9 @@ class Scheduler:
             self._set_alarm()
         return self._decisions
 
-    def replay(self, facts: Iterable[Fact]) -> None:
-        """Replay a journal: its decisions are history, and the scheduler makes no new ones.
+    def replay(self, facts: Iterable[Fact], *, more: bool = False) -> None:
+        """Replay a journal: its decisions are history, and the scheduler makes no new ones. `more`: a part of it, and
+        more follow.
 
         A crash may have cut off the last decisions. The driver continues with a `Wake`, which plans again.
         """
@@ -93,7 +94,8 @@ class Scheduler:
                 self.alarm = fact.due
         self.state.news = self._interval_s > 0 and self.alarm is not None
         self.state.vacated = False
-        self.order.drain(self.state)
+        if not more or not self.order.remembers:  # keys that depend on memory are not known before the end
+            self.order.drain(self.state)
 
     def fold(self, fact: Fact) -> bool:
         """Apply one fact to the state and to the policy's memory; return False if it was stale and dropped."""

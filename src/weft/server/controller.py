@@ -7,17 +7,15 @@ import gc
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
-from weft.journal import Journal, open_journal
-from weft.plugins import registry
+from weft.journal import open_journal
 from weft.server.backends.base import BuildBackend, Host, Order
 from weft.server.clock import Clock
 from weft.server.cpu_shares import CpuShares
@@ -27,25 +25,16 @@ from weft.server.jobs.requests import JobRequests
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.replay import create_scheduler, dispose_scheduler, prepare_scheduler, replay
 from weft.server.restore import Recovery, highest_folder
-from weft.server.settings import Settings, save
+from weft.server.settings import Settings, changed, save
+from weft.server.slices import in_slices
 from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, the server accepts no new jobs."""
 Recover = Callable[[State], Recovery | None]
 log = logging.getLogger(__name__)
-
-
-def replay(scheduler: Scheduler, journal: Journal) -> None:
-    """Replay a journal without the garbage collector: the objects stay, and scanning them would take a quarter of the
-    time."""
-    gc.disable()
-    try:
-        scheduler.replay(journal.read())
-    finally:
-        gc.enable()
-        gc.freeze()
 
 
 class Controller:
@@ -83,6 +72,7 @@ class Controller:
         self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
         self.stopping = asyncio.Event()
         self._tasks = TaskSet()
+        self._reconfiguring = asyncio.Lock()
         self.busy_at = self.loop.clock.now()
         """The last time at which a job was queued or running."""
 
@@ -102,20 +92,15 @@ class Controller:
         return scheduler
 
     def _scheduler_with(self, policy_name: str) -> Scheduler:
-        policy = registry.load_policy(policy_name)
-        placement = registry.load_placement(self.settings.placement or policy.placement)
-        protection = Protection(self.settings.min_run_s, self.settings.max_preemptions)
-        interval_s = self.settings.interval_s or None
-        scheduler = Scheduler(policy, placement, protection=protection, interval_s=interval_s)
+        scheduler = create_scheduler(self.settings, policy_name)
         replay(scheduler, self.journal)
         return scheduler
 
-    def retry_policy(self) -> None:
+    async def retry_policy(self) -> None:
         """Use the policy again after it failed. Raise if it still fails."""
         if self.policy_failed:
-            self._rebuild(reset_backend=False)
-            if self.policy_failed:
-                raise Refused(f"the policy still fails: {self.policy_failed}")
+            async with self._reconfiguring:
+                await self._replace_scheduler(self.settings, "the policy still fails")
 
     def _new_commands(self) -> JobCommands:
         admission = self.ports.admission
@@ -158,15 +143,11 @@ class Controller:
         self._rebuild()
         asyncio.get_running_loop().call_later(RETRY_S, self._reopen_backend)
 
-    def _rebuild(self, *, reset_backend: bool = True) -> None:
+    def _rebuild(self) -> None:
         gc.unfreeze()  # the old state is garbage now
-        self._install(self._build_scheduler())
-        if reset_backend:
-            self.ports.reset()
-
-    def _install(self, scheduler: Scheduler) -> None:
-        self.scheduler = self.loop.scheduler = scheduler
+        self.scheduler = self.loop.scheduler = self._build_scheduler()
         self.commands = self._new_commands()
+        self.ports.reset()
 
     def _reopen_backend(self) -> None:
         task = self._tasks.spawn(self.backend.open(dict(self.scheduler.state.active)))
@@ -182,23 +163,30 @@ class Controller:
 
     # ---- settings and lifetime
 
-    def apply_settings(self, settings: Settings) -> None:
-        """Use these settings from now on. Raise, and change nothing, if that is not possible."""
-        self.ports.admission.check_settings(settings)
-        old, self.settings = self.settings, settings
+    async def apply_settings(self, **changes: Any) -> None:
+        """Use the settings with these changes from now on. Raise, and change nothing, if that is not possible."""
+        async with self._reconfiguring:
+            settings = changed(self.settings, **changes)
+            self.ports.admission.check_settings(settings)
+            await self._replace_scheduler(settings)
+            save(self.paths.state, settings)
+
+    async def _replace_scheduler(self, settings: Settings, failure: str = "the policy fails") -> None:
+        """Prepare another scheduler in slices, and put it in the place of the present one in a single turn."""
         try:
-            scheduler = self._scheduler_with(settings.policy)
+            scheduler = await in_slices(prepare_scheduler(settings, self.journal))
+        except (InputError, JournalError):
+            raise
         except Exception as error:
-            self.settings = old
-            if isinstance(error, InputError):
-                raise
             log.exception("the policy failed")
-            raise Refused(f"the policy fails: {describe_failure(error)}") from None
-        save(self.paths.state, settings)
+            raise Refused(f"{failure}: {describe_failure(error)}") from None
+        old, self.settings = self.scheduler, settings
         self.policy, self.policy_failed = settings.policy, ""
-        self._install(scheduler)
+        self.scheduler = self.loop.scheduler = scheduler
+        self.commands.follow(scheduler, self.ports.admission.rules(scheduler))
         self.loop.restore_alarm()
         self.loop.wake()
+        self._tasks.spawn(in_slices(dispose_scheduler(old)))
 
     def progress_of(self, job: JobState) -> ProgressView | None:
         return self.progress.of(job) if job.run else None

@@ -24,8 +24,8 @@ from weft.server.pause_reasons import POLICY_FAILED
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time, return events and the reply to the caller."""
 RETRY_S: Final = 1.0
-MAX_BATCH_EVENTS: Final = 500
-MAX_BATCH_CPU_S: Final = 0.05
+MAX_BATCH_EVENTS: Final = 250
+MAX_BATCH_CPU_S: Final = 0.03
 """Requests that come when a batch has as many events, or took as long to make them, wait for the next one."""
 log = logging.getLogger(__name__)
 

@@ -1,29 +1,47 @@
-"""Long work in slices: it is written as a generator of steps, and runs for a short time in each turn of the loop."""
+"""Long work in slices: it is written as a generator of steps, and runs for a short time in each turn of the loop.
+
+All slices of all requests queue for turns, first come, first served: a turn of the loop has one of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work that pauses at each `yield`, and returns its result."""
 SLICE_CPU_S: Final = 0.01
-"""The CPU time of one slice. A turn of the loop has one slice of each piece of work in progress."""
+_QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def own_turn() -> AsyncIterator[None]:
+    """Wait for a turn of the loop in which no other such block runs."""
+    loop = asyncio.get_running_loop()
+    queue = _QUEUES.setdefault(loop, asyncio.Lock())
+    await queue.acquire()
+    try:
+        yield
+    finally:
+        loop.call_soon(queue.release)
 
 
 async def in_slices(steps: Steps[T]) -> T:
     """Do the work, and let the loop do other things in between."""
     while True:
-        until = time.thread_time() + SLICE_CPU_S
-        try:
-            while time.thread_time() < until:
-                next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        async with own_turn():
+            until = time.thread_time() + SLICE_CPU_S
+            try:
+                while time.thread_time() < until:
+                    next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
         await asyncio.sleep(0)
 
 

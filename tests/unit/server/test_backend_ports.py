@@ -51,7 +51,7 @@ def test_three_methods_are_enough(tmp_path: Path) -> None:
         part = await controller.run_logs.read(job, 1, 0, 0, 0)
         assert part is not None
         assert part.missing
-        controller.apply_settings(Settings(policy="sjf"))
+        await controller.apply_settings(policy="sjf")
         assert controller.policy == "sjf"
         controller.stop()
         await controller.until_done(lambda: 0.0)

@@ -17,6 +17,7 @@ from weft.server.backends.base import AnyJob, BackendPorts
 from weft.server.controller import Controller
 from weft.server.jobs.batch import Batch, JobTemplate, OpenBatch, decode_batch
 from weft.server.jobs.quotas import Quotas
+from weft.server.replay import create_scheduler, replay
 from weft.server.settings import Settings
 from weft.server.slices import at_once
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
@@ -197,6 +198,52 @@ def test_a_server_that_ends_in_the_middle_completes_the_batch_when_it_is_back(tm
     served(tmp_path, interrupted)
     assert 400 <= known < TASKS
     served(tmp_path, resumed)
+
+
+@pytest.mark.parametrize("policy", ["sjf", "qssf", "muri-s", "balanced"])
+def test_a_policy_is_changed_while_other_calls_are_answered(tmp_path: Path, policy: str) -> None:
+    async def test(controller: Controller) -> None:
+        await controller.requests.submit(array(), ANN)
+        change = asyncio.ensure_future(controller.apply_settings(policy=policy))
+        old, meanwhile = controller.scheduler, []
+        while not change.done():
+            spec = JobSpec(command=["true"], chdir="/", declared_s=100.0 - len(meanwhile))
+            meanwhile += (await controller.requests.submit(SubmitRequest(jobs=[spec]), ANN)).ids
+        assert len(meanwhile) >= 2, "they did not wait for the new policy"
+        assert controller.scheduler is not old
+        await change
+        assert controller.policy == policy
+        assert controller.settings.policy == policy
+        expected = create_scheduler(controller.settings, policy)
+        replay(expected, controller.journal)
+        assert [job.id for job in controller.scheduler.in_order()] == [job.id for job in expected.in_order()]
+        assert set(meanwhile) <= set(controller.scheduler.state.jobs)
+        again = await controller.requests.submit(array(), ANN)
+        assert len(again.ids) == TASKS, "the keys of requests are still known"
+        last = await controller.requests.submit(SubmitRequest(jobs=[JobSpec(command=["true"], chdir="/")]), ANN)
+        assert int(last.ids[0]) == int(meanwhile[-1]) + 1
+        while vars(old):  # its memory is freed in slices
+            await asyncio.sleep(0)
+
+    served(tmp_path, test)
+
+
+def test_a_policy_that_fails_changes_nothing(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "from dataclasses import dataclass\nfrom weft.core.ports import Policy\n\n\n@dataclass(frozen=True)\n"
+        "class Wrong(Policy):\n    def key(self, job, now):\n        raise ValueError('no key')\n"
+    )
+
+    async def test(controller: Controller) -> None:
+        await controller.requests.submit(many(count=5), ANN)
+        old = controller.scheduler
+        with pytest.raises(Refused, match="no key"):
+            await controller.apply_settings(policy=f"{wrong}:Wrong")
+        assert controller.scheduler is old
+        assert controller.settings.policy == "fifo"
+
+    served(tmp_path, test)
 
 
 def test_a_file_holds_a_whole_batch() -> None:

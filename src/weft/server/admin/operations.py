@@ -84,7 +84,7 @@ async def _pause(request: AdminRequest) -> PausedView | GroupSettingsView:
 async def _resume(request: AdminRequest) -> PausedView | GroupSettingsView:
     if "group" in request.options:
         return await _group(request)
-    request.controller.retry_policy()
+    await request.controller.retry_policy()
     await request.journal(lambda now: [Resumed(now, why) for why in (Reason.PAUSED, POLICY_FAILED, CLOSING)])
     return PausedView(paused=False)
 
@@ -117,14 +117,14 @@ async def _drain(request: AdminRequest) -> DrainedView:
 
 
 async def _policy(request: AdminRequest) -> PolicyView:
-    found = reconfigure.policy(request.controller, request.options)
+    found = await reconfigure.policy(request.controller, request.options)
     if request.options.get("policy"):
         await request.journal(lambda now: [Resumed(now, POLICY_FAILED)])
     return found
 
 
 async def _interval(request: AdminRequest) -> IntervalView:
-    found = reconfigure.interval(request.controller, request.options)
+    found = await reconfigure.interval(request.controller, request.options)
     await request.journal(lambda _: ())
     return found
 

@@ -10,7 +10,6 @@ from weft.errors import InputError
 from weft.model import Event
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
-from weft.server.settings import changed
 from weft.server.state_views import (
     brief_reason,
     first_in_line,
@@ -24,16 +23,14 @@ from weft.wire.views.operations import ClosedView, DumpView, IntervalView, Polic
 from weft.wire.views.timestamps import iso
 
 
-def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:
+async def policy(controller: Controller, options: Mapping[str, str]) -> PolicyView:
     """Change the policy or its options. Runs stay unless the new policy preempts them."""
     if options.get("policy"):
-        controller.apply_settings(
-            changed(controller.settings, policy=options["policy"], placement=options.get("placement", ""))
-        )
+        await controller.apply_settings(policy=options["policy"], placement=options.get("placement", ""))
     return PolicyView(policy=controller.policy, placement=controller.settings.placement)
 
 
-def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView:
+async def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView:
     text = options.get("seconds", "")
     try:
         seconds = float(text)
@@ -43,7 +40,7 @@ def interval(controller: Controller, options: Mapping[str, str]) -> IntervalView
         raise InputError(
             f"invalid interval {text[:40]!r}", hint="seconds from 0.1 to 86,400; 0: whenever something happens"
         )
-    controller.apply_settings(changed(controller.settings, interval_s=seconds))
+    await controller.apply_settings(interval_s=seconds)
     return IntervalView(interval_s=seconds)
 
 

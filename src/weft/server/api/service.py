@@ -16,6 +16,7 @@ from weft.server.api.queries import Queries
 from weft.server.auth.identity import Caller, caller
 from weft.server.controller import Controller
 from weft.server.cpu_shares import metered, metered_stream, set_payer
+from weft.server.slices import own_turn
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
@@ -71,10 +72,12 @@ class Service:
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
+        async with own_turn():
+            return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        return m.JsonReply(json=encode(Queries(self._controller, caller().user).explain_job(request.job)))
+        async with own_turn():
+            return m.JsonReply(json=encode(Queries(self._controller, caller().user).explain_job(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()

@@ -26,7 +26,7 @@ from weft.server.loop import RETRY_S, Loop
 from weft.server.slices import in_slices
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
-SLICE_JOBS: Final = 250
+SLICE_JOBS: Final = 100
 """The most jobs that one request submits or changes in one turn of the loop."""
 SUFFIX: Final = ".batch"
 log = logging.getLogger(__name__)
@@ -56,7 +56,19 @@ class JobRequests:
             return reply
         found: asyncio.Future[SubmitReply] = asyncio.get_running_loop().create_future()
         self._remember(key, found)
-        work = self._submit_large(request, who, found)
+        try:
+            batch = await in_slices(self._commands().prepare(request, who))
+        except BaseException:
+            found.cancel()
+            raise
+        notes = self._commands().notes(request, batch)
+        if request.dry_run:
+            found.cancel()
+            return SubmitReply(notes=notes)
+        # in the turn of the check: the jobs count for quotas from now on
+        opened = OpenBatch(batch, self._folder / f"{batch.templates[0].job.id}{SUFFIX}")
+        self.open_batches.append(opened)
+        work = self._accept(opened, notes, found)
         self._tasks.spawn(work if (account := payer()) is None else metered(account, work))
         return await asyncio.shield(found)  # a caller that leaves does not end a batch in the middle
 
@@ -65,16 +77,11 @@ class JobRequests:
             self._by_key[key] = answer
             answer.add_done_callback(lambda _: self._by_key.pop(key, None))
 
-    async def _submit_large(self, request: SubmitRequest, who: Caller, answer: asyncio.Future[SubmitReply]) -> None:
+    async def _accept(self, opened: OpenBatch, notes: Sequence[str], answer: asyncio.Future[SubmitReply]) -> None:
         try:
-            batch = await in_slices(self._commands().prepare(request, who))
-            if not request.dry_run:
-                opened = OpenBatch(batch, self._folder / f"{batch.templates[0].job.id}{SUFFIX}")
-                self.open_batches.append(opened)  # in the turn of the check: its jobs count for quotas from now on
-                await self._write(opened)
-                await self._journal(opened, gives_up=True)
-            notes = self._commands().notes(request, batch)
-            answer.set_result(SubmitReply(ids=[] if request.dry_run else batch.ids(), notes=notes))
+            await self._write(opened)
+            await self._journal(opened, gives_up=True)
+            answer.set_result(SubmitReply(ids=opened.batch.ids(), notes=notes))
         except asyncio.CancelledError:
             answer.cancel()
             raise
