@@ -22,6 +22,7 @@ from weft.server.backends.base import RunLogs
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.loop import Loop
+from weft.server.memory import MemoryReturn
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.server.restore import folder_number
 from weft.server.settings import Settings
@@ -70,6 +71,7 @@ class Maintenance:
         self._doomed: set[str] = set()
         """Jobs whose folders must be removed once the state has forgotten them."""
         self._opened_at = time.monotonic()
+        self._memory = MemoryReturn()
         self.compactions = 0
 
     def open(self) -> None:
@@ -93,6 +95,7 @@ class Maintenance:
         await self._remove_old_runs()
         await self._compact()
         await self._back_up()
+        await self._memory.check()
 
     # ---- the disk
 

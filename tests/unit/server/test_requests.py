@@ -205,7 +205,7 @@ def test_a_policy_is_changed_while_other_calls_are_answered(tmp_path: Path, poli
     async def test(controller: Controller) -> None:
         await controller.requests.submit(array(), ANN)
         change = asyncio.ensure_future(controller.apply_settings(policy=policy))
-        old, meanwhile = controller.scheduler, []
+        old, meanwhile = controller.scheduler, list[str]()
         while not change.done():
             spec = JobSpec(command=["true"], chdir="/", declared_s=100.0 - len(meanwhile))
             meanwhile += (await controller.requests.submit(SubmitRequest(jobs=[spec]), ANN)).ids

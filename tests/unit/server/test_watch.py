@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from weft.errors import JournalError
 from weft.journal.sqlite import SqliteJournal
 from weft.journal.sqlite.compaction import compact
 from weft.model import Exited, Fact, Job, NodeJoined, Submitted, Task
-from weft.server.api.service import Service, redacted_for
+from weft.server.api.watch import redacted_for, watch_facts
 from weft.server.auth.identity import Caller, owner
 
 PATIENCE_S = 10.0
@@ -27,11 +26,9 @@ class Watched:
 
     def __init__(self, journal: SqliteJournal) -> None:
         self.journal, self.changed = journal, asyncio.Condition()
-        controller: Any = SimpleNamespace(journal=journal, loop=SimpleNamespace(changed=self.changed))
-        self.service = Service(controller)
 
     def watch(self, after: int) -> AsyncIterator[Any]:
-        return self.service._facts(after, owner())
+        return watch_facts(self.journal, self.changed, after, owner())
 
     async def append(self, *facts: Fact) -> None:
         async with self.changed:

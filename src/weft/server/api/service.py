@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final
 
-from weft.errors import JournalError, NotPermitted
-from weft.journal.codec import encode_line
-from weft.model import Edited, Fact, JobSnapshot, Submitted
+from weft.errors import NotPermitted
 from weft.server.admin.operations import operate
 from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
 from weft.server.api.queries import Queries
-from weft.server.auth.identity import Caller, caller
+from weft.server.api.watch import watch_facts
+from weft.server.auth.identity import caller
 from weft.server.controller import Controller
 from weft.server.cpu_shares import metered, metered_stream, set_payer
 from weft.server.slices import own_turn
@@ -23,8 +21,6 @@ from weft.wire.views.base import encode
 
 OPEN_OPERATIONS: Final = ("doctor",)
 """Operations for every user, because they change nothing."""
-FACTS_PER_PAGE: Final = 32
-"""Facts read ahead for each watcher. They may be large, and a watcher may never read them."""
 
 
 class Service:
@@ -92,35 +88,9 @@ class Service:
         return read_log(self._controller, request, caller())
 
     def _watch(self, request: m.WatchRequest) -> AsyncIterator[m.FactLine]:
-        return self._facts(request.after, caller())
+        controller = self._controller
+        return watch_facts(controller.journal, controller.loop.changed, request.after, caller())
 
     def _history(self, _request: m.HistoryRequest) -> AsyncIterator[m.FactLines]:
         self.last_call_at = self._controller.loop.clock.now()
         return self._histories.stream(self._controller.journal.url)
-
-    async def _facts(self, position: int, who: Caller) -> AsyncIterator[m.FactLine]:
-        """Stream facts from a position on; from 0, those after the last snapshot.
-
-        The stream ends if a snapshot has replaced the next facts. The client must query the state again then.
-        """
-        controller = self._controller
-        position = position or controller.journal.base
-        while position >= controller.journal.base:
-            try:
-                for fact in controller.journal.read(position, page=FACTS_PER_PAGE):
-                    position += 1
-                    yield m.FactLine(position=position, json=encode_line(redacted_for(who, fact)))
-            except JournalError:
-                if position >= controller.journal.base:
-                    raise
-                return
-            async with controller.loop.changed:
-                while len(controller.journal) <= position:
-                    await controller.loop.changed.wait()
-
-
-def redacted_for(who: Caller, fact: Fact) -> Fact:
-    """Return the fact without the environment of a job that the caller does not own: it may hold secrets."""
-    if not isinstance(fact, Submitted | Edited | JobSnapshot) or fact.job.task is None or who.owns(fact.job.user):
-        return fact
-    return replace(fact, job=replace(fact.job, task=replace(fact.job.task, env=(), key="")))

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from weft.errors import InputError, NotPermitted, WeftError
 from weft.server.auth.identity import owner, set_caller
+from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.protocol_version import check_protocol
 from weft.server.rpc.requests import UnreadableRequest, reader, too_large
 from weft.wire import frames
@@ -30,6 +31,8 @@ REQUEST_TIMEOUT_S: Final = 10.0
 MAX_UNSENT_BYTES: Final = 1 << 20
 """The most bytes that a client may leave unread before a stream pauses."""
 MAX_ERROR_CHARS: Final = 500
+FLUSH_TIMEOUT_S: Final = 30.0
+"""Time for a client that was cut off to read what was sent, and why."""
 _CREDENTIALS: Final = struct.Struct("3i")
 Method = Callable[[Any], Any]
 log = logging.getLogger(__name__)
@@ -147,8 +150,11 @@ class Connection(asyncio.Protocol):
         except WeftError as error:
             self._send(frames.ERROR, encode_error(error).encode())
         except asyncio.CancelledError:
-            self._transport.abort()
-            raise
+            if (reason := cut_reason()) is None:
+                self._transport.abort()
+                raise
+            self._send(frames.ERROR, encode_error(reason).encode())
+            asyncio.get_running_loop().call_later(FLUSH_TIMEOUT_S, self._transport.abort)
         except Exception as error:
             log.exception("%s failed", name)
             self._send(frames.ERROR, f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS].encode(errors="replace"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
 
 from weft.errors import InputError, WeftError
+from weft.server.rpc.cut_off import cut_reason
 from weft.server.rpc.errors import abort
 from weft.server.rpc.requests import UnreadableRequest, reader
 from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
@@ -71,10 +74,16 @@ def _unary(method: Method) -> Method:
 
 
 def _stream(method: Method) -> Method:
-    async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
+    async def answer(request: Any, context: Any) -> None:
         await _check(request, context)
-        async for reply in method(request, context):
-            yield reply
+        try:
+            async with aclosing(method(request, context)) as replies:
+                async for reply in replies:
+                    await context.write(reply)
+        except asyncio.CancelledError:
+            if (reason := cut_reason()) is None:
+                raise
+            await abort(context, reason)
 
     return answer
 
