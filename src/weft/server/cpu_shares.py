@@ -130,7 +130,7 @@ def metered(account: Account, work: Coroutine[Any, Any, T] | Awaitable[T]) -> Ge
 
 
 async def metered_stream(account: Account, replies: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """Yield these replies, and charge the CPU time that it takes to make them. Pause while the bucket is empty."""
+    """Yield these replies, and charge the CPU time that it takes to make them."""
     try:
         while True:
             try:
@@ -138,7 +138,6 @@ async def metered_stream(account: Account, replies: AsyncIterator[T]) -> AsyncGe
             except StopAsyncIteration:
                 return
             yield reply
-            await account.pause()
     finally:
         if isinstance(replies, AsyncGenerator):
             await replies.aclose()

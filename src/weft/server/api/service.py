@@ -52,7 +52,13 @@ class Service:
 
     def _charged(self, method: Callable[[Any], AsyncIterator[Any]]) -> Callable[[Any], AsyncIterator[Any]]:
         """Charge a stream to its caller."""
-        return lambda request: metered_stream(self._controller.shares.account(caller().user), method(request))
+
+        def call(request: Any) -> AsyncIterator[Any]:
+            account = self._controller.shares.account(caller().user)
+            set_payer(account)
+            return metered_stream(account, method(request))
+
+        return call
 
     async def _submit(self, request: m.SubmitRequest) -> m.SubmitReply:
         controller = self._controller

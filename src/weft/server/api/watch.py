@@ -14,6 +14,7 @@ from weft.journal import Journal
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.auth.identity import Caller
+from weft.server.cpu_shares import pause_payer
 from weft.server.rpc.cut_off import cut_off
 from weft.wire import messages as m
 
@@ -43,6 +44,7 @@ async def watch_facts(
                     guard.sends(position, len(line.json))
                     yield line
                     guard.has_sent()
+                    await pause_payer()
             except JournalError:
                 if position >= journal.base:
                     raise
