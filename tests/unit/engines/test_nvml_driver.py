@@ -73,3 +73,54 @@ def test_what_the_driver_says() -> None:
     assert driver.read() == {0: Reading(1000, 42, (me, hidden)), 1: Reading(2000, None)}
     library.lost = True
     assert list(driver.read()) == [0]
+
+
+class FailingLibrary(Library):
+    """Has the events of critical errors, and counts ECC errors of the second GPU."""
+
+    nvmlEventTypeXidCriticalError = 8  # noqa: N815
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched: list[int] = []
+        self.xids: list[tuple[int, int]] = []
+        self.ecc = 0
+
+    def nvmlEventSetCreate(self) -> str:  # noqa: N802
+        return "events"
+
+    def nvmlDeviceRegisterEvents(self, handle: int, kinds: int, events: str) -> None:  # noqa: N802
+        assert (kinds, events) == (8, "events")
+        self.watched.append(handle)
+
+    def nvmlEventSetWait_v2(self, events: str, timeout_ms: int) -> Any:  # noqa: N802
+        assert (events, timeout_ms) == ("events", 0)
+        if not self.xids:
+            raise NvmlError("timeout")
+        device, xid = self.xids.pop(0)
+        return SimpleNamespace(device=device, eventData=xid)
+
+    def nvmlDeviceGetIndex(self, handle: int) -> int:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> int:  # noqa: N802
+        assert (kind, counter) == (1, 0)
+        return self.ecc if handle == 1 else 0
+
+
+def test_critical_errors_stay_and_those_of_programs_do_not_count() -> None:
+    library = FailingLibrary()
+    driver = Driver(library)
+    assert library.watched == [0, 1]
+
+    def errors() -> list[str]:
+        return [reading.error for reading in driver.read().values()]
+
+    library.xids = [(0, 31), (1, 13)]
+    assert errors() == ["", ""]
+    library.xids = [(0, 79)]
+    library.ecc = 2
+    assert errors() == ["Xid 79", "uncorrected ECC errors"]
+    assert errors() == ["Xid 79", "uncorrected ECC errors"]
