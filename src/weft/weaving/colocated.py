@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import floor
 
 from weft.model import Profile
 
@@ -30,7 +31,11 @@ def host_cycles_per_iteration(guest: Profile, host: Profile) -> float:
 
 
 def _gaps(need: float, gap: float) -> tuple[float, float]:
-    """Return how many gaps of the host a stage fills, and the rest. Without a gap, the two take turns."""
+    """Return how many gaps of the host a stage fills, and the rest. Without a gap, the two take turns.
+
+    As in the original, quotient and rest are rounded separately: 0.111 s fill 222 gaps of 0.0005 s, and a rest remains.
+    `divmod` would return 221 gaps.
+    """
     if gap > 0:
-        return divmod(need, gap)
+        return float(floor(need / gap)), need % gap
     return (2.0 if need > 0 else 0.0), 0.0
