@@ -31,7 +31,7 @@ VARYING = (
     (r'"\d{4}-\d\d-\d\dT[\d:.]+Z"', '"<time>"'),
     (r'"(time_s|gpu_seconds|eta_s|in_s|beat_s|lost_in_s|at|load|pid|position|facts|bytes|wal_bytes|free_mb|cpus|ram_mb)'
      r'": -?[\d.e-]+', r'"\1": <number>'),
-    (r'"(python|platform|version|versions|user|made_by)": ("[^"]*"|\{[^}]*\})', r'"\1": <text>'),
+    (r'"(python|platform|version|versions|user|made_by|limits)": ("[^"]*"|\{[^}]*\})', r'"\1": <text>'),
     (r"for \d+ s", "for <n> s"),
     (r"drained by \w+", "drained by <user>"),
     (r"weft/[0-9a-f]{8}", "weft/<hash>"),

@@ -34,6 +34,8 @@ class GpuUsage:
     processes: int | None = None
     misplaced: Sequence[str] | None = None
     """Jobs with a process on this GPU that was not allocated to them. None: the backend does not check."""
+    error: str = ""
+    """The error that the driver reports for the GPU; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
