@@ -62,7 +62,7 @@ def test_what_is_wrong_is_told_with_file_and_line(capsys: Capture, here: Path) -
     said = fails(capsys, "workspace", "config", "--json")
     assert json.loads(said)["error"]["code"] == "unknown-name"
     assert "there is no other.yml in" in fails(capsys, "workspace", "--config", "other.yml", "config")
-    assert "invalid choice: 'strat'" in fails(capsys, "workspace", "strat")
+    assert "unknown command 'strat'\n  the nearest is start; see" in fails(capsys, "workspace", "strat")
 
 
 def test_start_says_what_every_task_would_fail_of() -> None:

@@ -185,7 +185,7 @@ def test_gpus_that_were_declared_before_are_used_as_they_are_called() -> None:
         here = at.folder("exp")
         here.configs(a="sleep 0.5", b="sleep 0.5", c="sleep 0.5")
         done = here.weft("start", "a.yml", "0", check=False)
-        assert "there is no GPU 0 for a\n  there are 4, 6: gpu_count is 2" in done.stderr
+        assert "there is no GPU 0 for a\n  usable: GPU 4, 6; gpu_count is 2" in done.stderr
         here.weft("start", "a.yml,b.yml,c.yml", "6")
         until(lambda: {"exp_a_gpu6", "exp_b_gpu4"} <= set(at.sessions()))
         assert set(here.until_over().values()) == {"done"}

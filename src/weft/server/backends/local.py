@@ -183,7 +183,12 @@ class LocalInventory:
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
         node = self._backend.node.id
-        return {(node, gpu): GpuUsage(**reading) for gpu, reading in self._backend.runtime.readings().items()}
+        return {
+            (node, gpu): GpuUsage(
+                reading["used_mb"], reading["utilisation"], reading["processes"], reading["misplaced"]
+            )
+            for gpu, reading in self._backend.runtime.readings().items()
+        }
 
     def summary(self) -> BackendSummary:
         machine, node = self._backend.machine, self._backend.node
