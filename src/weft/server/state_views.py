@@ -144,7 +144,7 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
                     reserved_mb=sum(memory_held(job, *where) for job in jobs), jobs=[job.id for job in jobs],
                     blocked=[*blocked.get(where, ()), *closed.get(host.node.id, ())],
                     used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
-                    misplaced=usage.misplaced,
+                    misplaced=usage.misplaced, error=usage.error or None,
                 )
             )  # fmt: skip
     return found

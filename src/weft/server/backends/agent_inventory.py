@@ -55,7 +55,9 @@ class AgentInventory:
 
     def readings(self) -> Mapping[tuple[NodeId, int], GpuUsage]:
         return {
-            (member.id, reading.gpu): GpuUsage(reading.used_mb, reading.utilisation, reading.processes)
+            (member.id, reading.gpu): GpuUsage(
+                reading.used_mb, reading.utilisation, reading.processes, error=reading.error
+            )
             for member in self._registry().members()
             if member.connected
             for reading in member.status.readings

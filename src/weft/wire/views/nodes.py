@@ -21,6 +21,7 @@ class GpuView(View):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "used_mb": "used_mb", "utilisation": "used_mb", "processes": "used_mb", "misplaced": "misplaced",
+        "error": "error",
     }  # fmt: skip
 
     node: str = ""
@@ -35,6 +36,8 @@ class GpuView(View):
     utilisation: float | None = None
     processes: int | None = None
     misplaced: Sequence[str] | None = None
+    error: str | None = None
+    """The fault that the driver reports."""
 
 
 class NodeView(View):
