@@ -92,7 +92,7 @@ def test_a_list_of_tasks_that_come_after_each_other(weft: Weft) -> None:
 """
     found = weft.json("submit", "--config", write(text))
     prep, train, last = found["ids"]
-    assert [job["name"] for job in found["jobs"]] == ["prep", "train", None]
+    assert [job["name"] for job in found["jobs"]] == ["prep", "train", "echo"]
     assert weft.show(last)["after"] == [train, prep]
     weft("release", "train")
     weft("wait", last)
