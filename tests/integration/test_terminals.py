@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from support.live_cluster import Cluster, cluster
 from support.local_scheduler import PATIENCE_S, Site, site, until
 
 
@@ -27,7 +27,7 @@ def here() -> Iterator[Site]:
 class Screen:
     """A terminal with a `weft` command in it."""
 
-    def __init__(self, here: Site, *words: str) -> None:
+    def __init__(self, here: Site | Cluster, *words: str) -> None:
         self.master, terminal = os.openpty()
         self.resize(30, 100)
         self.process = subprocess.Popen(
@@ -77,7 +77,7 @@ class Screen:
 
 
 @contextmanager
-def screen(here: Site, *words: str) -> Iterator[Screen]:
+def screen(here: Site | Cluster, *words: str) -> Iterator[Screen]:
     made = Screen(here, *words)
     try:
         yield made
@@ -133,7 +133,7 @@ def test_a_terminal_that_is_closed_ends_the_job(here: Site) -> None:
         at.shows("up.")
         with here.client() as client:
             (job,) = client.queue().jobs
-        at.process.send_signal(signal.SIGKILL)
+        at.process.kill()
     with here.client() as client:
         assert client.wait(job.id).status in ("failed", "done")
 
@@ -154,6 +154,49 @@ def test_without_a_terminal_it_is_refused(here: Site) -> None:
     done = here.weft(*SHELL, stdin="exit\n")
     assert done.returncode == 2
     assert "--pty needs a terminal" in done.stderr
+
+
+# ---- on a cluster
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Cluster]:
+    with cluster() as made:
+        made.work("n1")
+        yield made
+
+
+def test_a_shell_on_a_node_of_a_cluster_is_as_one_here(there: Cluster) -> None:
+    with screen(there, *SHELL) as at:
+        at.type("tty; stty size; echo gpu=$WEFT_GPU_IDS term=$TERM.\n")
+        at.shows("/dev/pts/")
+        at.shows("30 100")
+        at.shows("gpu=0 term=xterm-256color.")
+        at.type("sh -c \"echo be''gun; exec sleep 600\"\n")
+        at.shows("begun")
+        at.type("\x03")
+        at.type("trap 'stty size' WINCH; echo rea''dy\n")
+        at.shows("ready")
+        at.resize(41, 123)
+        at.type("\n")
+        at.shows("41 123")
+        at.type("exit 7\n")
+        assert at.ends() == 7
+
+
+def test_much_output_of_a_node_comes_through_complete(there: Cluster) -> None:
+    with screen(there, *SHELL, "-c", "seq 1 100000; echo the e''nd") as at:
+        at.shows("99999\r\n100000\r\nthe end")
+        assert at.ends() == 0
+
+
+def test_a_client_that_is_killed_ends_its_shell_on_the_node(there: Cluster) -> None:
+    with screen(there, *SHELL) as at:
+        at.type("echo up''.\n")
+        at.shows("up.")
+        (job,) = there.json("queue")["jobs"]
+        at.process.kill()
+    there.until_status(job["id"], "failed", "done")
 
 
 # ---- exec

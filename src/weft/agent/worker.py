@@ -17,6 +17,7 @@ from weft.agent.progress import ProgressQueue
 from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.terminals import serve_terminal
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -242,10 +243,15 @@ class Worker:
                 known = {job for job, _ in self.agent.known}
                 jobs = [job for job in message.forget.jobs if job not in known]
                 self._tasks.spawn(asyncio.to_thread(self._folder.forget, jobs))
+            case "terminal":
+                order = message.terminal
+                if (order.job, order.run) in self.agent.known:
+                    folder = self._folder.run_dir(order.job, order.run)
+                    self._tasks.spawn(serve_terminal(self._dial, folder, order))
             case "suspend":
-                order = message.suspend
-                if self.agent.is_current(order.epoch):
-                    self._runtime.suspend(order.job, order.run, order.suspended)
+                asked = message.suspend
+                if self.agent.is_current(asked.epoch):
+                    self._runtime.suspend(asked.job, asked.run, asked.suspended)
             case _:
                 self._execute(self.agent.handle(message, lease.now()))
                 if self.agent.registered and not self._was_registered:

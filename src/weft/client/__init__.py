@@ -272,6 +272,10 @@ class Client:
             raise WeftError(f"the scheduler stored {reply.sha256[:80]!r} instead of {name}\n  {self._transport.advice}")
         return name
 
+    def open_terminal(self, requests: Iterator[m.TerminalPart]) -> Iterator[m.TerminalPart]:
+        """Exchange bytes with the terminal of a run. The first part names the job and the run."""
+        return self._transport.converse("OpenTerminal", requests)
+
     # ---- transport
 
     def _reconnect(self) -> None:

@@ -83,6 +83,9 @@ class LocalTransport:
         store_blob(self.paths.blobs, sha256, b"".join(part.bytes for part in parts))
         return method_of(name).reply(sha256=sha256)
 
+    def converse(self, name: str, requests: Iterator[Any]) -> Iterator[Any]:  # noqa: ARG002
+        raise WeftError(f"{name} needs the scheduler of a cluster\n  name one: --scheduler HOST:PORT")
+
     def is_hopeless(self, *, has_answered: bool) -> bool:  # noqa: ARG002
         return not self._may_start and not self.paths.answers()
 

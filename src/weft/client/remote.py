@@ -67,6 +67,10 @@ class RemoteTransport:
         with self._translated_errors(timeout_s):
             return self._method(name)(requests, timeout=timeout_s)
 
+    def converse(self, name: str, requests: Iterator[Any]) -> Iterator[Any]:
+        with self._translated_errors(None):
+            yield from self._method(name)(requests)
+
     def is_hopeless(self, *, has_answered: bool) -> bool:
         return not has_answered
 

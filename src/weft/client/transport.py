@@ -33,6 +33,9 @@ class Transport(Protocol):
     def upload(self, name: str, requests: Iterator[Any], timeout_s: float) -> Any:
         """Send a stream of messages and return the answer."""
 
+    def converse(self, name: str, requests: Iterator[Any]) -> Iterator[Any]:
+        """Send a stream of messages and yield the answers meanwhile."""
+
     def is_hopeless(self, *, has_answered: bool) -> bool:
         """Return whether another attempt would also fail. `has_answered`: a scheduler answered an earlier call."""
 

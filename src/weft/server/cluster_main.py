@@ -21,6 +21,7 @@ from weft.inputs.locks import locked
 from weft.server import event_loop
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
+from weft.server.api.terminals import Terminals
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
@@ -109,7 +110,9 @@ async def _serve(here: Paths, plan: Plan) -> None:
     web, interceptors = _build_web(controller, plan, gateway) if plan.metrics_port is not None else (None, ())
     server = gateway.server(*interceptors)
     service, blobs = Service(controller), Blobs(here.blobs)
-    server.add_generic_rpc_handlers((scheduler_handler(service.methods), blobs.handler()))
+    server.add_generic_rpc_handlers(
+        (scheduler_handler(service.methods), blobs.handler(), Terminals(controller).handler())
+    )
     if endpoint is not None:
         server.add_generic_rpc_handlers((endpoint.handler(),))
     try:

@@ -75,8 +75,12 @@ SCHEDULER: Final = {
 }
 AGENTS: Final = {"Attach": Method("AgentMessage", "SchedulerMessage", "both")}
 BLOBS: Final = {"Put": Method("BlobPart", "BlobName", "upload"), "Get": Method("BlobName", "BlobPart", "stream")}
+TERMINALS: Final = {
+    "OpenTerminal": Method("TerminalPart", "TerminalPart", "both"),
+    "ServeTerminal": Method("TerminalPart", "TerminalPart", "both"),
+}
 AUTH: Final = {"Join": Method("JoinRequest", "JoinReply"), "Manage": Method("OperateRequest", "JsonReply")}
-SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Auth": AUTH}
+SERVICES: Final = {"Scheduler": SCHEDULER, "Agents": AGENTS, "Blobs": BLOBS, "Terminals": TERMINALS, "Auth": AUTH}
 PREFIX: Final = "weft.v1."
 _CALLS: Final = {"unary": "unary_unary", "stream": "unary_stream", "upload": "stream_unary", "both": "stream_stream"}
 

@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
     if args.array:
         raise InputError("--array: weft run runs one job", hint="submit an array with weft submit")
     prepared = submission.prepare(args)
+    terminal = _terminal_type(args) if args.pty else ""
     stdin = read_standard_input() if not args.pty else b""
     with connection.connect_or_start(args.scheduler) as client:
         spec = prepared.request.jobs[0]
-        if args.pty:
-            spec.terminal = _terminal_type(client, args)
+        spec.terminal = terminal
         if stdin:
             spec.stdin = client.put(stdin)
         (job,) = prepared.send(client)
@@ -63,19 +63,13 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(ended)
 
 
-def _terminal_type(client: Client, args: argparse.Namespace) -> str:
+def _terminal_type(args: argparse.Namespace) -> str:
     """Return the type of this terminal; raise if a job cannot get it."""
     from weft.cli.submit.terminal import terminal_type
-    from weft.endpoints.paths import Paths
-    from weft.errors import InputError, WeftError
+    from weft.errors import InputError
 
     if args.per_gpu:
         raise InputError("--pty and --per-gpu are both given", hint="one terminal serves one process")
-    if not isinstance(client.where, Paths):
-        raise WeftError(
-            "--pty works with the scheduler of this machine, not yet on a cluster\n"
-            "  on the node itself: weft run --scheduler local --pty -- CMD"
-        )
     return terminal_type()
 
 
@@ -91,10 +85,8 @@ def _follow(client: Client, job: str, args: argparse.Namespace) -> JobDetailView
 
 def _attach(client: Client, job: str) -> JobDetailView:
     from weft.cli.submit.terminal import attach_runs
-    from weft.endpoints.paths import Paths
 
-    assert isinstance(client.where, Paths)
-    attach_runs(client, client.where, job)
+    attach_runs(client, job)
     return client.wait(job)
 
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.client.terminals import Tunnel, connect_here
+from weft.endpoints.paths import Paths
 from weft.engines.process.shim import terminal as run_terminal
-from weft.engines.process.shim.run_files import run_dir
-from weft.errors import InputError, WeftError
+from weft.errors import InputError, NotFound, WeftError
 
 if TYPE_CHECKING:
     from weft.client import Client
-    from weft.endpoints.paths import Paths
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -35,15 +35,27 @@ def terminal_type() -> str:
     return os.environ.get("TERM") or "dumb"
 
 
-def attach_runs(client: Client, paths: Paths, job: str) -> None:
+def attach_runs(client: Client, job: str) -> None:
     """Connect this terminal to each run of a job until the job has ended."""
     done = 0
     while run := _await_run(client, job, done):
-        sock = _connect(client, paths, job, run)
-        if sock is not None:
-            with sock:
-                relay(sock)
+        if isinstance(client.where, Paths):
+            sock = _connect(client, client.where, job, run)
+            if sock is not None:
+                with sock:
+                    relay(sock)
+        else:
+            _relay_to_node(client, job, run)
         done = run
+
+
+def _relay_to_node(client: Client, job: str, run: int) -> None:
+    """Connect this terminal to a run on a node of a cluster."""
+    tunnel = Tunnel(client.open_terminal, job, run)
+    with tunnel.socket:
+        relay(tunnel.socket)
+    if tunnel.error is not None and not isinstance(tunnel.error, NotFound):  # not found: the run has ended
+        raise tunnel.error
 
 
 def _await_run(client: Client, job: str, after: int) -> int:
@@ -63,19 +75,9 @@ def _await_run(client: Client, job: str, after: int) -> int:
 def _connect(client: Client, paths: Paths, job: str, run: int) -> socket.socket | None:
     """Connect to the terminal of a run; return None if the run has ended meanwhile."""
     until = time.monotonic() + CONNECT_TIMEOUT_S
-    folder = run_dir(str(paths.jobs), job, run)
     while time.monotonic() < until:
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-            try:
-                sock.connect(f"/proc/self/fd/{directory}/{run_terminal.SOCKET}")
-            finally:
-                os.close(directory)
-        except OSError:
-            sock.close()
-        else:
-            return sock
+        with suppress(OSError):
+            return connect_here(paths, job, run)
         (only,) = client.jobs([job]).jobs
         if only.ended or only.run != run:
             return None

@@ -56,6 +56,7 @@ ROLES_BY_METHOD: Final[dict[str, frozenset[Role]]] = {
     ATTACH_METHOD: MAY_SERVE,
     f"/{PREFIX}Blobs/Get": MAY_SERVE,
     f"/{PREFIX}Blobs/Put": MAY_CHANGE,
+    f"/{PREFIX}Terminals/ServeTerminal": MAY_SERVE,
     f"/{PREFIX}Auth/Manage": ADMIN_ONLY,
 }
 """The roles that may call a method. All others are open to MAY_CHANGE."""

@@ -130,6 +130,11 @@ class AgentBackend:
             if conn is not None and (member := registry.member_at(conn)) is not None:
                 self.streams.send(conn, suspend_run(job, run, member, suspended))
 
+    def send_to(self, node: NodeId, message: m.SchedulerMessage) -> bool:
+        """Send a message to a node; return False if it is not connected."""
+        conn = self.registry.conn_of(node)
+        return conn is not None and self.streams.send(conn, message)
+
     # ---- reports of agents
 
     async def receive(self, conn: int, message: m.AgentMessage) -> None:
@@ -207,5 +212,6 @@ def agent_backend(host: Host) -> BackendPorts:
     backend = AgentBackend(host)
     admission = AgentAdmission(backend.quotas, backend.inventory.numbers, host.paths.blobs)
     return BackendPorts(
-        backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset
-    )
+        backend, backend.inventory, backend.logs, admission, endpoint=Agents(backend), reset=backend.reset,
+        send_to=backend.send_to,
+    )  # fmt: skip

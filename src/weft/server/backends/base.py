@@ -22,6 +22,7 @@ from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.settings import Settings
+from weft.wire.messages import SchedulerMessage
 
 if TYPE_CHECKING:  # the server of one machine does not load gRPC
     import grpc
@@ -179,6 +180,11 @@ def _do_nothing() -> None:
     """The default hook."""
 
 
+def _send_nothing(_node: NodeId, _message: SchedulerMessage) -> bool:
+    """The default of `send_to`: no node is connected."""
+    return False
+
+
 @dataclass(frozen=True)
 class BackendPorts:
     """A backend and the ports that it offers."""
@@ -188,6 +194,8 @@ class BackendPorts:
     logs: RunLogs = field(default_factory=NoRunLogs)
     admission: Admission = field(default_factory=AnyJob)
     endpoint: Endpoint | None = None
+    send_to: Callable[[NodeId, SchedulerMessage], bool] = _send_nothing
+    """Sends a message to a node; returns False if the node is not connected."""
     leave: Callable[[], None] = _do_nothing
     """Called as soon as the server must stop. `close` follows when all calls are answered."""
     reset: Callable[[], None] = _do_nothing
