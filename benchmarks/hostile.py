@@ -1,6 +1,7 @@
 """A scheduler under attack: requests of megabytes on four connections, watchers that never read, an array of 100,000.
 
-Every caller is a user with a token. The attack runs in a separate process, `python -m benchmarks.hostile PORT TOKEN S`.
+Every caller is a user with a token. The attack runs in a separate process, `python -m benchmarks.hostile PORT TOKEN
+TOKEN S`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _measure_array(client: Client, server: int, metrics: int, port: int) -> Iter
 def _measure_attack(client: Client, server: int, metrics: int, port: int) -> Iterator[Figure]:
     before_mb, most_mb = rss_mb(server), 0.0
     probe = Probe(server, port, metrics)
-    words = (str(port), user_token(port, "mallory"), str(ATTACK_S))
+    words = (str(port), user_token(port, "mallory"), user_token(port, "eve"), str(ATTACK_S))
     attack = subprocess.Popen([sys.executable, "-m", "benchmarks.hostile", *words], stdout=subprocess.PIPE, text=True)
     jobs = _submit_array(client)
     while attack.poll() is None:
@@ -157,11 +158,11 @@ def user_token(port: int, user: str) -> str:
 # ---- the attack
 
 
-def attack(port: int, token: str, seconds: float) -> None:
-    found = Credentials(token, None)
+def attack(port: int, token: str, watcher_token: str, seconds: float) -> None:
+    found, watcher = Credentials(token, None), Credentials(watcher_token, None)
     until = time.monotonic() + seconds
     with ExitStack() as stack:
-        silent = [_watch(stack, port, found) for _ in range(WATCHERS)]
+        silent = [_watch(stack, port, watcher) for _ in range(WATCHERS)]
         answers: list[int] = []
         threads = [threading.Thread(target=_flood, args=(port, found, until, answers)) for _ in range(CONNECTIONS)]
         for thread in threads:
@@ -203,4 +204,4 @@ def _flood(port: int, found: Credentials, until: float, answers: list[int]) -> N
 
 
 if __name__ == "__main__":
-    attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
+    attack(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))

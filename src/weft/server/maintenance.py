@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -34,6 +35,8 @@ COMPACTION_FACTS_PER_JOB: Final = 6
 """A job takes about four facts in the journal, and one in a snapshot."""
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, no run is started."""
+MAX_REMOVED_FOLDERS: Final = 100
+"""At a time."""
 EXIT_TRY_LATER: Final = 75
 """The exit code of a maintenance process that is to be tried again later."""
 MAX_PURGED_JOBS: Final = 1000
@@ -83,6 +86,7 @@ class Maintenance:
             if entry.name not in state.jobs and folder_number(entry.name) <= state.highest_id
         )
         self._tasks.every(PERIOD_S, self._turn, "maintenance")
+        self._tasks.every(PERIOD_S, self._memory.check, "giving memory back")
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -95,7 +99,6 @@ class Maintenance:
         await self._remove_old_runs()
         await self._compact()
         await self._back_up()
-        await self._memory.check()
 
     # ---- the disk
 
@@ -141,8 +144,9 @@ class Maintenance:
             self._controller.commands.prune()
             self._controller.run_logs.forget(purged)
         self._doomed.difference_update(purged)
-        for job in purged:
-            await asyncio.to_thread(_remove, jobs / job)
+        for at in range(0, len(purged), MAX_REMOVED_FOLDERS):
+            some = [jobs / job for job in purged[at : at + MAX_REMOVED_FOLDERS]]
+            await asyncio.to_thread(_remove_all, some)
 
     async def _remove_old_runs(self) -> None:
         """Only jobs that hold GPUs get new runs, so only these can have too many."""
@@ -183,5 +187,7 @@ class Maintenance:
         return await process.wait()
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _remove_all(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if folder.exists():  # a job that never ran has none
+            shutil.rmtree(folder, ignore_errors=True)

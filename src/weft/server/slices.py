@@ -1,6 +1,7 @@
 """Long work in slices: it is written as a generator of steps, and runs for a short time in each turn of the loop.
 
-All slices of all requests queue for turns, first come, first served: a turn of the loop has one of them.
+All slices of all requests queue for turns, first come, first served: a turn of the loop has one of them. Queries are
+short, and queue for turns of their kind.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work that pauses at each `yield`, and returns its result."""
 SLICE_CPU_S: Final = 0.01
-_QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+Kind = Literal["slice", "query"]
+_QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Kind, asyncio.Lock]]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def own_turn() -> AsyncIterator[None]:
-    """Wait for a turn of the loop in which no other such block runs."""
+async def own_turn(kind: Kind) -> AsyncIterator[None]:
+    """Wait for a turn of the loop in which no other block of this kind runs."""
     loop = asyncio.get_running_loop()
-    queue = _QUEUES.setdefault(loop, asyncio.Lock())
+    queue = _QUEUES.setdefault(loop, {}).setdefault(kind, asyncio.Lock())
     await queue.acquire()
     try:
         yield
@@ -34,7 +36,7 @@ async def own_turn() -> AsyncIterator[None]:
 async def in_slices(steps: Steps[T]) -> T:
     """Do the work, and let the loop do other things in between."""
     while True:
-        async with own_turn():
+        async with own_turn("slice"):
             until = time.thread_time() + SLICE_CPU_S
             try:
                 while time.thread_time() < until:

@@ -74,11 +74,11 @@ class Service:
         return reply
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
-        async with own_turn():
+        async with own_turn("query"):
             return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
-        async with own_turn():
+        async with own_turn("query"):
             return m.JsonReply(json=encode(Queries(self._controller, caller().user).explain_job(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
