@@ -94,6 +94,7 @@ class JobCommands:
     def prune(self) -> None:
         """Forget the keys of requests whose jobs were all purged."""
         jobs = self._scheduler.state.jobs
+        self._unjournalled = [job for job in self._unjournalled if job.id not in jobs]
         for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
             del self._keys[key]
 
@@ -148,7 +149,7 @@ class JobCommands:
         events: list[Event] = []
         for job, hold in jobs:
             self._register(job)
-            if self._quotas is not None:
+            if self._quotas is not None and self._quotas.queued_of(job.user):
                 self._unjournalled.append(job)
             events.append(Submitted(now, job))
             if hold:
