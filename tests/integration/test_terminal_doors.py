@@ -48,6 +48,8 @@ def test_a_terminal_is_for_the_owner_of_its_job(here: Gate) -> None:
     with running(here, "xterm") as job:
         with pytest.raises(NotPermitted, match="belongs to"):
             call(here, here.credentials("user", "eve"), "OpenTerminal", job=job, run=1)
+        with pytest.raises(NotPermitted, match="belongs to"):
+            call(here, here.credentials("user", "eve"), "OpenTerminal", job=job, run=1, command=["id"])
         with pytest.raises(NotFound, match=f"run 2 of job {job} does not run"):
             call(here, here.owner(), "OpenTerminal", job=job, run=2)
 

@@ -250,3 +250,49 @@ def test_only_a_running_job_has_a_place_to_run_commands(here: Site) -> None:
         client.change("cancel", [waiting])
     assert done.returncode == 6
     assert f"job {waiting} does not run: it is held" in done.stderr
+
+
+@pytest.fixture
+def far_job(there: Cluster) -> Iterator[str]:
+    job = there.submit("sleep", "600", flags=("--gpus", "1", "--env", "COLOUR=green"))
+    there.until_status(job, "running")
+    yield job
+    there.weft("cancel", "-y", job, code=None)
+    there.until_status(job, "cancelled")
+
+
+def test_a_command_on_a_node_has_the_environment_and_directory_of_the_job(there: Cluster, far_job: str) -> None:
+    script = "echo $WEFT_JOB_ID $COLOUR gpu=$CUDA_VISIBLE_DEVICES; pwd; echo oops >&2; exit 9"
+    done = there.call("exec", far_job, "--", "sh", "-c", script)
+    assert done.stdout.splitlines() == [f"{far_job} green gpu=0", str(there.root), "oops"], done.stderr
+    assert done.returncode == 9
+
+
+def test_a_command_on_a_node_reads_all_of_standard_input(there: Cluster, far_job: str) -> None:
+    text = "".join(f"{number}\n" for number in range(200_000))
+    done = there.call("exec", far_job, "--", "cat", stdin=text)
+    assert (done.returncode, done.stdout == text) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(("sh", "-c", "kill -9 $$"), 137), (("no-such-program",), 127)])
+def test_an_exit_on_a_node_counts_as_in_a_shell(
+    there: Cluster, far_job: str, words: tuple[str, ...], code: int
+) -> None:
+    assert there.call("exec", far_job, "--", *words).returncode == code
+
+
+def test_a_command_on_a_node_has_a_terminal_if_the_user_has_one(there: Cluster, far_job: str) -> None:
+    with screen(there, "exec", far_job, "--", "sh") as at:
+        at.type("tty; stty size\n")
+        at.shows("/dev/pts/")
+        at.shows("30 100")
+        at.type("exit 5\n")
+        assert at.ends() == 5
+
+
+def test_a_command_on_a_node_ends_with_its_job(there: Cluster, far_job: str) -> None:
+    with screen(there, "exec", far_job, "--", "sh", "-c", "echo u''p.; exec sleep 600") as at:
+        at.shows("up.")
+        there.weft("cancel", "-y", far_job)
+        assert at.ends() == 143
+    until(lambda: not list(there.run_folder("n1", far_job).glob("exec-*")))

@@ -17,7 +17,7 @@ from weft.agent.progress import ProgressQueue
 from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
-from weft.agent.terminals import serve_terminal
+from weft.agent.terminals import serve_command, serve_terminal
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -247,7 +247,8 @@ class Worker:
                 order = message.terminal
                 if (order.job, order.run) in self.agent.known:
                     folder = self._folder.run_dir(order.job, order.run)
-                    self._tasks.spawn(serve_terminal(self._dial, folder, order))
+                    serve = serve_command if order.command else serve_terminal
+                    self._tasks.spawn(serve(self._dial, folder, order))
             case "suspend":
                 asked = message.suspend
                 if self.agent.is_current(asked.epoch):

@@ -38,9 +38,11 @@ def connect_here(paths: Paths, job: str, run: int) -> socket.socket:
 class Tunnel:
     """A socket whose other end is the terminal of a run on a node of a cluster."""
 
-    def __init__(self, converse: Converse, job: str, run: int) -> None:
+    def __init__(self, converse: Converse, first: m.TerminalPart) -> None:
         self.socket, self._far = socket.socketpair()
-        self._first = m.TerminalPart(job=job, run=run)
+        self._first = first
+        self.exit_code: int | None = None
+        """The exit code of the command; None: not known."""
         self.error: WeftError | None = None
         """Why the connection ended, unless the run ended it."""
         threading.Thread(target=self._receive, args=(converse,), daemon=True).start()
@@ -48,6 +50,8 @@ class Tunnel:
     def _receive(self, converse: Converse) -> None:
         try:
             for part in converse(self._sent()):
+                if part.HasField("exit_code"):
+                    self.exit_code = part.exit_code
                 self._far.sendall(part.data)
         except WeftError as error:
             self.error = error

@@ -560,26 +560,36 @@ class StartRun(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ...) -> None: ...
 
 class ServeTerminal(_message.Message):
-    __slots__ = ("key", "job", "run")
+    __slots__ = ("key", "job", "run", "command", "terminal")
     KEY_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
     key: str
     job: str
     run: int
-    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
+    command: _containers.RepeatedScalarFieldContainer[str]
+    terminal: str
+    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., command: _Optional[_Iterable[str]] = ..., terminal: _Optional[str] = ...) -> None: ...
 
 class TerminalPart(_message.Message):
-    __slots__ = ("key", "job", "run", "data")
+    __slots__ = ("key", "job", "run", "data", "command", "terminal", "exit_code")
     KEY_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     key: str
     job: str
     run: int
     data: bytes
-    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    command: _containers.RepeatedScalarFieldContainer[str]
+    terminal: str
+    exit_code: int
+    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., data: _Optional[bytes] = ..., command: _Optional[_Iterable[str]] = ..., terminal: _Optional[str] = ..., exit_code: _Optional[int] = ...) -> None: ...
 
 class StopRun(_message.Message):
     __slots__ = ("epoch", "job", "run", "why", "grace_s")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from weft.client import Client
+    from weft.wire.views.jobs import JobDetailView
 
 EXAMPLE: Final = """examples:
   weft exec 7 -- nvidia-smi
@@ -30,21 +31,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.endpoints.paths import Paths
+    from weft.engines.process.shim.run_files import run_dir
     from weft.errors import InputError
 
     command = task_flags.strip_dashes(args.command)
     if not command:
         raise InputError("no command to run", hint="give it last: weft exec JOB -- CMD ARGS...")
     with connection.connect(args.scheduler) as client:
-        job, folder = _running_job(client, args.job)
-    return _run_in(folder, job, command)
+        job = _running_job(client, args.job)
+        where = client.where
+        if not isinstance(where, Paths):
+            return _run_on_node(client, job, command)
+    return _run_in(run_dir(str(where.jobs), job.id, job.run), job.id, command)
 
 
-def _running_job(client: Client, ref: str) -> tuple[str, str]:
-    """Return the id of a running job and the folder of its run."""
-    from weft.endpoints.paths import Paths
-    from weft.engines.process.shim.run_files import run_dir
-    from weft.errors import NotFound, Refused, WeftError
+def _running_job(client: Client, ref: str) -> JobDetailView:
+    from weft.errors import NotFound, Refused
 
     jobs = client.jobs([ref]).jobs
     if len(jobs) > 1:
@@ -52,12 +55,29 @@ def _running_job(client: Client, ref: str) -> tuple[str, str]:
     (job,) = jobs
     if job.status != "running":
         raise Refused(f"job {job.id} does not run: it is {job.status}\n  weft exec needs a running job")
-    if not isinstance(client.where, Paths):
-        raise WeftError(
-            f"weft exec works with the scheduler of this machine, --scheduler local, not yet on a cluster\n"
-            f"  job {job.id} runs on {job.place}: log in there"
-        )
-    return job.id, run_dir(str(client.where.jobs), job.id, job.run)
+    return job
+
+
+def _run_on_node(client: Client, job: JobDetailView, command: list[str]) -> int:
+    """Run the command on the node of a cluster, in a terminal if this process has one."""
+    import os
+
+    from weft.cli.submit.terminal import STDIN, relay, terminal_type
+    from weft.client.terminals import Tunnel
+    from weft.errors import WeftError
+    from weft.wire.messages import TerminalPart
+
+    is_terminal = os.isatty(STDIN)
+    terminal = terminal_type() if is_terminal else ""
+    first = TerminalPart(job=job.id, run=job.run, command=command, terminal=terminal)
+    tunnel = Tunnel(client.open_terminal, first)
+    with tunnel.socket:
+        relay(tunnel.socket, is_terminal=is_terminal)
+    if tunnel.error is not None:
+        raise tunnel.error
+    if tunnel.exit_code is None:
+        raise WeftError(f"the connection to the node of job {job.id} ended\n  weft show {job.id} may say why")
+    return tunnel.exit_code
 
 
 def _run_in(folder: str, job: str, command: list[str]) -> int:

@@ -10,13 +10,14 @@ import termios
 import time
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.client.terminals import Tunnel, connect_here
 from weft.endpoints.paths import Paths
 from weft.engines.process.shim import terminal as run_terminal
 from weft.errors import InputError, NotFound, WeftError
+from weft.wire.messages import TerminalPart
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -51,7 +52,7 @@ def attach_runs(client: Client, job: str) -> None:
 
 def _relay_to_node(client: Client, job: str, run: int) -> None:
     """Connect this terminal to a run on a node of a cluster."""
-    tunnel = Tunnel(client.open_terminal, job, run)
+    tunnel = Tunnel(client.open_terminal, TerminalPart(job=job, run=run))
     with tunnel.socket:
         relay(tunnel.socket)
     if tunnel.error is not None and not isinstance(tunnel.error, NotFound):  # not found: the run has ended
@@ -87,23 +88,26 @@ def _connect(client: Client, paths: Paths, job: str, run: int) -> socket.socket 
     )
 
 
-def relay(sock: socket.socket) -> None:
-    """Pass bytes and window sizes on to the run, and its output to this terminal, until the run closes it."""
+def relay(sock: socket.socket, *, is_terminal: bool = True) -> None:
+    """Pass bytes and window sizes on to the run, and its output to this process's, until the run closes it."""
     reading, waking = os.pipe()
     os.set_blocking(waking, False)
     pending = bytearray(_window_frame())
     sock.setblocking(False)
+    open_inputs = [STDIN]
     try:
-        with _raw_mode(), _window_changes(waking):
+        with _raw_mode() if is_terminal else nullcontext(), _window_changes(waking):
             while True:
                 writes: list[Any] = [sock] if pending else []
-                reads: list[Any] = [sock, reading] if pending else [sock, reading, STDIN]
+                reads: list[Any] = [sock, reading] if pending else [sock, reading, *open_inputs]
                 can_read, can_write, _ = select.select(reads, writes, [])
                 if reading in can_read:
                     os.read(reading, CHUNK_BYTES)
                     pending += _window_frame()
-                if STDIN in can_read and (typed := os.read(STDIN, CHUNK_BYTES)):
+                if STDIN in can_read:
+                    typed = os.read(STDIN, CHUNK_BYTES)
                     pending += run_terminal.FRAME.pack(run_terminal.DATA, len(typed)) + typed
+                    open_inputs = open_inputs if typed else []
                 if sock in can_write:
                     del pending[: sock.send(pending)]
                 if sock in can_read and not _show(sock):

@@ -50,7 +50,7 @@ class Terminals:
         return handler(methods.__getitem__, "Terminals")
 
     async def open(self, parts: AsyncIterator[m.TerminalPart], context: Any) -> None:
-        """Serve a client. Its first part names the job and the run."""
+        """Serve a client. Its first part names the job and the run, and a command to run next to it, if any."""
         try:
             agent = await self._agent_of(await anext(parts))
             try:
@@ -81,7 +81,7 @@ class Terminals:
         state, who = self._controller.scheduler.state, caller()
         job = state.jobs[resolve_one(state, first.job, who.user)]
         check_owner(who, job.job)
-        if job.job.task is None or not job.job.task.terminal:
+        if not first.command and (job.job.task is None or not job.job.task.terminal):
             raise InputError(f"job {job.id} has no terminal", hint="weft run --pty gives a job one")
         if job.status != "running" or job.run != first.run:
             raise NotFound(f"run {first.run} of job {job.id} does not run")
@@ -91,7 +91,7 @@ class Terminals:
         answer: asyncio.Future[_AgentEnd] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:
-            order = m.ServeTerminal(key=key, job=job.id, run=job.run)
+            order = m.ServeTerminal(key=key, job=job.id, run=job.run, command=first.command, terminal=first.terminal)
             if not self._controller.ports.send_to(node, m.SchedulerMessage(terminal=order)):
                 raise Refused(f"node {node} is not connected\n  try again later")
             async with asyncio.timeout(AGENT_TIMEOUT_S):
@@ -107,7 +107,8 @@ async def _join(parts: AsyncIterator[m.TerminalPart], context: Any, agent: _Agen
 
     async def pass_on(source: AsyncIterator[m.TerminalPart], target: Any) -> None:
         async for part in source:
-            await target.write(m.TerminalPart(data=part.data))
+            code = part.exit_code if part.HasField("exit_code") else None
+            await target.write(m.TerminalPart(data=part.data, exit_code=code))
 
     ways = [
         asyncio.ensure_future(pass_on(parts, agent.context)),

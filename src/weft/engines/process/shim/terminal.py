@@ -1,10 +1,11 @@
-"""Give the command of a run a terminal: `terminal.py COMMAND...`. Runs as a script, in a bare Python.
+"""Give a command a terminal: `terminal.py [--at DIR] [--pipe] [--] COMMAND...`. Runs as a script, in a bare Python.
 
-It listens on a socket in the run's directory. The first client that connects starts the command in a pseudo-terminal,
-and the bytes of the two go back and forth. Output also goes to the log. When the client goes away, the terminal hangs
-up, as ssh does.
+It listens on a socket in DIR, or in the run's directory. The first client that connects starts the command in a
+pseudo-terminal, or with pipes, and the bytes of the two go back and forth. Output also goes to the log. When the client
+goes away, the terminal hangs up, as ssh does.
 
-    client    frames of kind (1 byte), length (4), body: D data; W rows and columns of the window (2 bytes each)
+    client    frames of kind (1 byte), length (4), body: D data, empty at its end; W rows and columns of the window
+              (2 bytes each)
     script    bytes of the terminal, until the command has ended
 """
 
@@ -42,14 +43,15 @@ RESIZE: Final = b"W"
 class Terminal:
     """One command in a terminal, and the client at its other end."""
 
-    def __init__(self, client: socket.socket, argv: list[str]) -> None:
+    def __init__(self, client: socket.socket, argv: list[str], *, pipe: bool = False) -> None:
         self.client: socket.socket | None = client
         client.setblocking(False)
-        self.argv = argv
+        self.argv, self.pipe = argv, pipe
         self.frames = bytearray()
         self.to_command, self.to_client = bytearray(), bytearray()
         self.window = (24, 80)
-        self.child, self.master = -1, -1
+        self.child, self.master, self.input = -1, -1, -1
+        self.input_ended = False
         self.status: int | None = None
         self.signals: list[int] = []
 
@@ -63,21 +65,40 @@ class Terminal:
             signal.signal(number, lambda received, _: self.signals.append(received))
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._await_window()
-        self.child, self.master = os.forkpty()
-        if not self.child:
-            self._become_command()
-        os.set_blocking(self.master, False)
+        self._start()
+        for handle in (self.master, self.input):
+            os.set_blocking(handle, False)
         while self.status is None:
             self._turn(reading)
         self._finish()
         return os.waitstatus_to_exitcode(self.status)
+
+    def _start(self) -> None:
+        """Start the command. Its output comes from `master`, its input goes to `input`."""
+        if not self.pipe:
+            self.child, self.master = os.forkpty()
+            self.input = self.master
+            if not self.child:
+                self._become_command()
+            return
+        stdin, self.input = os.pipe()
+        self.master, out = os.pipe()
+        self.child = os.fork()
+        if not self.child:
+            os.setsid()
+            for handle, number in ((stdin, 0), (out, 1), (out, 2)):
+                os.dup2(handle, number)
+            self._become_command()
+        os.close(stdin)
+        os.close(out)
 
     def _become_command(self) -> None:
         """In the child: execute the command."""
         for number in (*FORWARDED_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         try:
-            self._resize(0)
+            if not self.pipe:
+                self._resize(0)
             os.execvp(self.argv[0], self.argv)
         except OSError as error:
             os.write(2, f"weft: cannot execute {self.argv[0]!r}: {error.strerror}\n".encode())
@@ -100,8 +121,8 @@ class Terminal:
             reads.append(self.master)
         if self.client is not None and len(self.to_command) < MAX_PENDING_BYTES:
             reads.append(self.client.fileno())
-        if self.master >= 0 and self.to_command:
-            writes.append(self.master)
+        if self.input >= 0 and self.to_command:
+            writes.append(self.input)
         if self.client is not None and self.to_client:
             writes.append(self.client.fileno())
         can_read, can_write, _ = select.select(reads, writes, [])
@@ -112,7 +133,7 @@ class Terminal:
             self._read_client()
         if self.master in can_read:
             self._read_command()
-        if self.master in can_write:
+        if self.input in can_write:
             self._write_command()
         if self.client is not None and self.client.fileno() in can_write:
             self._write_client()
@@ -156,9 +177,12 @@ class Terminal:
     def _on_frame(self, kind: bytes, body: bytes) -> None:
         if kind == DATA:
             self.to_command += body
+            self.input_ended = self.input_ended or not body
+            if not self.to_command:
+                self._end_input()
         elif len(body) == WINDOW.size:
             self.window = WINDOW.unpack(body)
-            if self.master >= 0:
+            if self.master >= 0 and not self.pipe:
                 self._resize(self.master)
 
     def _write_client(self) -> None:
@@ -176,9 +200,20 @@ class Terminal:
             self.client.close()
         self.client = None
         self.to_client.clear()
-        if self.master >= 0:
-            os.close(self.master)
-        self.master = -1
+        self._close_command()
+        if self.pipe and self.child > 0:
+            os.kill(self.child, signal.SIGHUP)
+
+    def _close_command(self) -> None:
+        for handle in {self.master, self.input} - {-1}:
+            os.close(handle)
+        self.master = self.input = -1
+
+    def _end_input(self) -> None:
+        """Close a pipe whose other end has sent everything."""
+        if self.pipe and self.input_ended and self.input >= 0:
+            os.close(self.input)
+            self.input = -1
 
     # ---- the command
 
@@ -191,8 +226,7 @@ class Terminal:
         except OSError:
             data = b""  # every process of the terminal has closed it
         if not data:
-            os.close(self.master)
-            self.master = -1
+            self._close_command()
             return False
         _write_log(data)
         if self.client is not None:
@@ -201,11 +235,13 @@ class Terminal:
 
     def _write_command(self) -> None:
         try:
-            del self.to_command[: os.write(self.master, self.to_command)]
+            del self.to_command[: os.write(self.input, self.to_command)]
         except BlockingIOError:
             return
         except OSError:
             self.to_command.clear()
+        if not self.to_command:
+            self._end_input()
 
     def _resize(self, terminal: int) -> None:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *self.window, 0, 0))
@@ -264,11 +300,17 @@ def accept_client(folder: str) -> socket.socket | None:
 
 
 def main(argv: list[str]) -> int:
-    client = accept_client(os.path.dirname(os.environ["WEFT_DONE_FILE"]))
+    folder, pipe = os.path.dirname(os.environ.get("WEFT_DONE_FILE", "")), False
+    if argv[0] == "--at":
+        folder, argv = argv[1], argv[2:]
+    if argv[0] == "--pipe":
+        pipe, argv = True, argv[1:]
+    argv = argv[1:] if argv[0] == "--" else argv
+    client = accept_client(folder)
     if client is None:
         sys.stderr.write(f"weft: no terminal was connected within {CLIENT_TIMEOUT_S:.0f} s\n")
         return NO_CLIENT
-    code = Terminal(client, argv).run()
+    code = Terminal(client, argv, pipe=pipe).run()
     return code if code >= 0 else 128 - code
 
 
