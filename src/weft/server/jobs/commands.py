@@ -94,7 +94,7 @@ class JobCommands:
     def prune(self) -> None:
         """Forget the keys of requests whose jobs were all purged."""
         jobs = self._scheduler.state.jobs
-        self._unjournalled = [job for job in self._unjournalled if job.id not in jobs]
+        self._unjournalled.clear()  # all of them are in the state by now
         for key in [key for key, ids in self._keys.items() if not any(job in jobs for job in ids)]:
             del self._keys[key]
 
