@@ -54,6 +54,14 @@ def test_its_environment_stays(weft: Weft, editor: Path) -> None:
     assert weft("logs", job).out == "1 2\n"
 
 
+def test_a_job_that_counts_no_cpu_still_counts_none(weft: Weft, editor: Path) -> None:
+    job = weft.submit(*HELD, "--cpus", "0", "--", "true")
+    assert weft.show(job)["cpus"] == 0
+    editor.write_text("s/^name:.*/priority: 3/\n")
+    weft("edit", job)
+    assert (weft.show(job)["cpus"], weft.show(job)["priority"]) == (0, 3)
+
+
 @pytest.mark.usefixtures("editor")
 def test_a_file_left_as_it_is_changes_nothing(weft: Weft) -> None:
     job = weft.submit(*HELD, "--", "true")

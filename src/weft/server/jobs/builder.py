@@ -124,6 +124,8 @@ class JobBuilder:
         values["name"] = values.get("name") or default_name(spec.command)
         values["chdir"] = values.get("chdir") or old.chdir
         values["env"] = tuple({**dict(old.env), **dict(values.get("env", ()))}.items())
+        if not job.gpus and not job.cpus:  # --cpus 0, which the file does not show
+            values.setdefault("cpus", 0)
         values |= {"snapshot": old.snapshot, "stdin": old.stdin, "terminal": old.terminal}
         made = self._editor.create(job.id, job.user, old.key, values)
         task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
