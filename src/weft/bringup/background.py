@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 JOIN_TIMEOUT_S: Final = 60.0
 """Limit for a worker to join the scheduler."""
 END_TIMEOUT_S: Final = 20.0
-"""Limit for a worker, after the time that it gives its runs, and then for the runs that it kept, to end."""
+"""Limit for a worker to end once the grace of its runs is over, and then for the runs that it left to end."""
 LEAVE_GRACE_S: Final = 20.0
-"""The time that a worker gives its runs unless it was started with another."""
+"""The grace that a leaving worker gives its runs unless it was started with --leave-grace."""
 Notify = Callable[["AgentDir", "WorkerEvent"], None]
-"""Called in the background process for each note of the worker."""
+"""Called in the background process for each event of the worker."""
 
 
 class StartedWorker(NamedTuple):
@@ -46,8 +46,8 @@ class EndedWorker(NamedTuple):
 def start(work: Callable[[Notify], int]) -> StartedWorker | int:
     """Fork, and run `work` in the child. Return the worker in the parent once it has joined.
 
-    An int is an exit code: of a child that ended before it joined, or, in the child itself, of `work`. Until it has
-    joined, the child shares this process's stderr and reports there what is wrong."""
+    An int is an exit code. The parent returns the child's if the child ended before it joined; the child itself
+    returns that of `work`. Until it has joined, the child reports errors on the stderr of the parent."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -62,20 +62,20 @@ def start(work: Callable[[Notify], int]) -> StartedWorker | int:
 
 
 def _reporter(writing: int) -> Notify:
-    """Return a function that sends the worker's notes to the parent. Once joined, it detaches from the terminal."""
-    left = [writing]
+    """Return a function that sends the worker's events to the parent. Once the worker joins, it leaves the terminal."""
+    open_pipes = [writing]
 
     def notify(folder: AgentDir, event: WorkerEvent) -> None:
-        if not left:
+        if not open_pipes:
             return
-        message: dict[str, Any] = {"words": event.reason}
+        message: dict[str, Any] = {"reason": event.reason}
         if event.kind == "connected":
-            who = identify(os.getpid())
-            assert who is not None
-            message = StartedWorker(folder.state.name, format_process(who), str(folder.state))._asdict()
-        os.write(left[0], json.dumps(message).encode() + b"\n")
+            identity = identify(os.getpid())
+            assert identity is not None
+            message = StartedWorker(folder.state.name, format_process(identity), str(folder.state))._asdict()
+        os.write(open_pipes[0], json.dumps(message).encode() + b"\n")
         if event.kind == "connected":
-            os.close(left.pop())
+            os.close(open_pipes.pop())
             null = os.open(os.devnull, os.O_RDWR)
             for number in range(3):
                 os.dup2(null, number)
@@ -87,8 +87,8 @@ def _reporter(writing: int) -> Notify:
 def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
     """Return the worker once it has joined; None if the child ended instead."""
     until, rest, reason = time.monotonic() + JOIN_TIMEOUT_S, b"", "the scheduler does not answer"
-    while (left := until - time.monotonic()) > 0:
-        if not select.select([pipe], [], [], left)[0]:
+    while (left_s := until - time.monotonic()) > 0:
+        if not select.select([pipe], [], [], left_s)[0]:
             break
         part = os.read(pipe, 1 << 16)
         if not part:
@@ -98,7 +98,7 @@ def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
             message: dict[str, Any] = json.loads(line)
             if "worker" in message:
                 return StartedWorker(**message)
-            reason = message["words"].partition("\n")[0] or reason
+            reason = message["reason"].partition("\n")[0] or reason
     os.kill(child, signal.SIGKILL)  # not reaped yet, so the pid is still the child's
     os.waitpid(child, 0)
     raise Unreachable(
@@ -106,11 +106,8 @@ def _wait_until_joined(child: int, pipe: int) -> StartedWorker | None:
     )
 
 
-# ---- ending one
-
-
-def format_process(who: Identity) -> str:
-    return f"{who.boot}:{who.pid}:{who.start}"
+def format_process(identity: Identity) -> str:
+    return f"{identity.boot}:{identity.pid}:{identity.start}"
 
 
 def parse_process(text: str) -> Identity:
@@ -130,33 +127,35 @@ def end(
     keep_jobs: bool = False,
     leave_grace_s: float | None = None,
 ) -> EndedWorker:
-    """End the worker of this name. With `only`, end no other process. With `keep_jobs` its runs continue."""
+    """End the worker of this name; with `only`, just if it is that process. Its runs end too, unless `keep_jobs`.
+
+    `kill`: also kill runs that an ended worker left. `leave_grace_s`: the grace that the worker gives its runs."""
     from weft.agent.shutdown import kill_runs
 
     pid = folder.lock_holder_pid()
-    who = identify(pid) if pid is not None else None
-    if only is not None and who != only:
-        who = None
-    if who is None and only is None:
+    identity = identify(pid) if pid is not None else None
+    if only is not None and identity != only:
+        identity = None
+    if identity is None and only is None:
         raise NotFound(f"no worker called {name} runs here\n  weft worker --id NAME --stop ends a worker by name")
     timeout_s = END_TIMEOUT_S + (LEAVE_GRACE_S if leave_grace_s is None else leave_grace_s)
-    ended = who is not None and end_process(who, timeout_s, signal.SIGUSR1 if keep_jobs else signal.SIGTERM)
+    ended = identity is not None and end_process(identity, timeout_s, signal.SIGUSR1 if keep_jobs else signal.SIGTERM)
     killed = kill_runs(folder, END_TIMEOUT_S) if kill and folder.lock_holder_pid() is None else 0
     return EndedWorker(ended, killed)
 
 
-def end_process(who: Identity, timeout_s: float, first: int = signal.SIGTERM) -> bool:
-    """Send the first signal, then SIGKILL after `timeout_s`. Return False if the process had ended before."""
-    handle = open_pidfd(who)
+def end_process(identity: Identity, timeout_s: float, first: int = signal.SIGTERM) -> bool:
+    """Send the signal `first`, then SIGKILL after `timeout_s`. Return False if the process had ended before."""
+    handle = open_pidfd(identity)
     if handle is None:
         return False
     try:
         for number in (first, signal.SIGKILL):
             signal.pidfd_send_signal(handle, number)
-            if select.select([handle], [], [], timeout_s)[0] or not is_alive(who):
+            if select.select([handle], [], [], timeout_s)[0] or not is_alive(identity):
                 return True
     except ProcessLookupError:
         return True
     finally:
         os.close(handle)
-    raise WeftError(f"process {who.pid} does not end, even by SIGKILL\n  check whether it waits for a disk")
+    raise WeftError(f"process {identity.pid} does not end, even after SIGKILL\n  check whether it waits for a disk")

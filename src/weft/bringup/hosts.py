@@ -63,7 +63,7 @@ def read_hosts(path: str) -> list[Host]:
 
 
 def _split_lines(text: str, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the words of each line that has any."""
+    """Yield FILE:LINE and the words of each line that is not empty."""
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}:{number}"
         try:
@@ -89,21 +89,21 @@ def _parse_host(words: list[str], where: str) -> Host:
     user, _, host = host.rpartition("@")
     if user and ssh["user"]:
         raise InputError("the line has both USER@HOST and user=", where=where, hint="keep one of them")
-    made = Host(
+    parsed = Host(
         host, ssh["id"] or _default_id(host), ssh["user"] or user, _parse_port(ssh["port"], where),
         ssh["weft"].removeprefix("~/") or "weft", given,
     )  # fmt: skip
-    _check(made, where)
-    return made
+    _check_parts(parsed, where)
+    return parsed
 
 
-def _check(host: Host, where: str) -> None:
-    """Raise if a part could be read as a flag of ssh, or as two words."""
+def _check_parts(host: Host, where: str) -> None:
+    """Raise if ssh or the remote shell would misread a part: as a flag, or as two words."""
     for what, text, form in (("a host", host.host, _HOST), ("a user", host.user, _USER), ("an id", host.id, _NAME)):
         if text and not form.fullmatch(text):
             raise InputError(f"{text[:80]!r} cannot be {what}", where=where, hint=LINE_FORM)
     if not host.host:
-        raise InputError("a user without a host", where=where, hint=LINE_FORM)
+        raise InputError("the line has a user but no host", where=where, hint=LINE_FORM)
     if host.weft.startswith("-"):
         what = f"weft={host.weft[:80]} is not a program"
         raise InputError(what, where=where, hint="name a program, or a path relative to the home directory")

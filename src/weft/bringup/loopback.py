@@ -28,15 +28,15 @@ MAX_STARTING_WORKERS: Final = 8
 """Workers that start at the same time: each takes about a second of a core."""
 POLL_S: Final = 0.1
 START_TIMEOUT_S: Final = 120.0
-"""Limit for the scheduler to listen, and then from one worker's joining to the next."""
+"""Limit for the scheduler to listen. Then the limit between one worker that joins and the next."""
 CONSOLE_FILE: Final = "console.log"
 MAX_CONSOLE_CHARS: Final = 1000
-"""The end of a console that an error quotes."""
+"""An error quotes this much of the end of a console file."""
 
 
 def bring_up(where: Address, nodes: Sequence[Node], options: Sequence[str]) -> Record:
     """Start a scheduler with these options, and a worker for each node. If one fails, end all of them."""
-    check(nodes)
+    _check_nodes(nodes)
     with record.locked(where):
         _check_free(where)
         starter = _ClusterStarter(where, Record(str(where)))
@@ -50,8 +50,8 @@ def bring_up(where: Address, nodes: Sequence[Node], options: Sequence[str]) -> R
         return starter.record
 
 
-def check(nodes: Sequence[Node]) -> None:
-    """Raise if one machine cannot stand for these nodes."""
+def _check_nodes(nodes: Sequence[Node]) -> None:
+    """Raise if this machine cannot run a worker for each of these nodes."""
     if not 0 < len(nodes) <= MAX_NODES:
         what = f"{len(nodes):,} nodes on one machine"
         raise InputError(what, hint=f"use 1 to {MAX_NODES} nodes: each is a process")
@@ -73,7 +73,7 @@ def _check_free(where: Address) -> None:
 
 
 class _ClusterStarter:
-    """Starts the processes of a cluster, and records each before the next."""
+    """Starts the processes of a cluster one by one. It records each before it starts the next."""
 
     def __init__(self, where: Address, empty: Record) -> None:
         self.where, self.record = where, empty
@@ -97,7 +97,7 @@ class _ClusterStarter:
         with Client(self.where) as client:
             since = time.monotonic()
             while waiting or starting:
-                joined = starting & _connected(client)
+                joined = starting & _connected_nodes(client)
                 since = time.monotonic() if joined else since
                 starting -= joined
                 while waiting and len(starting) < MAX_STARTING_WORKERS:
@@ -120,10 +120,10 @@ class _ClusterStarter:
             start_new_session=True,
         )  # fmt: skip
         os.close(console)
-        who = identify(process.pid)
-        assert who is not None  # the process is not reaped: a zombie at worst
+        identity = identify(process.pid)
+        assert identity is not None  # the process is not reaped: a zombie at worst
         self._started.append((name, process, folder / CONSOLE_FILE))
-        self.record = self.record.with_process(Process(name, who, str(folder), is_server))
+        self.record = self.record.with_process(Process(name, identity, str(folder), is_server))
         record.save(self.record)
 
     def _check_progress(self, since: float, problem: str) -> None:
@@ -135,7 +135,7 @@ class _ClusterStarter:
             raise Unreachable(f"{problem} within {START_TIMEOUT_S:.0f} s\n  see {self._folder}")
 
 
-def _connected(client: Client) -> set[str]:
+def _connected_nodes(client: Client) -> set[str]:
     return {node.node for node in client.nodes().nodes if node.state == "connected"}
 
 

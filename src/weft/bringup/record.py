@@ -26,6 +26,7 @@ class Process:
 
     name: str
     who: Identity
+    """The identity of the process: a pid alone may be reused."""
     folder: str
     is_server: bool = False
 
@@ -45,7 +46,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Record:
-    """All that `weft cluster` started for one scheduler."""
+    """The processes that `weft cluster` started for one scheduler, and that have not ended."""
 
     scheduler: str
     processes: tuple[Process, ...] = ()
@@ -98,7 +99,7 @@ def load_all(env: Mapping[str, str] = os.environ) -> list[Record]:
 def locked(where: Address, env: Mapping[str, str] = os.environ) -> Iterator[None]:
     """Let one `weft cluster` at a time change a scheduler's record; raise Refused if another holds the lock."""
     make_private(_folder(env))
-    what = f"another weft cluster command changes {where}"
+    what = f"another weft cluster command is changing {where}"
     with locks.locked(_path(where, env).with_suffix(".lock"), what, "wait for it, or interrupt it"):
         yield
 
@@ -116,7 +117,7 @@ def _address(path: Path) -> Address:
     return Address(host, int(port))
 
 
-def _decode(found: Mapping[str, Any]) -> Record:
-    processes = (Process(**{**each, "who": Identity(*each["who"])}) for each in found["processes"])
-    remotes = (Remote(**{**each, "ssh": tuple(each["ssh"])}) for each in found["remotes"])
-    return Record(found["scheduler"], tuple(processes), tuple(remotes))
+def _decode(data: Mapping[str, Any]) -> Record:
+    processes = (Process(**{**each, "who": Identity(*each["who"])}) for each in data["processes"])
+    remotes = (Remote(**{**each, "ssh": tuple(each["ssh"])}) for each in data["remotes"])
+    return Record(data["scheduler"], tuple(processes), tuple(remotes))

@@ -18,14 +18,16 @@ from weft.endpoints.addresses import Address
 from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 
 MAX_CONNECTIONS: Final = 16
-"""Machines that are connected to at the same time."""
+"""ssh connections that are open at the same time."""
 CONNECT_TIMEOUT_S: Final = 15
 COMMAND_TIMEOUT_S: Final = 150.0
-"""Limit for a remote command. A worker alone has a minute to join."""
+"""Limit for a remote command. It includes the minute that a worker has to join."""
 NOT_FOUND: Final = 127
 """Exit code of a shell that does not find the program."""
 SSH_FAILED: Final = 255
+"""Exit code of ssh that could not connect."""
 NOT_PERMITTED: Final = 5
+"""Exit code of weft without permission: the machine has no token of the scheduler."""
 MAX_ERROR_CHARS: Final = 500
 
 
@@ -57,13 +59,13 @@ def start_workers(
     `create_token` returns a token that lets one worker join; it is called by one thread at a time."""
     config, lock = os.path.abspath(ssh_config) if ssh_config else "", threading.Lock()
 
-    def token() -> str:
+    def create_token_alone() -> str:
         with lock:
             return create_token()
 
     def start(host: Host) -> StartResult:
         try:
-            remote = _start_worker(host, config, scheduler, token)
+            remote = _start_worker(host, config, scheduler, create_token_alone)
         except WeftError as error:
             return StartResult(host, error=_first_line(error))
         with lock:
@@ -87,8 +89,8 @@ def end_workers(remotes: Sequence[Remote]) -> list[EndResult]:
         return list(pool.map(end, remotes))
 
 
-def _start_worker(host: Host, config: str, scheduler: Address, token: Callable[[], str]) -> Remote:
-    """Start a worker; if the scheduler does not know the machine yet, join first.
+def _start_worker(host: Host, config: str, scheduler: Address, create_token: Callable[[], str]) -> Remote:
+    """Start a worker. If the machine has no token of the scheduler, join first.
 
     The token goes through standard input, where no other user of the machine sees it."""
     ssh = _ssh_command(host, config)
@@ -97,13 +99,13 @@ def _start_worker(host: Host, config: str, scheduler: Address, token: Callable[[
         found = _call(ssh, start)
     except NotPermitted:
         join = [host.weft, "auth", "join", str(scheduler), "-", "--node", host.id, "--json"]
-        _call(ssh, join, f"{token()}\n")
+        _call(ssh, join, f"{create_token()}\n")
         found = _call(ssh, start)
     return Remote(host.id, ssh, host.weft, str(found["process"]))
 
 
 def _end_worker(remote: Remote) -> bool:
-    """End exactly this worker, with its runs. Return False if it had gone already."""
+    """End exactly this worker, with its runs. Return False if it had ended before."""
     words = [remote.weft, "worker", "--id", remote.name, "--stop", remote.process, "--kill", "--json"]
     return bool(_call(remote.ssh, words)["ended"])
 

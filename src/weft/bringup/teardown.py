@@ -27,7 +27,7 @@ END_TIMEOUT_S: Final = 20.0
 WORKER_TIMEOUT_S: Final = END_TIMEOUT_S + LEAVE_GRACE_S
 """Limit for each worker to end: it may let its runs save their work first."""
 MAX_ENDING: Final = 16
-"""Workers whose ends are awaited, and whose runs are killed, at the same time."""
+"""Workers that are ended at the same time."""
 MAX_LISTED_JOBS: Final = 10_000
 
 
@@ -49,7 +49,7 @@ def connect(record: Record) -> Client | None:
 
 
 def running_jobs(client: Client, record: Record) -> list[JobView]:
-    """Return the jobs that ending would stop: all if the record has the scheduler, else those on its workers."""
+    """Return the running jobs that a teardown stops: all, if it ends the scheduler too, else those on its workers."""
     jobs = [job for job in client.queue(limit=MAX_LISTED_JOBS).jobs if job.place]
     if record.server is not None:
         return jobs
@@ -57,8 +57,8 @@ def running_jobs(client: Client, record: Record) -> list[JobView]:
     return [job for job in jobs if any(node in names for node, _ in parse_slots(job.place))]
 
 
-def stop_jobs(client: Client) -> None:
-    """Stop the jobs, then the scheduler. Wait until its process has ended, at most `END_TIMEOUT_S`."""
+def shut_down_scheduler(client: Client) -> None:
+    """Ask the scheduler to stop its jobs and end. Wait until its process has ended, at most `END_TIMEOUT_S`."""
     from weft.wire.views.operations import SHUTDOWN
 
     pid = client.operate(SHUTDOWN, jobs="stop").pid
@@ -70,7 +70,7 @@ def stop_jobs(client: Client) -> None:
 def end_processes(record: Record, progress: Callable[[int, int], None] = lambda *_: None) -> None:
     """End the workers with their runs, several at a time, then the scheduler.
 
-    `progress` is called with the number of workers that have ended, and of all.
+    `progress` is called with the number of workers that have ended, and the number of all workers.
     """
     from weft.agent.shutdown import kill_runs
     from weft.agent.state_dir import agent_dir

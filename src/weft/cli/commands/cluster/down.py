@@ -25,13 +25,17 @@ EXAMPLE: Final = """examples:
   weft cluster down --scheduler gpu-head:50051"""
 
 MAX_NAMES: Final = 10
+"""Processes that the message names."""
 PROGRESS_S: Final = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--port", metavar="N", type=flags.port, help="port of weft cluster up; by default the only one there is"
+        "--port",
+        metavar="N",
+        type=flags.port,
+        help="port of the cluster that weft cluster up started (default: the only one)",
     )
     which.add_argument("--scheduler", metavar="HOST:PORT", help="scheduler of weft cluster ssh, if not on this machine")
     parser.add_argument("--clean", action="store_true", help="also remove the scheduler's files: jobs, logs, tokens")
@@ -41,26 +45,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from weft.bringup import record, teardown
 
-    where = _where(args)
+    where = _choose_scheduler(args)
     with record.locked(where):
         found = record.load(where)
         if found is None:
-            return _nothing(args, where)
+            return _report_nothing(args, where)
         client = teardown.connect(found)
         jobs = teardown.running_jobs(client, found) if client is not None else []
         if jobs and not args.yes and render.can_prompt() and not change_report.confirm("stop", jobs):
             render.print_message("aborted; nothing was stopped")
             return 1
-        there = teardown.running_processes(found)
+        local = teardown.running_processes(found)
         if client is not None:
             if found.server is not None:
                 if jobs and not args.json:
                     render.print_message(f"stopping {plural(len(jobs), 'job')} and the scheduler")
-                teardown.stop_jobs(client)
+                teardown.shut_down_scheduler(client)
             client.close()
-        away, left = _end_remotes(found)
+        remote, left = _end_remotes(found)
         teardown.end_processes(found, (lambda *_: None) if args.json else _Progress())
-        ended = there + away
+        ended = local + remote
         record.save(record.Record(found.scheduler, remotes=tuple(left)))
         if args.clean and found.server is not None:
             teardown.remove_files(where)
@@ -70,23 +74,23 @@ def run(args: argparse.Namespace) -> int:
         })  # fmt: skip
     else:
         stopped = f", {plural(len(jobs), 'running job')} stopped" if jobs else ""
-        render.print_message(f"stopped the cluster at {where}: {_names(ended)}{stopped}")
+        render.print_message(f"stopped the cluster at {where}: {_shorten(ended)}{stopped}")
     return 1 if left else 0
 
 
 class _Progress:
-    """Prints how many workers have ended, at most every `PROGRESS_S` seconds: a few workers end at once."""
+    """Prints how many workers have ended, at most every `PROGRESS_S` seconds: a few workers end sooner than that."""
 
     def __init__(self) -> None:
-        self._said_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __call__(self, ended: int, workers: int) -> None:
-        if time.monotonic() - self._said_at >= PROGRESS_S and ended < workers:
-            self._said_at = time.monotonic()
+        if time.monotonic() - self._printed_at >= PROGRESS_S and ended < workers:
+            self._printed_at = time.monotonic()
             render.print_message(f"{ended} of {plural(workers, 'worker')} have ended")
 
 
-def _where(args: argparse.Namespace) -> Address:
+def _choose_scheduler(args: argparse.Namespace) -> Address:
     """Return the scheduler whose cluster to stop: the named one, else the only one that was started."""
     from weft.bringup import record
 
@@ -106,7 +110,7 @@ def _where(args: argparse.Namespace) -> Address:
     return started[0] if started else Address("localhost", DEFAULT_PORT)
 
 
-def _names(ended: list[str]) -> str:
+def _shorten(ended: list[str]) -> str:
     shown = ", ".join(ended[:MAX_NAMES])
     return shown if len(ended) <= MAX_NAMES else f"{shown} and {len(ended) - MAX_NAMES} more"
 
@@ -122,7 +126,7 @@ def _end_remotes(found: Record) -> tuple[list[str], list[Remote]]:
     return [each.remote.name for each in results if each.ended], [each.remote for each in failed]
 
 
-def _nothing(args: argparse.Namespace, where: Address) -> int:
+def _report_nothing(args: argparse.Namespace, where: Address) -> int:
     from weft.bringup import record
 
     others = ", ".join(each.scheduler for each in record.load_all())
