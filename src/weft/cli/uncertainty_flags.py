@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from weft.sim.faults.uncertainty import Uncertainty
 
 HOUR_S: Final = 3600.0
-RETRIES: Final = 3
+DEFAULT_RETRIES: Final = 3
 """The default for jobs without retries in the trace, if runs crash."""
 MAX_RETRIES: Final = 1_000_000
-HOURS: Final = (1e-3, 1e8)
-LOADS: Final = (1e-6, 1e6)
+HOURS_RANGE: Final = (1e-3, 1e8)
+LOAD_RANGE: Final = (1e-6, 1e6)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--mtbf", metavar="HOURS", type=_hours, help="mean time between failures of a node")
     group.add_argument("--repair", metavar="HOURS", type=_hours, help="mean time to repair a node (default: 1)")
-    group.add_argument("--crash-rate", metavar="P", type=_chance, help="probability that a run crashes")
+    group.add_argument("--crash-rate", metavar="P", type=_probability, help="probability that a run crashes")
     group.add_argument(
         "--retries",
         metavar="N",
         type=flags.whole_number(0, MAX_RETRIES),
-        help=f"retries of a job that crashes, if the trace does not give them ({RETRIES})",
+        help=f"retries of a job that crashes, if the trace does not give them ({DEFAULT_RETRIES})",
     )
     group.add_argument(
         "--load", metavar="X", type=load, default=1.0, help="make arrivals X times as dense as in the trace (1)"
@@ -60,10 +60,10 @@ def retries(args: argparse.Namespace) -> int:
     """Return the retries of jobs for which the trace gives none."""
     if args.retries is not None:
         return int(args.retries)
-    return RETRIES if args.crash_rate else 0
+    return DEFAULT_RETRIES if args.crash_rate else 0
 
 
-def head(args: argparse.Namespace) -> dict[str, dict[str, object]]:
+def json_field(args: argparse.Namespace) -> dict[str, dict[str, object]]:
     """Return `{"uncertainty": {...}}` with the flags that differ from their defaults, or an empty dict."""
     values = {
         "estimates": None if args.estimates == "exact" else args.estimates,
@@ -78,14 +78,14 @@ def head(args: argparse.Namespace) -> dict[str, dict[str, object]]:
 
 
 def load(text: str) -> float:
-    return _within(text, *LOADS, "a load")
+    return _within(text, *LOAD_RANGE, "a load")
 
 
 def _hours(text: str) -> float:
-    return _within(text, *HOURS, "hours,")
+    return _within(text, *HOURS_RANGE, "hours,")
 
 
-def _chance(text: str) -> float:
+def _probability(text: str) -> float:
     return _within(text, 0.0, 1.0, "a probability")
 
 

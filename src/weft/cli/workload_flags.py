@@ -67,7 +67,7 @@ def workload(args: argparse.Namespace) -> Workload:
 def json_head(args: argparse.Namespace, loaded: LoadedWorkload) -> dict[str, object]:
     """Return the first fields of a JSON object about the workload."""
     return {"schema": 1, "trace": loaded.trace, "cluster": loaded.cluster, "gpus": loaded.gpus, "model": args.model,
-            "seed": args.seed, **uncertainty_flags.head(args)}  # fmt: skip
+            "seed": args.seed, **uncertainty_flags.json_field(args)}  # fmt: skip
 
 
 def seconds(text: str) -> float:

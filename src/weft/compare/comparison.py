@@ -21,7 +21,7 @@ OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[P
 
 @dataclass(frozen=True)
 class Trim:
-    """The parts at the start and end of the arrivals whose jobs do not count in the figures of jobs."""
+    """The start and end of the arrivals to leave out: jobs submitted then do not count in job figures."""
 
     warmup_s: float = 0.0
     cooldown_s: float = 0.0
@@ -32,19 +32,19 @@ NO_TRIM: Final = Trim()
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """The figures of a policy with each seed."""
+    """The figures of one policy, for every seed."""
 
     policy: str
-    runs: Sequence[Mapping[str, Any]]
-    """One entry for each seed that succeeded."""
+    trials: Sequence[Mapping[str, Any]]
+    """The figures of each trial that succeeded, in the order of the seeds."""
     digest: Digest | None
-    """The digest of the first seed, if requested."""
+    """The data for pictures of the first seed, if requested."""
     error: str
     """Why a trial failed; empty: all succeeded."""
 
     @property
     def outcome(self) -> Outcome:
-        return summarise(self.policy, () if self.error else self.runs, self.error)
+        return summarise(self.policy, () if self.error else self.trials, self.error)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Comparison:
     """The workload as drawn by the first seed."""
     seeds: Sequence[int]
     measured: int
-    """Number of jobs that count in the figures of jobs."""
+    """Number of jobs that count in job figures."""
     results: Sequence[PolicyResult]
     """One for each policy, in the order given."""
     bounds: Mapping[str, float] | None
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def no_progress(_labels: Sequence[str], _totals: Sequence[int]) -> AbstractContextManager[Progress]:
-    """Return a progress that shows nothing."""
+    """Return an observer that shows nothing."""
     return nullcontext(SilentProgress())
 
 
@@ -78,49 +78,49 @@ def compare_policies(
     """Simulate every policy with `seeds` seeds, starting at the workload's seed, and return all figures.
 
     A policy that raises, or whose process dies, gets an error instead of figures; the others continue. `processes`:
-    how many run at a time; None: one per CPU."""
-    numbers = range(workload.seed, workload.seed + seeds)
+    how many trials run at a time; None: one per CPU."""
+    all_seeds = range(workload.seed, workload.seed + seeds)
     loaded: list[LoadedWorkload] = []
     trials: list[Trial] = []
     spans: list[Span] = []
-    for seed in numbers:
+    for seed in all_seeds:
         loaded.append(load_workload(replace(workload, seed=seed), policies, lenient=True, warn=warn))
         spans.append(_span(trim, loaded[-1]))
         packed = pack(loaded[-1].setting(policies[0]))
-        first = with_digests and seed == numbers[0]
-        trials += [Trial(packed, policy, seed, spans[-1], first) for policy in policies]
+        with_digest = with_digests and seed == all_seeds[0]
+        trials += [Trial(packed, policy, seed, spans[-1], with_digest) for policy in policies]
     jobs = loaded[0].jobs
     with open_progress([trial.policy for trial in trials], [len(jobs)] * len(trials)) as progress:
-        found = run_all(run, trials, processes or count_cpus(), progress)
-    results = [_result(policy, trials, found) for policy in policies]
+        answers = run_all(run, trials, processes or count_cpus(), progress)
+    results = [_result(policy, trials, answers) for policy in policies]
     for result in results:
         _warn_of_lost_jobs(result, warn)
     if seeds > 1 and not any(_differs_by_seed(result) for result in results):
         warn("every seed gave the same figures: nothing in this workload is random; add uncertainty")
     measured = sum(spans[0].contains(each.submit_s) for each in jobs)
-    return Comparison(loaded[0], numbers, measured, results, _bounds(loaded, spans, results))
+    return Comparison(loaded[0], all_seeds, measured, results, _bounds(loaded, spans, results))
 
 
-def _result(policy: str, trials: Sequence[Trial], found: Sequence[Any]) -> PolicyResult:
-    mine = [(trial, each) for trial, each in zip(trials, found, strict=True) if trial.policy == policy]
-    good = [each for _, each in mine if isinstance(each, TrialResult)]
-    bad = [(trial.seed, each.reason) for trial, each in mine if isinstance(each, TaskFailure)]
+def _result(policy: str, trials: Sequence[Trial], answers: Sequence[Any]) -> PolicyResult:
+    own = [(trial, each) for trial, each in zip(trials, answers, strict=True) if trial.policy == policy]
+    succeeded = [each for _, each in own if isinstance(each, TrialResult)]
+    failed = [(trial.seed, each.reason) for trial, each in own if isinstance(each, TaskFailure)]
     error = ""
-    if bad:
-        error = bad[0][1] if len(mine) == 1 else f"with seed {bad[0][0]}: {bad[0][1]}"
-    digest = next((each.digest for each in good if each.digest is not None), None)
-    return PolicyResult(policy, [each.values for each in good], digest, error)
+    if failed:
+        error = failed[0][1] if len(own) == 1 else f"with seed {failed[0][0]}: {failed[0][1]}"
+    digest = next((each.digest for each in succeeded if each.digest is not None), None)
+    return PolicyResult(policy, [each.values for each in succeeded], digest, error)
 
 
 def _warn_of_lost_jobs(result: PolicyResult, warn: Warn) -> None:
     for key, what in (("unfinished", "never ended and are not in the figures"), ("failed", "failed for good")):
-        lost = sum(values[key] for values in result.runs)
+        lost = sum(values[key] for values in result.trials)
         if lost:
             warn(f"{result.policy}: {lost:,} jobs {what}")
 
 
 def _differs_by_seed(result: PolicyResult) -> bool:
-    return len({tuple(values[key] for key in FIGURES) for values in result.runs}) > 1 or bool(result.error)
+    return len({tuple(values[key] for key in FIGURES) for values in result.trials}) > 1 or bool(result.error)
 
 
 def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
@@ -138,11 +138,11 @@ def _bounds(
     loaded: Sequence[LoadedWorkload], spans: Sequence[Span], results: Sequence[PolicyResult]
 ) -> dict[str, float] | None:
     """Return the mean of each bound over the seeds."""
-    if any(values[key] for result in results for values in result.runs for key in ("failed", "unfinished")):
+    if any(values[key] for result in results for values in result.trials for key in ("failed", "unfinished")):
         return None
-    every = [
+    by_seed = [
         asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains))
         for each, span in zip(loaded, spans, strict=True)
     ]
-    means = {key: estimate([each[key] for each in every]) for key in every[0]}
+    means = {key: estimate([each[key] for each in by_seed]) for key in by_seed[0]}
     return {key: mean.mean for key, mean in means.items() if mean is not None}

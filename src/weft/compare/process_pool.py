@@ -19,16 +19,16 @@ from weft.errors import WeftError
 
 REPORT_S: Final = 0.1
 """Seconds between progress reports of a worker, and between refreshes of the parent."""
-TICKS_PER_CLOCK: Final = 32
+TICKS_PER_CLOCK_READ: Final = 32
 """A worker reads the clock once in this many ticks."""
 
 Tick = Callable[[int], None]
 Work = Callable[[Any, Tick], Any]
-"""A function of a module, called with a task and a tick. It calls the tick with the amount of work done."""
+"""A function of a module, called with a task and a `Tick`. It calls the tick with the amount of work done so far."""
 
 
 class Progress(Protocol):
-    """An observer of the tasks. Its methods are called in the parent process; tasks are numbered in their order."""
+    """An observer of the tasks, called in the parent process. A task is named by its index in the sequence of tasks."""
 
     def update(self, task: int, done: int) -> None:
         """Set how much of a task is done."""
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """A progress that shows nothing."""
+    """An observer that shows nothing."""
 
     def update(self, task: int, done: int) -> None:
         """Do nothing."""
@@ -78,10 +78,10 @@ def run_all(work: Work, tasks: Sequence[Any], processes: int, progress: Progress
     context.set_forkserver_preload([work.__module__])
     results: list[Any] = [None] * len(tasks)
     waiting = iter(enumerate(tasks))
-    with _pool() as pool:
+    with _killed_on_exit() as pool:
         while True:
-            while len(pool) < max(processes, 1) and (following := next(waiting, None)) is not None:
-                pool.append(_start(context, work, *following))
+            while len(pool) < max(processes, 1) and (numbered := next(waiting, None)) is not None:
+                pool.append(_start(context, work, *numbered))
             if not pool:
                 return results
             for worker in _ready(pool):
@@ -91,10 +91,9 @@ def run_all(work: Work, tasks: Sequence[Any], processes: int, progress: Progress
 
 def _start(context: Any, work: Work, number: int, task: Any) -> _Worker:
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_main, args=(work, task, theirs, os.getcwd()), daemon=True)
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGINT}
-    )  # the child inherits the mask: Ctrl-C interrupts only the parent
+    process = context.Process(target=_worker_main, args=(work, task, theirs, os.getcwd()), daemon=True)
+    # the child inherits the mask: Ctrl-C interrupts only the parent
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
     finally:
@@ -133,7 +132,7 @@ def _exit_reason(code: int | None) -> str:
 
 
 @contextmanager
-def _pool() -> Iterator[list[_Worker]]:
+def _killed_on_exit() -> Iterator[list[_Worker]]:
     pool: list[_Worker] = []
     try:
         yield pool
@@ -150,10 +149,7 @@ def _release(worker: _Worker) -> None:
     worker.pipe.close()
 
 
-# ---- in the worker
-
-
-def _main(work: Work, task: Any, pipe: Connection, folder: str) -> None:
+def _worker_main(work: Work, task: Any, pipe: Connection, folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(folder)
@@ -167,7 +163,7 @@ def _main(work: Work, task: Any, pipe: Connection, folder: str) -> None:
         pipe.send(message)
     pipe.close()
     sys.stdout.flush()
-    os._exit(0)  # freeing a journal of a million facts takes a while
+    os._exit(0)  # skips freeing the journal, which takes long with a million facts
 
 
 def _explain(error: Exception) -> str:
@@ -183,7 +179,7 @@ def _ticker(pipe: Connection) -> Tick:
     def tick(done: int) -> None:
         nonlocal calls, due
         calls += 1
-        if calls % TICKS_PER_CLOCK == 0 and (now := time.monotonic()) >= due:
+        if calls % TICKS_PER_CLOCK_READ == 0 and (now := time.monotonic()) >= due:
             due = now + REPORT_S
             pipe.send(("progress", done))
 

@@ -24,7 +24,7 @@ JOB_FIGURES: Final = (
 
 @dataclass(frozen=True)
 class Span:
-    """The time span in which jobs must be submitted to be measured."""
+    """The span of time whose submissions are measured."""
 
     first_s: float = float("-inf")
     last_s: float = float("inf")
@@ -55,7 +55,7 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A simulation in this process: its journal, records and figures."""
+    """A simulation in this process: its outcome with the journal, its record and its figures."""
 
     outcome: Outcome
     record: Record
@@ -71,7 +71,7 @@ def pack(setting: Setting) -> bytes:
 def measure(setting: Setting, progress: Tick | None = None) -> Measurement:
     """Simulate and compute the figures. Call `progress` with the number of ended jobs."""
     outcome = simulate(setting, progress=progress)
-    gc.freeze()  # the facts stay; the collector must not walk them repeatedly
+    gc.freeze()  # the facts live on: the garbage collector need not walk them
     solo_s = {each.job.id: each.work_s for each in setting.jobs}
     record = gather(outcome.journal.read(), solo_s, since=makespan_since(setting.model))
     gc.unfreeze()
@@ -79,12 +79,12 @@ def measure(setting: Setting, progress: Tick | None = None) -> Measurement:
 
 
 def run(trial: Trial, tick: Tick) -> TrialResult:
-    """Run a trial in a process of a pool, as its `Work`."""
+    """Run a trial. This is the `Work` of the processes in the pool."""
     gc.disable()  # unpickling creates no garbage
     setting: Setting = replace(pickle.loads(trial.setting), policy=trial.policy)
     gc.enable()
     found = measure(setting, tick)
-    gc.freeze()  # the process ends after this
+    gc.freeze()  # the process ends soon: collecting garbage is wasted time
     measured = [job for job in found.record.jobs if trial.span.contains(job.submit)]
     values = found.values
     if len(measured) < len(found.record.jobs):
@@ -92,7 +92,7 @@ def run(trial: Trial, tick: Tick) -> TrialResult:
         values |= {key: part[key] for key in JOB_FIGURES}
     if not trial.with_digest:
         return TrialResult(values, None)
-    from weft.report.digest import make_digest  # `weft sim` draws nothing
+    from weft.report.digest import make_digest  # imported here because `weft sim` needs no pictures
 
     return TrialResult(values, make_digest(found.outcome.journal.read(), found.record, measured))
 

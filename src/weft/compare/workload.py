@@ -47,12 +47,12 @@ class Workload:
     format: str = "auto"
     """The format of the trace; `auto`: by its header."""
     skip_infeasible: bool = False
-    """Leave out jobs that the cluster can never hold, instead of rejecting the trace."""
+    """Leave out jobs that never fit the cluster, instead of rejecting the trace."""
     uncertainty: Uncertainty = CERTAIN
     retries: int = 0
     """Retries of jobs for which the trace gives none."""
     load: float = 1.0
-    """Factor by which arrivals are denser than in the trace."""
+    """The factor by which to make arrivals denser than in the trace."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class LoadedWorkload:
         return sum(len(node.gpus) for node in self.nodes)
 
     def setting(self, policy: str) -> Setting:
-        """Return what to simulate under this policy."""
-        given = self.workload
+        """Return the setting of a simulation under this policy."""
+        workload = self.workload
         return Setting(
-            self.nodes, self.jobs, policy, given.placement, given.model, given.checkpoint_interval_s, seed=given.seed,
-            uncertainty=given.uncertainty,
+            self.nodes, self.jobs, policy, workload.placement, workload.model, workload.checkpoint_interval_s,
+            seed=workload.seed, uncertainty=workload.uncertainty,
         )  # fmt: skip
 
 
@@ -101,11 +101,11 @@ def load_workload(
     nodes = read_cluster(workload.cluster)
     trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
     trace = with_load(trace, workload.load)
-    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), forgiving=lenient)
+    jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), lenient=lenient)
     if infeasible and not (workload.skip_infeasible and jobs):
         raise _infeasible(workload, trace, jobs, infeasible)
     if infeasible:
-        warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_by_reason(infeasible)}")
+        warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_list_by_reason(infeasible)}")
     _warn_of_unknown_users(policies, jobs, warn)
     return LoadedWorkload(workload, trace.name, nodes, jobs, [each.job.id for each, _ in infeasible])
 
@@ -120,13 +120,13 @@ def open_trace(name: str, *, format: str = "auto", seed: int = 0, retries: int =
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Return the first names as a list, with the number of those left out."""
+    """Return the first names, joined by commas, and how many more there are."""
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _warn_of_unknown_users(policies: Sequence[str], jobs: Sequence[TraceJob], warn: Warn) -> None:
-    """Warn of users that a policy names, but that submit no job."""
+    """Warn of users that a policy has settings for, but that submit no job."""
     for policy in policies:
         named = getattr(registry.load_policy(policy), "users", {})
         unknown = sorted(set(named) - {each.job.user for each in jobs}) if named else []
@@ -154,7 +154,7 @@ def _infeasible(
     return Infeasible(what, where=where, hint=f"simulate a larger cluster than {spec}, or add --skip-infeasible")
 
 
-def _by_reason(bad: Sequence[tuple[TraceJob, str]]) -> str:
+def _list_by_reason(bad: Sequence[tuple[TraceJob, str]]) -> str:
     ids: dict[str, list[str]] = {}
     for each, reason in bad:
         ids.setdefault(reason, []).append(each.job.id)

@@ -65,9 +65,9 @@ def test_policies_are_compared_without_a_word(capfd: pytest.CaptureFixture[str])
     found = compare_policies(Workload("demo", "4x8"), ["fifo", "srtf"], processes=2)
     fifo, srtf = found.results
     assert (fifo.policy, srtf.policy) == ("fifo", "srtf")
-    assert srtf.runs[0]["avg_jct_s"] < fifo.runs[0]["avg_jct_s"]
+    assert srtf.trials[0]["avg_jct_s"] < fifo.trials[0]["avg_jct_s"]
     assert found.bounds is not None
-    assert found.bounds["avg_jct_s"] <= srtf.runs[0]["avg_jct_s"]
+    assert found.bounds["avg_jct_s"] <= srtf.trials[0]["avg_jct_s"]
     assert (fifo.digest, fifo.error, found.measured) == (None, "", len(found.workload.jobs))
     assert capfd.readouterr() == ("", "")
 
@@ -78,7 +78,7 @@ def test_a_trial_in_this_process_gives_the_same_figures() -> None:
     here = measure(load_workload(workload, ["srsf"]).setting("srsf")).values
     timing = ("cpu_s", "facts_per_s")
     assert {key: here[key] for key in here if key not in timing} == {
-        key: value for key, value in result.runs[0].items() if key not in timing
+        key: value for key, value in result.trials[0].items() if key not in timing
     }
 
 
@@ -91,16 +91,16 @@ def test_a_policy_that_breaks_leaves_the_others_alone(tmp_path: Path) -> None:
     found = compare_policies(Workload("demo", "4x8"), [f"{path}:Broken", "fifo"], processes=2)
     broken, fifo = found.results
     assert "no such luck" in broken.error
-    assert broken.runs == []
+    assert broken.trials == []
     assert set(broken.outcome.figures.values()) == {None}
-    assert fifo.runs[0]["finished"] == len(found.workload.jobs)
+    assert fifo.trials[0]["finished"] == len(found.workload.jobs)
 
 
 def test_seeds_that_change_nothing_are_worth_a_warning() -> None:
     warnings: list[str] = []
     found = compare_policies(Workload("demo", "4x8", seed=5), ["fifo"], seeds=2, processes=2, warn=warnings.append)
     assert list(found.seeds) == [5, 6]
-    assert len(found.results[0].runs) == 2
+    assert len(found.results[0].trials) == 2
     assert warnings == ["every seed gave the same figures: nothing in this workload is random; add uncertainty"]
 
 
@@ -110,7 +110,7 @@ def test_jobs_outside_the_span_do_not_count() -> None:
     cut = jobs[10].submit_s - jobs[0].submit_s
     found = compare_policies(workload, ["fifo"], trim=Trim(warmup_s=cut), processes=1)
     assert found.measured == sum(each.submit_s >= jobs[10].submit_s for each in jobs)
-    assert found.results[0].runs[0]["jobs"] == found.measured
+    assert found.results[0].trials[0]["jobs"] == found.measured
     with pytest.raises(InputError, match="leave none of"):
         compare_policies(workload, ["fifo"], trim=Trim(1e9, 1e9))
 

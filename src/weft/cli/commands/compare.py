@@ -144,7 +144,7 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
     about = [("trace", work.trace), ("jobs", f"{len(work.jobs):,}"), ("measured", f"{comparison.measured:,}"),
              ("cluster", work.cluster), ("GPUs", f"{work.gpus:,}"), ("costs", args.model),
              ("seeds", ", ".join(map(str, comparison.seeds)))]  # fmt: skip
-    uncertain = uncertainty_flags.head(args).get("uncertainty", {})
+    uncertain = uncertainty_flags.json_field(args).get("uncertainty", {})
     about += [(key.replace("_", " "), str(value)) for key, value in uncertain.items()]
     return Report(
         f"{work.trace} on {Path(work.cluster).name}: {len(comparison.results)} policies compared",
@@ -164,5 +164,5 @@ def _report_failures(args: argparse.Namespace, comparison: Comparison) -> int:
         what = f"{result.policy}: {result.error}"
         found = {"error": {"code": "policy-failed", "message": what, "hint": ""}}
         print(json.dumps(found) if args.json else f"weft: error: {what}", file=sys.stderr)
-    unfinished = any(run["unfinished"] for result in comparison.results for run in result.runs)
+    unfinished = any(run["unfinished"] for result in comparison.results for run in result.trials)
     return 1 if failed or unfinished else 0

@@ -61,11 +61,11 @@ def as_json(comparison: Comparison, result: PolicyResult, base: Outcome | None) 
         return {"policy": result.policy, "error": result.error, **dict.fromkeys(FIGURES)}
     more = {"normalised": {key: ratio(mine, base, key) for key in RELATIVE}}
     if len(comparison.seeds) == 1:
-        return {**result.runs[0], **more}
+        return {**result.trials[0], **more}
     means = {key: found.mean if found else None for key, found in mine.figures.items()}
     spread = {key: found.ci95 if found else None for key, found in mine.figures.items()}
-    runs = [{"seed": seed, **run} for seed, run in zip(comparison.seeds, result.runs, strict=True)]
-    return {"policy": result.policy, "placement": result.runs[0]["placement"], **means, "ci95": spread, **more,
+    runs = [{"seed": seed, **run} for seed, run in zip(comparison.seeds, result.trials, strict=True)]
+    return {"policy": result.policy, "placement": result.trials[0]["placement"], **means, "ci95": spread, **more,
             "runs": runs}  # fmt: skip
 
 
@@ -156,10 +156,10 @@ def _name(result: PolicyResult) -> Cell:
 def _mean(key: str, result: PolicyResult, is_best: bool) -> Cell:
     if result.error:
         return NOTHING
-    values = [run[key] for run in result.runs if run[key] is not None]
+    values = [run[key] for run in result.trials if run[key] is not None]
     if not values:
         return NOTHING
-    return figures.cell(key, values[0] if len(result.runs) == 1 else sum(values) / len(values), best=is_best)
+    return figures.cell(key, values[0] if len(result.trials) == 1 else sum(values) / len(values), best=is_best)
 
 
 def _bounds(comparison: Comparison, kind: str) -> Sequence[Cell]:

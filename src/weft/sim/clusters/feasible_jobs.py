@@ -16,11 +16,11 @@ Split = tuple[list[TraceJob], list[tuple[TraceJob, str]]]
 
 
 def split_feasible(
-    jobs: Iterable[TraceJob], nodes: Sequence[Node], placements: Sequence[Placement] = (), *, forgiving: bool = False
+    jobs: Iterable[TraceJob], nodes: Sequence[Node], placements: Sequence[Placement] = (), *, lenient: bool = False
 ) -> Split:
     """Return the jobs that the empty cluster could hold with each placement, and the others with the reason.
 
-    A placement that raises causes a PlanError that names it. If `forgiving`, that placement is ignored instead.
+    A placement that raises causes a PlanError that names it. If `lenient`, that placement is ignored instead.
     """
     feasible, infeasible = _split(jobs, Feasible(nodes))
     for placement in placements:
@@ -28,7 +28,7 @@ def split_feasible(
             with attribute_errors(None, placement):
                 feasible, refused = _split(feasible, Feasible(nodes, (placement,)))
         except PlanError:
-            if not forgiving:
+            if not lenient:
                 raise
             continue
         infeasible += refused
