@@ -38,7 +38,7 @@ def test_start_applies_the_edited_config_to_held_tasks(at: Desk) -> None:
     here.configure(max_jobs_per_gpu=4, script_path="other.sh", auto_restart_failed=True, max_retries=2)
     before = here.weft("status").stdout
     assert limits(here) == [(0, 1)]
-    assert "max_jobs_per_gpu is 4 in the config: start applies it to the waiting tasks" in before
+    assert "max_jobs_per_gpu is 4 in the config: weft workspace start applies it to the waiting tasks" in before
     ids = {task["name"]: task["job"] for task in here.status()["tasks"]}
     said = here.weft("start").stdout
     assert (

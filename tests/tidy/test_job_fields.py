@@ -207,7 +207,7 @@ def test_every_key_is_one_of_files_and_python() -> None:
 def test_every_flag_of_submit_is_in_the_table() -> None:
     parser = argparse.ArgumentParser()
     task_flags.add_arguments(parser)
-    others = {key for key, _ in task_flags.OTHERS.values()}
+    others = {key for key, _ in task_flags.EXTRA_FLAGS.values()}
     flags: dict[str, Any] = vars(parser.parse_args([]))
     assert set(flags) - others == {field.key for field in FIELDS if field.flag is not None}
 

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gpus",
         metavar="N",
         type=flags.whole_number(1),
-        help="GPUs of the cluster, for the utilisation (default: as the journal, or cluster.csv, says)",
+        help="GPUs of the cluster, for the utilisation (default: as in the journal or cluster.csv)",
     )
     flags.add_common(parser)
 
@@ -62,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
     if args.file is not None and args.scheduler is not None:
         raise InputError("a file and --scheduler are both given", hint="give one or the other")
     chosen = selection(args)
-    record, title, head = _read(args, chosen)
+    record, title, source = _read(args, chosen)
     values = asdict(compute(record))
     if args.json:
-        render.print_json({"schema": 1, **head, **values})
+        render.print_json({"schema": 1, **source, **values})
         return 0
     print_figures(values, title, args.color)
     return 0
@@ -78,7 +78,7 @@ def print_figures(values: dict[str, float | None], title: str, color: str) -> No
 
 
 def _read(args: argparse.Namespace, chosen: Selection) -> tuple[Record, str, dict[str, str]]:
-    """Return the record, its name for people, and its name for JSON."""
+    """Return the record, the title of its table, and the JSON field that names its source."""
     from dataclasses import replace
 
     if args.file is not None:

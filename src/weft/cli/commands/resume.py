@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.jobs and args.group is not None:
         raise InputError(
-            "JOB and --group at once", hint="weft resume JOB continues suspended jobs; --group ends a pause"
+            "JOB and --group are both given", hint="weft resume JOB continues suspended jobs; --group ends a pause"
         )
     if args.jobs:
         return change_report.change(args, "resume", "resumed")

@@ -10,8 +10,11 @@ from typing import Final
 from weft.jobspec.fields import BY_KEY, FIELDS, Field, Flag
 from weft.jobspec.readers import Given
 
-OTHERS: Final[dict[str, tuple[str, Flag]]] = {
-    "after": ("dependency", Flag(("-d", "--dependency"), "the same, in Slurm's syntax", "afterany:ID", repeated=True)),
+EXTRA_FLAGS: Final[dict[str, tuple[str, Flag]]] = {
+    "after": (
+        "dependency",
+        Flag(("-d", "--dependency"), "like --after, in Slurm's syntax", "afterany:ID", repeated=True),
+    ),
     "command": ("wrap", Flag(("--wrap",), "run this line with sh, as a batch script", "LINE")),
     "env": ("env_all", Flag(("--env-all",), "pass on all variables of this shell, including secrets")),
     "params": ("key", Flag(("--key",), "submit once: a second submission with the same KEY prints the same id", "KEY")),
@@ -20,7 +23,7 @@ OTHERS: Final[dict[str, tuple[str, Flag]]] = {
         Flag(("--snapshot",), "run the job in a copy of the files that git tracks here, as they are now"),
     ),
 }
-"""Flags that are not fields of a job. Each follows the flag of the field that is its key here."""
+"""Flags that are not fields of a job, by the field after whose flag the help lists them: name and flag."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, hidden: Container[str] = ()) -> None:
@@ -28,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser, *, hidden: Container[str] = (
     for field in FIELDS:
         if field.flag is not None:
             _add(parser, field.key, field.flag, hidden=field.key in hidden)
-        if field.key in OTHERS:
-            _add(parser, *OTHERS[field.key])
+        if field.key in EXTRA_FLAGS:
+            _add(parser, *EXTRA_FLAGS[field.key])
 
 
 def _add(parser: argparse.ArgumentParser, key: str, flag: Flag, *, hidden: bool = False) -> None:
@@ -46,7 +49,7 @@ def given_flags(args: argparse.Namespace) -> dict[str, Given]:
     from weft.jobspec.environment import resolve_variables
     from weft.jobspec.sbatch import gres
 
-    given = {field.key: value for field in FIELDS if (value := _given(field, args)) is not None}
+    given = {field.key: value for field in FIELDS if (value := _flag_value(field, args)) is not None}
     if args.gpus is not None and ":" in args.gpus:
         given |= gres(args.gpus)
     after = [*(args.after or ()), *(args.dependency or ())]
@@ -57,7 +60,7 @@ def given_flags(args: argparse.Namespace) -> dict[str, Given]:
     return given
 
 
-def _given(field: Field, args: argparse.Namespace) -> Given | None:
+def _flag_value(field: Field, args: argparse.Namespace) -> Given | None:
     if field.flag is None:
         return None
     value: Given | bool | None = getattr(args, field.key)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StatusLines:
-    """Status lines on stdout, with colours on a terminal, and in the log. `hidden`: only in the log."""
+    """Status lines on stdout and in the log, in colour on a terminal. `hidden`: only in the log."""
 
     def __init__(
         self, color: str, machine: Machine, scheduler: Address, folder: AgentDir, *, hidden: bool = False
@@ -44,19 +44,21 @@ class StatusLines:
     def report(self, event: WorkerEvent) -> None:
         if event.kind == "connected":
             runs = f", {plural(event.runs, 'run')} found again" if event.runs else ""
-            self._print("32", "again" if self._was_connected else "joined", f"{self._scheduler}{runs}")
+            self._print("32", "rejoined" if self._was_connected else "joined", f"{self._scheduler}{runs}")
             self._was_connected, self._last = True, ""
         elif event.kind == "leaving":
             jobs = (
-                f"stopping {plural(event.runs, 'run')}, which run elsewhere; again: end at once" if event.runs else ""
+                f"stopping {plural(event.runs, 'run')}, which continue elsewhere; interrupt again to end at once"
+                if event.runs
+                else ""
             )
             self._print("33", "leaving", event.reason or jobs or "nothing is running")
         elif event.reason != self._last:  # report repeated errors once
             self._last = event.reason
             words = event.reason.partition("\n")[0]
-            away = "cut off" if self._was_connected else "no answer"
+            label = "cut off" if self._was_connected else "no answer"
             how_long = "" if event.gives_up_in_s is None else f" for {event.gives_up_in_s:.0f} s"
-            self._print("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else away,
+            self._print("31" if event.kind == "refused" else "33", "refused" if event.kind == "refused" else label,
                       f"{words}; trying again{how_long}")  # fmt: skip
 
     def end(self, runs: int) -> None:

@@ -1,7 +1,7 @@
 """Create a join token, valid once and for a short time, for a user, a worker or an admin.
 
-The token is a secret: send it only to its recipient. On the scheduler's machine its owner can always create tokens;
-from elsewhere, an admin can."""
+The token is a secret: send it only to its recipient. The user who runs the scheduler can always create tokens on its
+machine; elsewhere, only an admin can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--user", metavar="NAME", help="user name for the jobs (default: yours)")
+    add("--user", metavar="NAME", help="user that the token is for; owns the jobs submitted with it (default: you)")
     add("--role", choices=("user", "worker", "admin"), default="user", help="role of the token (user)")
     add("--expires", metavar="T", default="1h", help="how long the join token is valid: 30s, 10m, 1h, 1d (1h)")
     auth_target.add_arguments(parser)
@@ -32,8 +32,10 @@ def run(args: argparse.Namespace) -> int:
         render.print_json(found)
         return 0
     print(found.token)
-    of = "" if args.role == "worker" else f" for {found.user}"
-    render.print_message(f"valid once, for {args.expires}: weft auth join HOST:PORT TOKEN, as {args.role}{of}")
+    owner = "" if args.role == "worker" else f" {found.user}"
+    render.print_message(
+        f"valid once, for {args.expires}; to join as {args.role}{owner}: weft auth join HOST:PORT TOKEN"
+    )
     if not found.token.rpartition(".")[2]:
         render.print_message(
             "valid only on this machine: the scheduler has no certificate (weft auth init creates one)"

@@ -50,7 +50,10 @@ def _show(found: WorkspaceView, color: str) -> None:
         print()
         tables.print_table(*workspace_table.gpus(found), color)
     if found.counts["waiting"] and any(gpu.limit < found.max_jobs_per_gpu for gpu in found.gpus):
-        print(f"max_jobs_per_gpu is {found.max_jobs_per_gpu} in the config: start applies it to the waiting tasks")
+        print(
+            f"max_jobs_per_gpu is {found.max_jobs_per_gpu} in the config: "
+            "weft workspace start applies it to the waiting tasks"
+        )
     if found.tasks:
         print()
         tables.print_table(*workspace_table.tasks(found), color)
