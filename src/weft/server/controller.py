@@ -47,11 +47,11 @@ class Controller:
         self.journal = open_journal(paths.journal_url)
         if self.journal.torn:
             log.warning("%s", self.journal.torn)
-        self.policy_failed = ""
+        self.policy_error = ""
         """The policy's error; empty while it works. Until it works again, a FIFO scheduler keeps the state."""
         self.scheduler = self._build_scheduler()
         self.recovery = recover(self.scheduler.state)
-        """Facts that the journal had lost; None if it lacked nothing."""
+        """Facts that the journal had lost and that were restored; None if nothing was missing."""
         if self.recovery is not None:
             log.warning("%s", self.recovery.describe())
             self.journal.append(*self.recovery.facts)
@@ -79,16 +79,16 @@ class Controller:
     def _build_scheduler(self) -> Scheduler:
         """Return a scheduler with the state of the journal.
 
-        If the policy raises, use FIFO and pause: jobs can still be read, cancelled and end.
+        If the policy raises, use FIFO and pause: jobs can still be listed, be cancelled and end.
         """
         try:
-            scheduler, self.policy_failed = self._scheduler_with(self.settings.policy), ""
+            scheduler, self.policy_error = self._scheduler_with(self.settings.policy), ""
         except (InputError, JournalError):
             raise
         except Exception as error:
             log.exception("the policy failed")
-            scheduler, self.policy_failed = self._scheduler_with("fifo"), describe_failure(error)
-            scheduler.state.paused[POLICY_FAILED] = self.policy_failed
+            scheduler, self.policy_error = self._scheduler_with("fifo"), describe_failure(error)
+            scheduler.state.paused[POLICY_FAILED] = self.policy_error
         return scheduler
 
     def _scheduler_with(self, policy_name: str) -> Scheduler:
@@ -97,8 +97,8 @@ class Controller:
         return scheduler
 
     async def retry_policy(self) -> None:
-        """Use the policy again after it failed. Raise if it still fails."""
-        if self.policy_failed:
+        """Use the policy again if it failed before. Raise if it still fails."""
+        if self.policy_error:
             async with self._reconfiguring:
                 await self._replace_scheduler(self.settings, "the policy still fails")
 
@@ -158,7 +158,8 @@ class Controller:
         found = os.statvfs(self.paths.state)
         if found.f_bavail * found.f_frsize < MIN_FREE_MB << 20:
             raise Refused(
-                f"less than {MIN_FREE_MB} MB of disk are left at {self.paths.state}\n  nothing was queued; free some"
+                f"less than {MIN_FREE_MB} MB of disk space is left at {self.paths.state}\n"
+                "  nothing was queued; free some space"
             )
 
     # ---- settings and lifetime
@@ -172,7 +173,7 @@ class Controller:
             save(self.paths.state, settings)
 
     async def _replace_scheduler(self, settings: Settings, failure: str = "the policy fails") -> None:
-        """Prepare another scheduler in slices, and put it in the place of the present one in a single turn."""
+        """Prepare another scheduler in slices, then swap it in at once."""
         try:
             scheduler = await in_slices(prepare_scheduler(settings, self.journal))
         except (InputError, JournalError):
@@ -181,7 +182,7 @@ class Controller:
             log.exception("the policy failed")
             raise Refused(f"{failure}: {describe_failure(error)}") from None
         old, self.settings = self.scheduler, settings
-        self.policy, self.policy_failed = settings.policy, ""
+        self.policy, self.policy_error = settings.policy, ""
         self.scheduler = self.loop.scheduler = scheduler
         self.commands.follow(scheduler, self.ports.admission.rules(scheduler))
         self.loop.restore_alarm()

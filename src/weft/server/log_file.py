@@ -16,7 +16,7 @@ TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: at, level, logger, message, and error if there is one."""
+    """One JSON object per line: at, level, logger, message, and error if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         body = {
@@ -30,13 +30,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(body)
 
 
-def log_to(path: Path, form: Format, *, stderr: bool) -> None:
-    """Send all log lines to a rotating file, and to stderr if asked."""
+def log_to(path: Path, log_format: Format, *, stderr: bool) -> None:
+    """Send all log lines to a rotating file, and with `stderr` also there."""
     handlers: list[logging.Handler] = [
         logging.handlers.RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1)
     ]
     if stderr:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
-        handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(TEXT_FORMAT))
+        handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(TEXT_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)

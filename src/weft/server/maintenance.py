@@ -32,18 +32,18 @@ PERIOD_S: Final = 5.0
 MIN_COMPACTION_FACTS: Final = 50_000
 """A journal with fewer facts is not compacted."""
 COMPACTION_FACTS_PER_JOB: Final = 6
-"""A job takes about four facts in the journal, and one in a snapshot."""
+"""A journal with fewer facts per job is not compacted: a job takes about four facts, and one in a snapshot."""
 MIN_FREE_MB: Final = 16
 """With less free disk space than this, no run is started."""
 MAX_REMOVED_FOLDERS: Final = 100
-"""At a time."""
+"""The most folders that one call in a thread removes."""
 EXIT_TRY_LATER: Final = 75
-"""The exit code of a maintenance process that is to be tried again later."""
+"""The exit code of a journal tool that must be run again later."""
 MAX_PURGED_JOBS: Final = 1000
-"""In one turn."""
+"""The most jobs that one turn purges."""
 BACKUP_PERIOD_S: Final = 86400.0
 BACKUP_DELAY_S: Final = 60.0
-"""After the start of the server: it has more urgent work then."""
+"""The least time from the start of the server, which has more urgent work then, to the first backup."""
 log = logging.getLogger(__name__)
 
 
@@ -71,18 +71,18 @@ class Maintenance:
     def __init__(self, controller: Maintained) -> None:
         self._controller = controller
         self._tasks = TaskSet()
-        self._doomed: set[str] = set()
-        """Jobs whose folders must be removed once the state has forgotten them."""
+        self._to_remove: set[str] = set()
+        """Jobs whose folders must be removed once the state no longer has the jobs."""
         self._opened_at = time.monotonic()
         self._memory = MemoryReturn()
         self.compactions = 0
 
     def open(self) -> None:
         state = self._controller.scheduler.state
-        self._doomed.update(
+        self._to_remove.update(
             entry.name
             for entry in os.scandir(self._controller.paths.jobs)
-            # a folder above all ids belongs to a job that a lost journal had: it may still run
+            # a folder with a number above all ids belongs to a job of a lost journal, which may still run
             if entry.name not in state.jobs and folder_number(entry.name) <= state.highest_id
         )
         self._tasks.every(PERIOD_S, self._turn, "maintenance")
@@ -109,7 +109,7 @@ class Maintenance:
         found = os.statvfs(controller.paths.state)
         free_mb = found.f_bavail * found.f_frsize >> 20
         if free_mb < MIN_FREE_MB and not paused:
-            detail = f"less than {MIN_FREE_MB} MB are left at {controller.paths.state}"
+            detail = f"less than {MIN_FREE_MB} MB of disk space is left at {controller.paths.state}"
             controller.loop.post(lambda now: [Paused(now, DISK_FLOOR, detail)])
         elif free_mb >= 2 * MIN_FREE_MB and paused:
             controller.loop.post(lambda now: [Resumed(now, DISK_FLOOR)])
@@ -120,14 +120,14 @@ class Maintenance:
 
     def remove_later(self, jobs: tuple[str, ...]) -> None:
         """Remove the folders of these jobs once they are purged."""
-        self._doomed.update(jobs)
+        self._to_remove.update(jobs)
 
     def _purge_old(self) -> None:
         controller = self._controller
-        before = controller.loop.clock.now() - controller.settings.keep_s
+        cutoff = controller.loop.clock.now() - controller.settings.keep_s
         old: list[str] = []
         for job in controller.scheduler.state.ended.values():
-            if (job.ended_at or 0.0) >= before or len(old) >= MAX_PURGED_JOBS:
+            if (job.ended_at or 0.0) >= cutoff or len(old) >= MAX_PURGED_JOBS:
                 break
             old.append(job.id)
         if old:
@@ -139,17 +139,17 @@ class Maintenance:
 
     async def _remove_folders(self) -> None:
         jobs, known = self._controller.paths.jobs, self._controller.scheduler.state.jobs
-        purged = [job for job in self._doomed if job not in known]
+        purged = [job for job in self._to_remove if job not in known]
         if purged:
             self._controller.commands.prune()
             self._controller.run_logs.forget(purged)
-        self._doomed.difference_update(purged)
-        for at in range(0, len(purged), MAX_REMOVED_FOLDERS):
-            some = [jobs / job for job in purged[at : at + MAX_REMOVED_FOLDERS]]
-            await asyncio.to_thread(_remove_all, some)
+        self._to_remove.difference_update(purged)
+        for start in range(0, len(purged), MAX_REMOVED_FOLDERS):
+            batch = [jobs / job for job in purged[start : start + MAX_REMOVED_FOLDERS]]
+            await asyncio.to_thread(_remove_all, batch)
 
     async def _remove_old_runs(self) -> None:
-        """Only jobs that hold GPUs get new runs, so only these can have too many."""
+        """Remove the folders of old runs. Only jobs that hold GPUs get new runs, so only they can have too many."""
         last = {job.id: job.run for job in self._controller.scheduler.state.active.values() if job.run > RUNS_KEPT}
         for job, run in last.items():
             await asyncio.to_thread(remove_old_runs, str(self._controller.paths.jobs / job), run)

@@ -1,4 +1,4 @@
-"""Memory that goes back to the system: the allocator keeps what large requests have left, unless it is asked."""
+"""Returns freed memory to the operating system: after large requests the allocator keeps it until asked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 MIN_GROWTH_MB: Final = 24.0
+"""Growth over the lowest size so far that makes the server return memory."""
 
 
 def resident_mb() -> float:
@@ -19,14 +20,14 @@ class MemoryReturn:
     """Gives free memory back whenever the process has grown."""
 
     def __init__(self) -> None:
-        self._least_mb = resident_mb()
+        self._lowest_mb = resident_mb()
 
     async def check(self) -> None:
         now_mb = resident_mb()
-        if now_mb > self._least_mb + MIN_GROWTH_MB:
+        if now_mb > self._lowest_mb + MIN_GROWTH_MB:
             await asyncio.to_thread(_trim)
-            now_mb = self._least_mb = resident_mb()
-        self._least_mb = min(self._least_mb, now_mb)
+            now_mb = self._lowest_mb = resident_mb()
+        self._lowest_mb = min(self._lowest_mb, now_mb)
 
 
 def _trim() -> None:

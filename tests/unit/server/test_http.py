@@ -28,7 +28,7 @@ class Numbers:
         return {"n1": 4}.get(node, 0) + gpu
 
 
-def controller(policy_failed: str = "") -> Any:
+def controller(policy_error: str = "") -> Any:
     """A scheduler at rest, with one job waiting and one node of two GPUs."""
     node = SimpleNamespace(id='n"1', gpus=(0, 1))
     room = SimpleNamespace(alive=True, node=node, holders=[[], []])
@@ -51,7 +51,7 @@ def controller(policy_failed: str = "") -> Any:
     shares.account("ann").waiting = 2
     return SimpleNamespace(
         shares=shares, scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
-        inventory=inventory, policy_failed=policy_failed,
+        inventory=inventory, policy_error=policy_error,
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_a_failed_policy_is_not_ready() -> None:
         assert (await page(port, "/readyz"))[::2] == (503, "the policy failed: it raised\n")
         assert (await page(port, "/healthz"))[0] == 200
 
-    served(test, policy_failed="it raised")
+    served(test, policy_error="it raised")
 
 
 def test_metrics_keep_their_names_labels_and_values() -> None:

@@ -14,12 +14,12 @@ from weft.server.controller import Controller
 
 DRAINED: Final = Reason.DRAINED
 _PLACE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[([\d,]+)\]|:([\d,]+))")
-HINT: Final = "such as n1, n1[0,1] or n1:0; all: every one; see weft gpus"
+HINT: Final = "name nodes or GPUs, such as n1, n1[0,1] or n1:0, or all; weft gpus lists them"
 
 
-def targets(controller: Controller, text: str) -> Slots:
-    """Parse `n1 n2[0,1] n3:0`, `0,1` on a single node, or `all`. A node without GPUs means the whole node."""
-    words = _words(text)
+def parse_targets(controller: Controller, text: str) -> Slots:
+    """Parse `n1 n2[0,1] n3:0`, `0,1` on a single node, or `all`. A node without listed GPUs stands for all of it."""
+    words = _split_targets(text)
     nodes = controller.scheduler.state.resources.by_id
     living = [host.node for host in controller.scheduler.state.resources.nodes if host.alive]
     if words in ([], ["all"]):
@@ -28,15 +28,15 @@ def targets(controller: Controller, text: str) -> Slots:
         if not words:
             raise InputError("no node or GPU is named", hint=HINT)
         return tuple((node.id, ()) for node in living)
-    return tuple(_target(controller, word, nodes, [node.id for node in living]) for word in words)
+    return tuple(_parse_target(controller, word, nodes, [node.id for node in living]) for word in words)
 
 
-def _words(text: str) -> list[str]:
+def _split_targets(text: str) -> list[str]:
     """Split at spaces and commas, except for commas between the GPUs of a node."""
     return re.findall(r"[^\s,\[\]:]+(?:\[[^\]\s]*\]|:[\d,]+)?", text)
 
 
-def _target(
+def _parse_target(
     controller: Controller, word: str, nodes: Collection[NodeId], living: Sequence[NodeId]
 ) -> tuple[NodeId, tuple[int, ...]]:
     if word in nodes:
@@ -52,7 +52,9 @@ def _target(
         raise (
             NotFound(f"there is no node {word[:80]!r}\n  weft nodes lists them")
             if len(living) != 1
-            else InputError(f"{word[:40]!r} is not the number of a GPU", hint="see weft gpus; all: every one")
+            else InputError(
+                f"{word[:40]!r} is not the number of a GPU", hint="weft gpus lists them; all stands for every GPU"
+            )
         )
     if node not in nodes:
         raise NotFound(f"there is no node {node[:80]!r}\n  weft nodes lists them")
@@ -60,11 +62,11 @@ def _target(
     return node, tuple(controller.inventory.numbers.place(node, number) for number in chosen)
 
 
-def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
+def drain(slots: Slots, now: Seconds, user: str) -> list[Event]:
     """Return the events that drain these GPUs and nodes."""
     events: list[Event] = []
     for node, gpus in slots:
-        detail = f"drained by {who}"
+        detail = f"drained by {user}"
         events += [Blocked(now, node, gpu, DRAINED, detail=detail) for gpu in gpus] or [
             Cordoned(now, node, DRAINED, detail)
         ]
@@ -72,9 +74,10 @@ def drain(slots: Slots, now: Seconds, who: str) -> list[Event]:
 
 
 def evict(controller: Controller, slots: Slots, now: Seconds) -> list[Evicted]:
-    """Return the events that move the runs off these GPUs and nodes. A node without GPUs means all its runs."""
+    """Return the events that move the runs off these GPUs, and off nodes that are listed without GPUs."""
     events: list[Evicted] = []
     for job in controller.scheduler.state.active.values():
+        # None stands for the node as a whole
         held = {(node, gpu) for node, gpus in job.slots for gpu in (*gpus, None)}
         wanted = {(node, gpu) for node, gpus in slots for gpu in gpus or (None,)}
         if held & wanted and job.status != "stopping":
@@ -83,9 +86,9 @@ def evict(controller: Controller, slots: Slots, now: Seconds) -> list[Evicted]:
 
 
 def undrain(controller: Controller, slots: Slots, now: Seconds) -> list[Event]:
-    """Return the events that undo a drain, and open an unhealthy node.
+    """Return the events that undo a drain, and uncordon an unhealthy node.
 
-    A node that is cordoned as a whole is opened by any of its GPUs too.
+    Any GPU of a cordoned node uncordons the whole node.
     """
     events: list[Event] = []
     for node, gpus in slots:

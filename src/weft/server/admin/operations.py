@@ -92,7 +92,7 @@ async def _resume(request: AdminRequest) -> PausedView | GroupSettingsView:
 async def _drain(request: AdminRequest) -> DrainedView:
     """Drain GPUs or nodes; with `off`, undo it; with `move`, also move the runs that are there."""
     controller, undo = request.controller, "off" in request.options or request.verb in ("undrain", "uncordon")
-    slots = drain.targets(controller, request.options.get("gpus", ""))
+    slots = drain.parse_targets(controller, request.options.get("gpus", ""))
     who, moves = request.who.user, "move" in request.options and not undo
     moved: list[str] = []
 

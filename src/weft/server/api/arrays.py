@@ -1,4 +1,4 @@
-"""Arrays as one line each: the counts of their tasks, and the task that stands for the others."""
+"""Job arrays shown as one line each: the counts of their tasks, and one task that stands for all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model.status import ACTIVE, ENDED
 
-WORDS: Final = ("running", "waiting", "held", "done", "failed")
-"""The words of the counts, in the order in which people read them. `failed` includes cancelled tasks."""
+COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed")
+"""The keys of the counts, in the order in which they are shown. `failed` includes cancelled tasks."""
 
 
 class ArrayTally:
@@ -21,7 +21,7 @@ class ArrayTally:
         self._waiting: dict[str, JobState] = {}
 
     def collapse(self, jobs: Iterable[JobState]) -> list[JobState]:
-        """Return these jobs with only the first task of each array, if none of it came before."""
+        """Count these jobs. Return them with one task for each array: its first, unless an earlier call returned it."""
         kept = []
         for job in jobs:
             if not (batch := job.job.batch):
@@ -30,23 +30,23 @@ class ArrayTally:
             if batch not in self._counts:
                 self._counts[batch] = {}
                 kept.append(job)
-            word = word_of(job)
-            self._counts[batch][word] = self._counts[batch].get(word, 0) + 1
-            if word == "waiting":
+            key = count_key(job)
+            self._counts[batch][key] = self._counts[batch].get(key, 0) + 1
+            if key == "waiting":
                 self._waiting.setdefault(batch, job)
         return kept
 
     def counts(self, state: State, batch: str) -> dict[str, int]:
         """Return how many tasks of an array are in each state."""
-        done, ill = state.eligibility.ended_of(batch)
-        found = {**self._counts.get(batch, {}), "done": done, "failed": ill}
-        return {word: found[word] for word in WORDS if found.get(word)}
+        done, failed = state.eligibility.ended_of(batch)
+        found = {**self._counts.get(batch, {}), "done": done, "failed": failed}
+        return {key: found[key] for key in COUNT_KEYS if found.get(key)}
 
     def first_waiting(self, batch: str) -> JobState | None:
         return self._waiting.get(batch)
 
 
-def word_of(job: JobState) -> str:
+def count_key(job: JobState) -> str:
     if job.status in ACTIVE:
         return "running"
     if job.status in ENDED:
@@ -64,13 +64,13 @@ def tasks_of(state: State, ref: str) -> list[JobState]:
 def count_tasks(tasks: Iterable[JobState]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for job in tasks:
-        counts[word_of(job)] = counts.get(word_of(job), 0) + 1
-    return {word: counts[word] for word in WORDS if word in counts}
+        counts[count_key(job)] = counts.get(count_key(job), 0) + 1
+    return {key: counts[key] for key in COUNT_KEYS if key in counts}
 
 
 def main_task(tasks: list[JobState]) -> JobState:
-    """Return the task that an explanation of its array is about: the first that waits, or runs, or else the last."""
-    by_word: dict[str, JobState] = {}
+    """Return the task that explains its array: the first that waits, else one that runs or is held, else the last."""
+    by_key: dict[str, JobState] = {}
     for job in tasks:
-        by_word.setdefault(word_of(job), job)
-    return next((by_word[word] for word in ("waiting", "running", "held") if word in by_word), tasks[-1])
+        by_key.setdefault(count_key(job), job)
+    return next((by_key[key] for key in ("waiting", "running", "held") if key in by_key), tasks[-1])

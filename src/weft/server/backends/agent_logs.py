@@ -29,8 +29,8 @@ class AgentLogs:
     def __init__(self, host: Host, registry: Callable[[], NodeRegistry], streams: Streams) -> None:
         self._host, self._registry, self._streams = host, registry, streams
         self._tails, self._requests = LogTails(host.paths.jobs), LogRequests()
-        self._where: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
-        """The nodes of earlier runs of jobs."""
+        self._nodes_by_run: dict[tuple[JobId, int], tuple[NodeId, ...]] = {}
+        """The nodes of the latest runs of each job, by job and run."""
 
     # ---- reading
 
@@ -57,17 +57,17 @@ class AgentLogs:
         return self._tails.read(node, job, run).text if node is not None else b""
 
     def _node(self, job: JobState, run: int, rank: int) -> NodeId | None:
-        """Return the node of a rank of a run; of an old run, as far as tails are kept."""
-        nodes = nodes_of(job.placed) if run == job.run else self._where.get((job.id, run), ())
+        """Return the node on which a rank runs or ran; None if it is not known any more."""
+        nodes = nodes_of(job.placed) if run == job.run else self._nodes_by_run.get((job.id, run), ())
         nodes = nodes or tuple(self._tails.nodes(job.id, run))
         return nodes[rank] if rank < len(nodes) else None
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         gone = set(jobs)
-        self._where = {key: nodes for key, nodes in self._where.items() if key[0] not in gone}
-        named = sorted(gone)
-        for start in range(0, len(named), MAX_JOBS_PER_MESSAGE):
-            message = m.SchedulerMessage(forget=m.Forget(jobs=named[start : start + MAX_JOBS_PER_MESSAGE]))
+        self._nodes_by_run = {key: nodes for key, nodes in self._nodes_by_run.items() if key[0] not in gone}
+        ids = sorted(gone)
+        for start in range(0, len(ids), MAX_JOBS_PER_MESSAGE):
+            message = m.SchedulerMessage(forget=m.Forget(jobs=ids[start : start + MAX_JOBS_PER_MESSAGE]))
             for member in self._registry().members():
                 if member.conn is not None:
                     self._streams.send(member.conn, message)
@@ -75,8 +75,8 @@ class AgentLogs:
     # ---- events
 
     def started(self, start: Start) -> None:
-        self._where[start.job, start.run] = nodes_of(start.slots)
-        self._where.pop((start.job, start.run - RUNS_KEPT), None)
+        self._nodes_by_run[start.job, start.run] = nodes_of(start.slots)
+        self._nodes_by_run.pop((start.job, start.run - RUNS_KEPT), None)
 
     def answered(self, conn: int, part: m.LogPart) -> None:
         self._requests.receive(conn, part)
@@ -100,7 +100,7 @@ class AgentLogs:
             log.warning("could not save the end of the log of job %s: %s", tail.job, error)
 
     def forget_unknown(self, conn: int, kept: m.Kept) -> None:
-        """Tell an agent which of the jobs that it keeps were purged while it was away."""
+        """Send an agent the jobs that it still keeps, but that were purged while it was disconnected."""
         if len(kept.jobs) > MAX_JOBS_PER_MESSAGE:
             raise InputError(f"{len(kept.jobs):,} jobs in one message", hint=f"send at most {MAX_JOBS_PER_MESSAGE:,}")
         known = self._host.state().jobs

@@ -29,14 +29,14 @@ if TYPE_CHECKING:  # the server of one machine does not load gRPC
 
 
 class Kill(NamedTuple):
-    """End this run at once, without grace. Its `Stop` has been decided and journalled before."""
+    """End this run at once, without grace. Its `Stop` is already journalled."""
 
     job: JobId
     run: int
 
 
 Order = Decision | Kill | Suspended | Continued
-"""Decisions of the scheduler, and orders of users that leave it nothing to decide."""
+"""A decision of the scheduler, or a command of a user that needs no decision."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class Host:
     """The parts of the controller that a backend may use."""
 
     loop: Loop
-    """Receives events, and tells the time."""
+    """Receives events. Its clock stamps them."""
     state: Callable[[], State]
-    """Returns the present state. It is replaced when the policy changes or the journal could not be written."""
+    """Returns the current state. Do not keep it: a change of policy or a failed write of the journal replaces it."""
     paths: Paths
     settings: Settings
     """As they were when the server started."""
     progress: Callable[[Mapping[str, Any]], None]
-    """Receives the progress that a run reports. Raises if it makes no sense."""
+    """Receives the progress that a run reports. Raises if the report is invalid."""
     cluster: str
-    """The name of the journal. A cluster keeps it for life."""
+    """The name of the journal. It identifies the cluster and never changes."""
 
 
 class Backend(Protocol):
@@ -64,7 +64,7 @@ class Backend(Protocol):
         """Execute a decision that is on disk. The result comes back as events."""
 
     async def close(self) -> None:
-        """Leave the runs alone: the next backend finds them."""
+        """Let go of the runs without stopping them: the next backend finds them again."""
 
 
 class Inventory(Protocol):
@@ -115,7 +115,7 @@ class Admission(Protocol):
 
 
 class NoInventory:
-    """For a backend that knows nothing of nodes but what the state holds."""
+    """For a backend that knows no more about nodes than the state does."""
 
     def __init__(self) -> None:
         self.numbers = GpuNumbers()
@@ -197,9 +197,9 @@ class BackendPorts:
     send_to: Callable[[NodeId, SchedulerMessage], bool] = _send_nothing
     """Sends a message to a node; returns False if the node is not connected."""
     leave: Callable[[], None] = _do_nothing
-    """Called as soon as the server must stop. `close` follows when all calls are answered."""
+    """Called as soon as the server must stop. `close` comes later, when all calls are answered."""
     reset: Callable[[], None] = _do_nothing
-    """Called when the state was rebuilt from the journal: forget what lost events implied. `open` follows."""
+    """Called when the state was rebuilt from the journal: drop what followed from lost events. `open` comes next."""
 
 
 BuildBackend = Callable[[Host], BackendPorts]

@@ -100,8 +100,8 @@ class Web:
     async def _readiness(self, _: Request) -> Response:
         if not self.ready:
             return PlainTextResponse("starting or stopping\n", 503)
-        if self._controller.policy_failed:
-            return PlainTextResponse(f"the policy failed: {self._controller.policy_failed}\n", 503)
+        if self._controller.policy_error:
+            return PlainTextResponse(f"the policy failed: {self._controller.policy_error}\n", 503)
         return PlainTextResponse("ready\n")
 
 

@@ -18,22 +18,22 @@ from weft.wire.service import PREFIX, SCHEDULER, SERVICES, Kind
 Method = Callable[..., Any]
 
 
-def handler(of: Callable[[str], Method], service: str = "Scheduler") -> grpc.GenericRpcHandler:
-    """Return the handler of a service. `of` returns the function of each method."""
-    made = {}
+def handler(method_of: Callable[[str], Method], service: str = "Scheduler") -> grpc.GenericRpcHandler:
+    """Return the handler of a service. `method_of` returns the function for the name of a method."""
+    handlers = {}
     for name, method in SERVICES[service].items():
         wrap, make_handler = _KINDS[method.kind]
-        made[name] = make_handler(wrap(of(name)), reader(method), method.reply.SerializeToString)
-    return grpc.method_handlers_generic_handler(PREFIX + service, made)
+        handlers[name] = make_handler(wrap(method_of(name)), reader(method), method.reply.SerializeToString)
+    return grpc.method_handlers_generic_handler(PREFIX + service, handlers)
 
 
 def scheduler_handler(methods: Mapping[str, Callable[[Any], Any]]) -> grpc.GenericRpcHandler:
-    """Return the handler of methods that do not depend on gRPC. Their WeftErrors become statuses."""
-    plain = {name: _WITHOUT_CONTEXT[SCHEDULER[name].kind](method) for name, method in methods.items()}
-    return handler(plain.__getitem__)
+    """Return the handler of methods that take no gRPC context. Their WeftErrors become statuses."""
+    adapted = {name: _WITHOUT_CONTEXT[SCHEDULER[name].kind](method) for name, method in methods.items()}
+    return handler(adapted.__getitem__)
 
 
-def _plain_unary(method: Callable[[Any], Any]) -> Method:
+def _unary_without_context(method: Callable[[Any], Any]) -> Method:
     async def answer(request: Any, context: Any) -> Any:
         try:
             return await method(request)
@@ -43,7 +43,7 @@ def _plain_unary(method: Callable[[Any], Any]) -> Method:
     return answer
 
 
-def _plain_stream(method: Callable[[Any], Any]) -> Method:
+def _stream_without_context(method: Callable[[Any], Any]) -> Method:
     async def answer(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
             async for reply in method(request):
@@ -54,10 +54,10 @@ def _plain_stream(method: Callable[[Any], Any]) -> Method:
     return answer
 
 
-_WITHOUT_CONTEXT: Final = {"unary": _plain_unary, "stream": _plain_stream}
+_WITHOUT_CONTEXT: Final = {"unary": _unary_without_context, "stream": _stream_without_context}
 
 
-async def _check(request: Any, context: Any) -> None:
+async def _abort_if_unreadable(request: Any, context: Any) -> None:
     if isinstance(request, UnreadableRequest):
         try:
             request.refuse()
@@ -67,7 +67,7 @@ async def _check(request: Any, context: Any) -> None:
 
 def _unary(method: Method) -> Method:
     async def answer(request: Any, context: Any) -> Any:
-        await _check(request, context)
+        await _abort_if_unreadable(request, context)
         return await method(request, context)
 
     return answer
@@ -75,7 +75,7 @@ def _unary(method: Method) -> Method:
 
 def _stream(method: Method) -> Method:
     async def answer(request: Any, context: Any) -> None:
-        await _check(request, context)
+        await _abort_if_unreadable(request, context)
         try:
             async with aclosing(method(request, context)) as replies:
                 async for reply in replies:
@@ -89,7 +89,7 @@ def _stream(method: Method) -> Method:
 
 
 def _upload(method: Method) -> Method:
-    """Raise an InputError in the function that reads the stream."""
+    """Wrap a method that reads a stream. An unreadable request raises an InputError where the method reads it."""
 
     async def answer(requests: AsyncIterator[Any], context: Any) -> Any:
         return await method(_decoded(requests), context)
