@@ -48,6 +48,9 @@ def test_a_job_starts_says_how_it_ends_and_is_told_apart_from_then_on(tmp_path: 
             await site.head.welcomed()
             hello = site.head.hellos()[0]
             assert (hello.node.id, len(hello.node.gpus), len(hello.runs)) == ("n1", 2, 0)
+            beats = (each.heartbeat for each in site.head.heard if each.WhichOneof("is") == "heartbeat")
+            await until(lambda: any(each.WhichOneof("is") == "heartbeat" for each in site.head.heard))
+            assert next(beats).status.ram_used_mb, "the first heartbeat has the measurements of the node"
             site.head.start("sh", "-c", "echo on $WEFT_GPU_IDS; exit 3", gpus=[1])
             ended = await site.head.ended()
             assert (ended.end.code, ended.end.why) == (3, "")

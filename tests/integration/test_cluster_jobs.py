@@ -74,6 +74,23 @@ def test_what_a_job_gets_of_its_environment(here: Cluster) -> None:
     assert "HF_TOKEN" not in env
 
 
+def test_a_worker_does_not_keep_the_environment_of_an_ended_job(here: Cluster) -> None:
+    os.mkfifo(here.root / "door")
+    job = here.submit(
+        "sh", "-c", "echo up; read -r _ < door", flags=("--env", "KEY=hush-hush", "--chdir", str(here.root))
+    )
+    until(lambda: here.where(job))
+    (node,) = here.where(job)
+    here.says(node, job, "up")
+    spec = here.run_folder(node, job) / "spec.json"
+    assert "hush-hush" in spec.read_text()
+    (here.root / "door").write_text("\n")
+    assert here.wait(job) == 0
+    found = spec.read_text()
+    assert "hush-hush" not in found
+    assert "WEFT_GPU_IDS" in found
+
+
 def test_progress_reaches_whoever_asks(here: Cluster) -> None:
     script = "from weft import train\nimport time\nfor n in range(1, 400): train.progress(n, 400); time.sleep(0.05)"
     job = here.submit(sys.executable, "-c", script)
@@ -117,13 +134,14 @@ def test_a_job_that_is_killed_with_its_shim_counts_as_lost(here: Cluster) -> Non
     assert here.wait(job) == 137
 
 
-def test_a_worker_that_is_ended_leaves_its_jobs_alone(here: Cluster) -> None:
+def test_a_job_that_ends_while_its_worker_is_away_runs_once(here: Cluster) -> None:
     go = here.root / "go-ended"
     job = here.submit("sh", "-c", f"echo up; while ! [ -e {go} ]; do sleep 0.05; done")
     until(lambda: here.where(job))
     (node,) = here.where(job)
     here.says(node, job, "up")
-    assert here.end(node) == 0
+    here.weft("worker", "--id", node, "--stop", "--keep-jobs")
+    assert here.processes.pop(node).wait(60) == 0
     go.touch()
     until((here.run_folder(node, job) / "exit.json").exists)
     here.work(node)

@@ -195,6 +195,7 @@ class Worker:
         self._was_registered = False
         try:
             self._stream = Stream(self._dial())
+            self.agent.status = self._status.current(self._runtime.readings())
             self._execute(self.agent.connected(lease.now()))
             sending = repeat(TICK_S / 4, self._send_when_idle)
             await self._stream.run(self._handle, self._tick(), sending)

@@ -37,7 +37,7 @@ KEYS: Final = (
         1,
         4096,
     ),
-    Key("check_interval", "seconds", 30, "seconds between looks that are not needed: starts are event-driven", 0.1),
+    Key("check_interval", "seconds", 30, "seconds between checks of the scheduler session when no news arrives", 0.1),
     Key(
         "startup_delay",
         "seconds",
@@ -46,7 +46,7 @@ KEYS: Final = (
     ),
     Key("command_delay", "seconds", 0.5, "accepted, and without effect: there is nothing left to delay"),
     Key("log_dir", "path", "/tmp", "where the logs are"),
-    Key("enable_logging", "switch", True, "whether there are any logs in log_dir"),
+    Key("enable_logging", "switch", True, "whether to write logs to log_dir"),
     Key("max_log_mb", "whole", 512, "size at which a task's log is renamed to NAME.log.1 and a new one begins", 1),
     Key(
         "conda_env",
@@ -58,7 +58,7 @@ KEYS: Final = (
     Key("cuda_visible_devices_var", "name", "CUDA_VISIBLE_DEVICES", "variable that tells a task its GPU"),
     Key("config_pattern", "text", "*.yml", "which files of config_dir are configs"),
     Key("auto_restart_failed", "switch", False, "whether a failed task is run again"),
-    Key("max_retries", "whole", 3, "how often, then"),
+    Key("max_retries", "whole", 3, "how often a failed task is run again; needs auto_restart_failed"),
     Key("cleanup_on_complete", "switch", False, "whether the session of a completed task is closed"),
     Key("pre_command", "text", "", "a line of shell before the command, such as module load cuda", may_be_empty=True),
     Key("session_backend", "text", "tmux", "tmux, none, or module:Class of your own"),

@@ -358,7 +358,8 @@ class ProcessEngine:
         if evidence.record is None and not orphans:
             self._report_never_started(run, "its shim ended before it started the command")
             return
-        detail = f"its shim was killed; {orphans} remaining processes of the run were killed"
+        rest = "1 remaining process" if orphans == 1 else f"{orphans} remaining processes"
+        detail = f"its shim was killed; Weft killed {rest} of the run"
         self._report_lost(run, "lost", detail)
 
     def _report_never_started(self, run: _Run, detail: str) -> None:

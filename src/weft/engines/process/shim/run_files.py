@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 from weft.inputs.atomic import write_all
@@ -80,6 +81,14 @@ def write_new(path: str, content: bytes) -> None:
         write_all(handle, content)
     finally:
         os.close(handle)
+
+
+def forget_environment(spec: Mapping[str, Any]) -> None:
+    """Rewrite the spec of a run in the current directory without its variables, except those that name its GPUs."""
+    kept = {name: value for name, value in spec["env"].items() if name.startswith("WEFT_GPU")}
+    with contextlib.suppress(OSError):
+        write_new(f"{SPEC}.new", to_json({**spec, "env": kept}))
+        os.rename(f"{SPEC}.new", SPEC)
 
 
 def read_object(path: str) -> dict[str, Any] | None:

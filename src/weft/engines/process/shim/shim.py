@@ -78,6 +78,8 @@ class Shim:
             # every run needs an exit record, even after an error in the shim
             self.why, self.detail = "shim-error", repr(error)
             self._end_leftovers()
+        if self.spec["lease"]:  # several users may share this node
+            run_files.forget_environment(self.spec)
         recorded = self._write_exit()
         for handle in (self.record_fd, self.dir_fd, self.log_fd):
             os.close(handle)
