@@ -98,7 +98,7 @@ BAD_ASKS = {
     "a stranger": ((Ask(("z",), 1),), r"asks for \('z',\), not all of which wait or run"),
     "no jobs": ((Ask((), 1),), "asks for no jobs"),
     "other GPUs than it needs": ((Ask(("a",), 2),), r"other than the \[1\] GPUs they need"),
-    "the same twice": ((Ask(("a",), 1), Ask(("a",), 1)), "asks for a twice|a decision that cannot be"),
+    "the same twice": ((Ask(("a",), 1), Ask(("a",), 1)), "asks for a twice|an impossible decision"),
 }
 
 

@@ -21,6 +21,8 @@ from weft.model.status import Reason
 
 @dataclass(frozen=True)
 class Ahead:
+    """A waiting job ahead of the explained one."""
+
     job: JobId
     user: str
     gpus: int
@@ -28,13 +30,15 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Unblock:
-    """A run whose end would free enough GPUs, and when it is expected to end; None: unknown."""
+    """The runs whose ends would free enough GPUs for the job."""
 
     jobs: tuple[JobId, ...]
     nodes: tuple[str, ...]
+    """The nodes on which the job would then fit."""
     in_s: float | None
+    """When the last of them is expected to end; None: unknown."""
     preempted: tuple[JobId, ...] = ()
-    """Runs that may be preempted for the job before they end by themselves."""
+    """The ones that may be preempted for the job before they end by themselves."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,12 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "held":
         return Explanation(job.id, now, job.status, (Cause.of(Reason.HELD, "held; release it to let it run"),))
     if job.status == "blocked":
-        return Explanation(job.id, now, job.status, (_gate(state, job, now),))
+        return Explanation(job.id, now, job.status, (_why_blocked(state, job, now),))
     if job.status != "waiting":
-        return Explanation(job.id, now, job.status, (_whereabouts(job),))
+        return Explanation(job.id, now, job.status, (_where_it_runs(job),))
     ahead = _ahead(scheduler, job)
     reasons = tuple(WaitReasons(scheduler, now).of(job, ahead))
-    short = any(reason.code == Reason.RESOURCES for reason in reasons)
+    lacks_resources = any(reason.code == Reason.RESOURCES for reason in reasons)
     return Explanation(
         job.id,
         now,
@@ -88,11 +92,11 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
         position=len(ahead) + 1,
         waiting=len(state.waiting),
         ahead=tuple(Ahead(other.id, other.job.user, other.gpus) for other in ahead[:SHOWN]),
-        unblock=_unblock(scheduler, job, now) if short else None,
+        unblock=_unblock(scheduler, job, now) if lacks_resources else None,
     )
 
 
-def _gate(state: State, job: JobState, now: Seconds) -> Cause:
+def _why_blocked(state: State, job: JobState, now: Seconds) -> Cause:
     if job.unmet_dependencies:
         return Cause.of(Reason.DEPENDENCY, f"comes after {', '.join(_dependencies(job))}")
     if job.begin_at is not None and job.before_begin:
@@ -100,11 +104,13 @@ def _gate(state: State, job: JobState, now: Seconds) -> Cause:
     if job.begin_at is not None:
         code = "" if job.code is None else f" with code {job.code}"
         in_s = max(job.begin_at - now, 0.0)
-        return Cause.of(Reason.BEGIN_TIME, f"run {job.run} ended{code}, to be tried again later: in {in_s:.0f} s")
+        return Cause.of(
+            Reason.BEGIN_TIME, f"run {job.run} ended{code}; the next run starts no earlier than in {in_s:.0f} s"
+        )
     if job.over_quota:
         limit = state.eligibility.quotas.limit_of(job.job.user)
         return Cause.of(
-            Reason.QUOTA, f"the jobs of {job.job.user or 'a user'} that run or are next hold {limit} GPUs, no more"
+            Reason.QUOTA, f"the jobs of {job.job.user or 'a user'} that run or are next may hold at most {limit} GPUs"
         )
     if job.over_group_limit:
         return _group_limit(state, job.job.group)
@@ -112,22 +118,22 @@ def _gate(state: State, job: JobState, now: Seconds) -> Cause:
 
 
 def _dependencies(job: JobState) -> Iterator[str]:
-    """Yield the first unmet dependencies, each with its condition unless the other job must be done."""
+    """Yield the first unmet dependencies. Name the condition unless it is the usual one, that the other job is done."""
     words = {"done": "", "ended": "the end of ", "failed": "a failure of "}
     for other in islice(job.unmet_dependencies, SHOWN):
         yield words[condition_of(job, other)] + other
 
 
 def _group_limit(state: State, group: str) -> Cause:
-    most, paused = state.eligibility.groups.settings.get(group, (None, False))
+    limit, paused = state.eligibility.groups.settings.get(group, (None, False))
     if paused:
         return Cause.of(
             Reason.GROUP_PAUSED, f"the group {group_label(group)} is paused; resume it to let its jobs start"
         )
-    return Cause.of(Reason.GROUP_LIMIT, f"at most {most} jobs of the group {group_label(group)} at a time")
+    return Cause.of(Reason.GROUP_LIMIT, f"at most {limit} jobs of the group {group_label(group)} at a time")
 
 
-def _whereabouts(job: JobState) -> Cause:
+def _where_it_runs(job: JobState) -> Cause:
     if job.active:
         woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
         return Cause.of(Reason.NONE, f"run {job.run} on ", job.slots, f" since {job.started_at:.0f} s{woven}")
@@ -136,7 +142,7 @@ def _whereabouts(job: JobState) -> Cause:
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
-    """Return the waiting jobs that go first, in order."""
+    """Return the waiting jobs ahead of this one, in order."""
     order = [entry[2] for entry in scheduler.order.ranked(scheduler.state.waiting.values(), scheduler.state.now)]
     return order[: order.index(job)]
 
@@ -146,21 +152,21 @@ def _unblock(scheduler: Scheduler, job: JobState, now: Seconds) -> Unblock | Non
     state, shape = scheduler.state, job.shape
     if not shape.gpus or shape.family.where.pinned:
         return None
-    gone_in = {run.id: _gone_in(scheduler, job, run, now) for run in state.active.values() if not run.releasing}
-    soonest = sorted((state.active[run] for run in gone_in), key=lambda run: gone_in[run.id])
+    frees_in = {run.id: _frees_in(scheduler, job, run, now) for run in state.active.values() if not run.releasing}
+    soonest = sorted((state.active[run] for run in frees_in), key=lambda run: frees_in[run.id])
     allocator = Allocator(state, scheduler.placement, decide_nothing)
     plan = allocator.find_victims(shape, iter(soonest))
     if plan.parts is None:
         return None
     runs = allocator.needed_victims(shape, plan)
-    in_s = max((gone_in[run.id] for run in runs), default=0.0)
-    preempted = tuple(run.id for run in runs if gone_in[run.id] < run.ends_in(now))
+    in_s = max((frees_in[run.id] for run in runs), default=0.0)
+    preempted = tuple(run.id for run in runs if frees_in[run.id] < run.ends_in(now))
     nodes = tuple(state.resources.nodes[node].node.id for node, _ in plan.parts)
     return Unblock(tuple(run.id for run in runs), nodes, None if in_s == float("inf") else in_s, preempted)
 
 
-def _gone_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
-    """Return when a run ends or may be preempted for this job, whichever comes first."""
+def _frees_in(scheduler: Scheduler, job: JobState, run: JobState, now: Seconds) -> Seconds:
+    """Return the seconds until a run ends or may be preempted for this job, whichever comes first."""
     order, ends_in = scheduler.order, run.ends_in(now)
     if not scheduler.planner.preempts_by_key:
         return ends_in

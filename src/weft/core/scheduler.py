@@ -58,7 +58,7 @@ class Scheduler:
         self._epoch = policy.epoch(self.memo)
         self._interval_s = interval_s
         self._keys_change = self._steps or self.order.remembers or protection is not UNPROTECTED
-        self._wakes = self._steps or bool(interval_s) or protection is not UNPROTECTED
+        self._needs_alarm = self._steps or bool(interval_s) or protection is not UNPROTECTED
         self.alarm: Seconds | None = None
         """When the scheduler needs a `Wake`."""
         self._decisions: list[Decision] = []
@@ -78,13 +78,13 @@ class Scheduler:
             self._update_keys()
         if (state.news or state.vacated) and not state.paused:
             self.planner.step()
-        if self._wakes or state.eligibility.opens_at != NEVER or self.alarm is not None:
+        if self._needs_alarm or state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
 
     def replay(self, facts: Iterable[Fact], *, more: bool = False) -> None:
-        """Replay a journal: its decisions are history, and the scheduler makes no new ones. `more`: a part of it, and
-        more follow.
+        """Replay a journal: its decisions are history, and the scheduler makes no new ones. `more`: these facts are
+        only a part of it.
 
         A crash may have cut off the last decisions. The driver continues with a `Wake`, which plans again.
         """
@@ -106,7 +106,7 @@ class Scheduler:
 
     def _decide(self, decision: Decision) -> None:
         if not self._fold(decision):
-            raise PlanError(f"{type(self.policy).__name__} led to a decision that cannot be: {decision}")
+            raise PlanError(f"{type(self.policy).__name__} led to an impossible decision: {decision}")
         self._decisions.append(decision)
         if self._keeps_order:
             self.order.drain(self.state)
@@ -123,12 +123,12 @@ class Scheduler:
         if self._steps:
             self._step_keys()
         elif self.order.remembers:
-            self._look_again()
+            self._refresh_keys()
         if self.protection is not UNPROTECTED:
             self._unprotect()
 
     def _step_keys(self) -> None:
-        """Record the keys that stepped; jobs that already wait at the new key go first."""
+        """Decide the new keys of jobs whose keys stepped; jobs that already wait at the new key go first."""
         state, now = self.state, self.state.now
         jobs = self.order.stepping(now)
         if self.planner.replaces_order:  # the original checks every running job at every event
@@ -138,7 +138,7 @@ class Scheduler:
             if key != (0.0 if job.key is None else job.key):
                 self._decide(KeyChanged(now, job.id, key))
 
-    def _look_again(self) -> None:
+    def _refresh_keys(self) -> None:
         """Update keys that depend on memory: the ones that are due, or all after a change of epoch."""
         state, epoch = self.state, self.policy.epoch(self.memo)
         runs = self.order.stepping(state.now)
@@ -161,7 +161,7 @@ class Scheduler:
         return self.order.best_first()
 
     def impossible(self, job: JobState) -> bool:
-        """Return whether the living nodes could not hold the job even if empty: it blocks no other job."""
+        """Return whether the living nodes could not hold the job even if empty. Such a job blocks no other."""
         return self._cache.impossible(job.shape, self.placement)
 
     def plan_at_once(self) -> None:

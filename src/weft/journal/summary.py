@@ -33,7 +33,7 @@ class _Summary:
         """The time of the alarm."""
         self._meter = WorkMeter()
         self._collector = Collector(self._meter.total_s, self.state)
-        self._collector.take(self._meter.follow(self._alarms(facts)))
+        self._collector.add(self._meter.follow(self._alarms(facts)))
         self._collector.close()
 
     def _alarms(self, facts: Iterable[Fact]) -> Iterator[Fact]:

@@ -167,7 +167,10 @@ def test_a_job_that_asks_to_be_tried_later_waits_for_its_time() -> None:
     assert (rig.job("a").status, rig.alarm) == ("blocked", 30.0)
     assert set(rig.active) == {"b"}, "others have its GPU meanwhile"
     (why,) = explain(rig.scheduler, "a", at=10.0).reasons
-    assert (why.code, why.text) == ("BeginTime", "run 1 ended with code 75, to be tried again later: in 20 s")
+    assert (why.code, why.text) == (
+        "BeginTime",
+        "run 1 ended with code 75; the next run starts no earlier than in 20 s",
+    )
     rig.exit("b")
     assert not rig.active
     rig.now = 30.0

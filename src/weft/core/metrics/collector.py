@@ -80,7 +80,7 @@ class Collector:
     def now(self) -> Seconds:
         return self._state.now
 
-    def take(self, facts: Iterable[Fact]) -> None:
+    def add(self, facts: Iterable[Fact]) -> None:
         state = self._state
         touched, uncounted = state.touched, self._uncounted
         for fact in facts:

@@ -1,9 +1,11 @@
 """Facts in, figures out: the same code for a simulated journal and a live one.
 
 The *JCT* of a job is its end less its submission. A run holds its GPUs from `Start` to `Exited`; a GPU is busy while
-any run holds it, and runs that hold it together share its seconds. *rho* is a job's JCT over what it would have taken
-alone on an equal share: its solo time, times its GPUs over that share where the share is smaller, the share being the
-cluster's GPUs over the jobs in the system, both as they were on average during its life.
+any run holds it, and runs that hold it together share its seconds.
+
+*rho* is a job's JCT divided by the time that the job would have taken on an equal share of the cluster. An equal share
+is the cluster's GPUs divided by the jobs in the system, both averaged over the job's life. A share of fewer GPUs than
+the job has stretches its solo time in proportion.
 """
 
 from __future__ import annotations
@@ -65,11 +67,11 @@ class Figures:
 def gather(
     facts: Iterable[Fact], solo_s: Mapping[JobId, float] | None = None, *, since: Seconds | None = None
 ) -> Record:
-    """Return the record of a journal. `solo_s`: how long each job takes alone; default: as long as it held GPUs."""
-    tally = Collector(solo_s or {})
-    tally.take(facts)
-    rows = tally.close()
-    return Record(tally.records(), rows, tally.gpu_changes(), tally.now, since)
+    """Return the record of a journal. `solo_s`: how long each job takes alone; default: how long it held GPUs."""
+    collector = Collector(solo_s or {})
+    collector.add(facts)
+    rows = collector.close()
+    return Record(collector.records(), rows, collector.gpu_changes(), collector.now, since)
 
 
 def figures(record: Record) -> Figures:
@@ -101,12 +103,12 @@ def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _percentile(ascending: Sequence[float], part: float) -> float | None:
-    return ascending[int(len(ascending) * part)] if ascending else None
+def _percentile(ascending: Sequence[float], fraction: float) -> float | None:
+    return ascending[int(len(ascending) * fraction)] if ascending else None
 
 
 def _utilisation(record: Record) -> float | None:
-    """Return busy GPU-seconds over available GPU-seconds, from the first instant that counts to the last end."""
+    """Return busy GPU-seconds over available GPU-seconds, from `record.first` to the last end."""
     jobs = record.jobs
     if not jobs or not record.gpus:
         return None
@@ -116,8 +118,8 @@ def _utilisation(record: Record) -> float | None:
         if record.until is None:
             return None
         last = max(last, record.until)
-    there = _gpu_seconds(record.gpus, first, last)
-    return fsum(job.gpu_seconds for job in jobs) / there if there else None
+    available = _gpu_seconds(record.gpus, first, last)
+    return fsum(job.gpu_seconds for job in jobs) / available if available else None
 
 
 def _gpu_seconds(change_log: Sequence[tuple[Seconds, int]], first: Seconds, last: Seconds) -> float:

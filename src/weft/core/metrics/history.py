@@ -47,7 +47,7 @@ def read_history(facts: Iterable[Fact], *, since: Seconds | None = None) -> Hist
     """Return the history of a journal. `since`: where makespan and utilisation begin; None: at the first submission."""
     meter = WorkMeter()
     collector = Collector(meter.total_s)
-    collector.take(meter.follow(facts))
+    collector.add(meter.follow(facts))
     rows = collector.close()
     record = Record(collector.records(), rows, collector.gpu_changes(), collector.now, since)
     jobs = {job.id: job.job for job in collector.jobs.values()}

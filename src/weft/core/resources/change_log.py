@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-REMEMBERED = 10_000
+MIN_KEPT_CHANGES = 10_000
 """The least number of changes that the log keeps."""
 
 
@@ -15,11 +15,11 @@ class ChangeLog:
         self._log: list[int] = []
         """The nodes changed lately, as bits, one per version."""
 
-    def note(self, node: int) -> None:
+    def record(self, node: int) -> None:
         self.version += 1
         self._log.append(1 << node)
-        if len(self._log) > 2 * REMEMBERED:
-            del self._log[:REMEMBERED]
+        if len(self._log) > 2 * MIN_KEPT_CHANGES:
+            del self._log[:MIN_KEPT_CHANGES]
 
     def since(self, version: int) -> int | None:
         """Return the nodes that changed since a version; None if the log no longer reaches back to it."""

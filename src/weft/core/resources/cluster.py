@@ -1,4 +1,4 @@
-"""Every GPU of the cluster, its holders, and what it can still give.
+"""The GPUs of the cluster, their holders, and the GPUs that are still free.
 
 GPUs that are being released count as free for planning (`after_release`), but nothing starts on them until they are
 `idle`. The same code serves the resources of the state and the empty copies on which planners place tentatively.
@@ -16,21 +16,19 @@ from weft.core.resources.run_counts import RunCounts
 from weft.core.resources.shapes import Family, Shape
 from weft.model import Node, NodeId, Slots
 
-MANY_SHAPES = 1_000
-"""The most shapes that a cache keeps before it is cleared."""
-
-
-RECENT = 1000
+MAX_CACHED_SHAPES = 1_000
+"""A cache with this many shapes is cleared."""
+RECENT_SUBMISSIONS = 1000
 """The number of submissions that count as recent demand."""
 
 
 class RecentDemand(Mapping[Shape, int]):
-    """The number of recent submissions of each shape, counted when a placement reads it."""
+    """The number of recent submissions of each shape. They are counted only when a placement reads it."""
 
     def __init__(self) -> None:
         self._counted: deque[Shape] = deque()
         self._counts: Counter[Shape] = Counter()
-        self._new: deque[Shape] = deque(maxlen=RECENT)
+        self._new: deque[Shape] = deque(maxlen=RECENT_SUBMISSIONS)
         self.add = self._new.append
 
     def __getitem__(self, shape: Shape) -> int:
@@ -53,7 +51,7 @@ class RecentDemand(Mapping[Shape, int]):
         for shape in self._new:
             counted.append(shape)
             counts[shape] += 1
-            if len(counted) > RECENT:
+            if len(counted) > RECENT_SUBMISSIONS:
                 oldest = counted.popleft()
                 counts[oldest] -= 1
                 if not counts[oldest]:
@@ -101,7 +99,7 @@ class ClusterResources:
         self.by_id[node.id] = host
         for free in (self.idle, self.after_release):
             free.equip(host.index, node)
-        self.change_log.note(host.index)
+        self.change_log.record(host.index)
         self.idle.change(host.index, len(node.gpus))
         self.after_release.change(host.index, len(node.gpus))
         self.node_sizes[len(node.gpus)] += 1
@@ -111,7 +109,7 @@ class ClusterResources:
     def lose(self, host: NodeResources) -> None:
         """Remove a node whose holders have been released."""
         host.alive = False
-        self.change_log.note(host.index)
+        self.change_log.record(host.index)
         self.idle.change(host.index, -self.idle.count[host.index])
         self.after_release.change(host.index, -self.after_release.count[host.index])
         self.node_sizes -= Counter([len(host.node.gpus)])
@@ -146,7 +144,7 @@ class ClusterResources:
         for node_id, gpus in slots:
             host = self.by_id[node_id]
             index, of_gpu = host.index, host.holders
-            self.change_log.note(index)
+            self.change_log.record(index)
             idle = after_release = 0
             for gpu in gpus:
                 holders = of_gpu[gpu]
@@ -174,7 +172,7 @@ class ClusterResources:
         self.releasing += 1
         for node_id, gpus in slots:
             host = self.by_id[node_id]
-            self.change_log.note(host.index)
+            self.change_log.record(host.index)
             after_release = 0
             for gpu in gpus:
                 for other in host.holders[gpu]:
@@ -189,14 +187,14 @@ class ClusterResources:
                 host.ram_releasing += family.ram_mb * (len(gpus) or 1)
 
     def release(self, holder: Holder, slots: Slots, *, last: bool = True) -> None:
-        """Take these GPUs from the holder. `last` is False if it keeps others."""
+        """Free these GPUs of the holder. `last` is False if it keeps others."""
         family = holder.allocation.family
         if holder.releasing and last:
             self.releasing -= 1
         for node_id, gpus in slots:
             host = self.by_id[node_id]
             index, of_gpu = host.index, host.holders
-            self.change_log.note(index)
+            self.change_log.record(index)
             idle = after_release = 0
             for gpu in gpus:
                 holders = of_gpu[gpu]
@@ -223,9 +221,9 @@ class ClusterResources:
                     host.ram_releasing -= ram_mb
 
     def occupy(self, occupant: Occupant) -> None:
-        """Start nothing more on this GPU, or not in this part of its memory."""
+        """Keep new runs off this GPU, or out of this part of its memory."""
         host = self.by_id[occupant.node]
-        self.change_log.note(host.index)
+        self.change_log.record(host.index)
         if occupant.memory_mb is not None:
             host.foreign_mb[occupant.gpu] = host.foreign_mb.get(occupant.gpu, 0) + occupant.memory_mb
             self._foreign += 1
@@ -242,7 +240,7 @@ class ClusterResources:
     def free(self, occupant: Occupant) -> None:
         """Undo `occupy`."""
         host = self.by_id[occupant.node]
-        self.change_log.note(host.index)
+        self.change_log.record(host.index)
         if occupant.memory_mb is not None:
             host.foreign_mb[occupant.gpu] -= occupant.memory_mb
             self._foreign -= 1
@@ -257,8 +255,8 @@ class ClusterResources:
             self.after_release.change(host.index, 1)
 
     def close(self, host: NodeResources, closure: Closure, why: str) -> None:
-        """Start nothing more on this node."""
-        self.change_log.note(host.index)
+        """Keep new runs off this node."""
+        self.change_log.record(host.index)
         host.closures += 1
         for gpu in range(len(host.node.gpus)):
             closure.occupants.append(Occupant(host.node.id, gpu, why, None, closure.detail))
@@ -266,7 +264,7 @@ class ClusterResources:
 
     def open(self, host: NodeResources, closure: Closure) -> None:
         """Undo `close`."""
-        self.change_log.note(host.index)
+        self.change_log.record(host.index)
         host.closures -= 1
         for occupant in closure.occupants:
             self.free(occupant)
@@ -280,9 +278,9 @@ class ClusterResources:
         return self._largest_mb
 
     def touch(self, slots: Slots) -> None:
-        """Log a change of these nodes: the holder of these GPUs has another place in the order."""
+        """Log a change of these nodes: the holder of these GPUs moved in the order of runs."""
         for node_id, _ in slots:
-            self.change_log.note(self.by_id[node_id].index)
+            self.change_log.record(self.by_id[node_id].index)
 
     # ---- what a shape could have
 
@@ -299,30 +297,30 @@ class ClusterResources:
 
     def _counted_for(self, shape: Shape, base: Free, *, after_release: bool) -> Free:
         """Count node by node, but only the nodes that changed since the last count."""
-        alike = shape if shape.memory_mb.differs else shape.family
-        known = self._counted.get((alike, after_release))
+        cache_key = shape if shape.memory_mb.differs else shape.family
+        known = self._counted.get((cache_key, after_release))
         changed = self.change_log.since(known[1]) if known is not None else None
         if known is None or changed is None:
             free = base.recounted([host.count_for(shape, after_release=after_release) for host in self.nodes])
-            free.resize(self._sizes_for(alike, shape))
-            if len(self._counted) >= MANY_SHAPES:
+            free.resize(self._sizes_for(cache_key, shape))
+            if len(self._counted) >= MAX_CACHED_SHAPES:
                 self._counted.clear()
         else:
             free = known[0]
             for node in members(changed):
                 free.change(node, self.nodes[node].count_for(shape, after_release=after_release) - free.count[node])
-        self._counted[alike, after_release] = free, self.change_log.version
+        self._counted[cache_key, after_release] = free, self.change_log.version
         return free
 
-    def _sizes_for(self, alike: Family | Shape, shape: Shape) -> list[int]:
+    def _sizes_for(self, cache_key: Family | Shape, shape: Shape) -> list[int]:
         """Return how many GPUs each node could give this shape if it were empty."""
-        sizes = self._sizes.get(alike)
+        sizes = self._sizes.get(cache_key)
         if sizes is None:
             empty = self.empty_copy()
             sizes = [host.count_for(shape, after_release=False) for host in empty.nodes]
-            if len(self._sizes) >= MANY_SHAPES:
+            if len(self._sizes) >= MAX_CACHED_SHAPES:
                 self._sizes.clear()
-            self._sizes[alike] = sizes
+            self._sizes[cache_key] = sizes
         return sizes
 
     # ---- inside
@@ -340,13 +338,13 @@ class ClusterResources:
         self.idle.top = self.after_release.top = max(self.node_sizes, default=0)
 
     def _mask(self, shape: Shape) -> int | None:
-        """Return the nodes on which every GPU suits this shape; None if on some node only a part of the GPUs does."""
+        """Return the nodes whose GPUs suit this shape, as bits; None if some node has suitable and unsuitable GPUs."""
         key = shape.family
         if key not in self._masks:
-            self._masks[key] = self._suited(shape)
+            self._masks[key] = self._suitable_nodes(shape)
         return self._masks[key]
 
-    def _suited(self, shape: Shape) -> int | None:
+    def _suitable_nodes(self, shape: Shape) -> int | None:
         where, memory, mask = shape.family.where, shape.memory_mb.of(0), 0
         for host in self.nodes:
             if not host.alive or (where.labels and not set(where.labels) <= set(host.node.labels)):

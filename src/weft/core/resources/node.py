@@ -11,9 +11,9 @@ from weft.core.resources.shapes import Shape, plain_shape
 from weft.errors import PlanError
 from weft.model import JobId, Node, NodeId, Slots
 
-MANY_SETS = 10_000
-"""The most sets of GPUs of which a cache keeps the lowest GPUs."""
-SLACK = 1e-9
+MAX_CACHED_SETS = 10_000
+"""The size of the cache of `lowest`."""
+SHARE_TOLERANCE = 1e-9
 """The tolerance for sums of shares, which are fractions such as 1/3."""
 
 
@@ -32,7 +32,7 @@ class Holder(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Occupant:
-    """An occupant other than a run: it keeps a GPU, or a part of its memory, from being used."""
+    """An occupant that is not a run. It keeps a GPU, or a part of its memory, from being used."""
 
     node: NodeId
     gpu: int
@@ -80,16 +80,16 @@ class NodeResources:
 
     def runs(self) -> list[Holder]:
         """Return the runs on this node, each once."""
-        everyone = {holder: None for holders in self.holders if holders for holder in holders}
-        everyone.update(dict.fromkeys(self.guests))
-        return [holder for holder in everyone if not isinstance(holder, Occupant)]
+        holders_once = {holder: None for holders in self.holders if holders for holder in holders}
+        holders_once.update(dict.fromkeys(self.guests))
+        return [holder for holder in holders_once if not isinstance(holder, Occupant)]
 
     def blocked(self) -> int:
         """Return how many GPUs have an occupant."""
         return len({occupant.gpu for occupant in self.occupants}) if self.occupants else 0
 
     def check(self, gpu: int, holder: Holder) -> None:
-        """Raise a `PlanError` unless the holder is of a weave on this GPU, or its share is free."""
+        """Raise a `PlanError` unless the holder belongs to a weave on this GPU, or the GPU has its share free."""
         weave = holder.weave
         if weave:
             for other in self.holders[gpu]:
@@ -97,12 +97,13 @@ class NodeResources:
                     return
         woven = {h.weave for h in self.holders[gpu] if h.weave}
         request = sum(h.allocation.family.share.request for h in self.holders[gpu] if not h.weave) + len(woven)
-        if request + holder.allocation.family.share.request > 1 + SLACK:
-            raise PlanError(f"GPU {gpu} of {self.node.id} would be given out twice")
+        if request + holder.allocation.family.share.request > 1 + SHARE_TOLERANCE:
+            raise PlanError(f"GPU {gpu} of {self.node.id} would be allocated twice")
 
     # ---- GPUs for a shape
 
     def count_for(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> int:
+        """Return how many GPUs this shape could use here, as if the holders in `gone` had left."""
         if not self.alive:
             return 0
         family = shape.family
@@ -115,7 +116,7 @@ class NodeResources:
         return max(count, 0)
 
     def fitting(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> list[int]:
-        """Return the GPUs that this shape could use, the fullest first; from a pool, the emptiest first."""
+        """Return the GPUs that this shape could use, the fullest first; with a `gpu_choice`, the emptiest first."""
         where = shape.family.where
         if where.labels and not set(where.labels) <= set(self.node.labels):
             return []
@@ -182,7 +183,10 @@ class NodeResources:
                 weaves.add(holder.weave)
             request += holder.allocation.family.share.request
             limit += holder.allocation.family.share.limit
-        if request + share.request > 1 + SLACK or limit + share.limit > max(self._oversubscription, 1) + SLACK:
+        if (
+            request + share.request > 1 + SHARE_TOLERANCE
+            or limit + share.limit > max(self._oversubscription, 1) + SHARE_TOLERANCE
+        ):
             return None
         return 1 - request, gpu.memory_mb - memory
 
@@ -208,9 +212,9 @@ class NodeResources:
         return tuple(chosen[rank] for rank in range(shape.gpus))
 
 
-@lru_cache(maxsize=MANY_SETS)
+@lru_cache(maxsize=MAX_CACHED_SETS)
 def lowest(gpus: int, count: int) -> tuple[int, ...] | None:
-    """Return the lowest GPUs of a set; None if it has fewer."""
+    """Return the `count` lowest GPUs of a set, given as bits; None if it has fewer."""
     chosen = tuple(gpu for gpu in range(gpus.bit_length()) if gpus >> gpu & 1)[:count]
     return chosen if len(chosen) == count else None
 

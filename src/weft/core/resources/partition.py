@@ -1,4 +1,4 @@
-"""Partitions of a gang over nodes, as placements have them in common."""
+"""Ways to split a gang over nodes, which placements share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Parts = tuple[tuple[int, int], ...]
 
 
 def fill(need: int, nodes: Iterable[int], free: Free) -> Parts | None:
-    """Take all that each node can give, in this order, until it is enough; None if it never is."""
+    """Take all free GPUs of each node, in this order, until there are enough; None if there never are."""
     parts = []
     for node in nodes:
         take = min(need, free.count[node])
@@ -23,7 +23,10 @@ def fill(need: int, nodes: Iterable[int], free: Free) -> Parts | None:
 
 
 def fill_whole(need: int, nodes: Iterable[int], free: Free) -> tuple[Parts, int, Free]:
-    """Take whole nodes in this order, none larger than the rest of the need; return parts, rest and other nodes."""
+    """Take whole nodes in this order, except nodes with more GPUs than are still needed.
+
+    Return the parts, the number of GPUs still needed, and the nodes that were not taken.
+    """
     parts = []
     for node in nodes:
         if not need:

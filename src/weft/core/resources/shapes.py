@@ -21,12 +21,12 @@ class Family:
 
     @property
     def plain(self) -> bool:
-        """True for whole GPUs on any node: counting them is enough."""
+        """True for whole GPUs on any node, without other needs."""
         return not (self.memory_mb or self.cpus or self.ram_mb) and self.share == WHOLE and self.where == ANYWHERE
 
     @property
     def counted(self) -> bool:
-        """True for whole GPUs of certain nodes, where the runs there do not change which nodes suit."""
+        """True if the runs on a node do not change whether it suits: counting its free GPUs is enough."""
         return (
             not self.memory_mb.differs
             and not (self.cpus or self.ram_mb or self.where.pinned or self.where.choice)

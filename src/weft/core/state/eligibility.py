@@ -32,15 +32,15 @@ class Eligibility:
         """The jobs that wait for each job or batch to end, in any way or otherwise than done."""
         self._undone: dict[str, int] = {}
         """For each batch, how many jobs have not ended done."""
-        self._ill: dict[str, int] = {}
-        """For each batch, how many of those have ended."""
+        self._failed: dict[str, int] = {}
+        """For each batch, how many jobs ended otherwise than done."""
         self._done: dict[str, int] = {}
         """For each batch, how many jobs are done."""
-        self._going: dict[str, dict[JobId, None]] = {}
-        """For each batch, the jobs that wait or run."""
+        self._admitted: dict[str, dict[JobId, None]] = {}
+        """For each batch, the jobs that hold one of its places: they wait or run."""
         self._queued: dict[str, list[tuple[int, JobId]]] = {}
         """For each batch, a heap of the jobs that queue for a place; it may hold jobs that no longer do."""
-        self._later: list[tuple[Seconds, JobId]] = []
+        self._begin_heap: list[tuple[Seconds, JobId]] = []
         """A heap of the jobs with a begin time; it may hold jobs that no longer wait for it."""
         self.opens_at: Seconds = NEVER
         """No job becomes eligible by the clock before this."""
@@ -53,11 +53,11 @@ class Eligibility:
         elif batch:
             _count(self._undone, batch, 1)
             if job.status in ENDED:
-                _count(self._ill, batch, 1)
+                _count(self._failed, batch, 1)
 
     def ended_of(self, batch: str) -> tuple[int, int]:
         """Return how many jobs of a batch are done, and how many ended otherwise."""
-        return self._done.get(batch, 0), self._ill.get(batch, 0)
+        return self._done.get(batch, 0), self._failed.get(batch, 0)
 
     @property
     def has_batches(self) -> bool:
@@ -71,19 +71,19 @@ class Eligibility:
             _count(self._done, batch, -1)
         elif batch:
             _count(self._undone, batch, -1)
-            _count(self._ill, batch, -1)
+            _count(self._failed, batch, -1)
 
     def enter(self, job: JobState) -> bool:
         """Return whether this job may wait for GPUs now; if not, the `leave` of another job makes it eligible."""
-        plain = job.job
-        for other in plain.after:
-            if self._is_undone(other) and other != plain.batch:
+        spec = job.job
+        for other in spec.after:
+            if self._is_undone(other) and other != spec.batch:
                 self._follow(job, other)
-        for other in plain.after_any:
-            if not self._has_ended(other) and other != plain.batch:
+        for other in spec.after_any:
+            if not self._has_ended(other) and other != spec.batch:
                 self._follow(job, other)
-        for other in plain.after_failed:
-            if not (self._has_ended(other) and self._is_undone(other)) and other != plain.batch:
+        for other in spec.after_failed:
+            if not (self._has_ended(other) and self._is_undone(other)) and other != spec.batch:
                 self._follow(job, other)
         return not job.unmet_dependencies and self.join_batch(job)
 
@@ -92,10 +92,10 @@ class Eligibility:
         self._followers_of(job, other).setdefault(other, {})[job.id] = None
 
     def _followers_of(self, job: JobState, other: JobId) -> dict[JobId, dict[JobId, None]]:
-        """Return the followers among which the job waits for another."""
+        """Return the index in which the job waits for another: by condition, done or ended."""
         return self._followers if condition_of(job, other) == "done" else self._end_followers
 
-    def recall(self, job: JobState) -> None:
+    def restore(self, job: JobState) -> None:
         """Restore a job at its old place in line."""
         self.register(job)
         for other in job.unmet_dependencies:
@@ -107,16 +107,16 @@ class Eligibility:
                 return
         counts = delayed or job.over_group_limit or job.status not in ("blocked", "held", *ENDED)
         if counts or job.over_quota:
-            self.quotas.recall(job)
+            self.quotas.restore(job)
         if counts:
-            self.groups.recall(job)
+            self.groups.restore(job)
         batch = job.job.batch
         if not batch or not job.job.batch_limit or job.unmet_dependencies or job.status in ENDED:
             return
         if job.status == "blocked" and not delayed and not job.over_quota and not job.over_group_limit:
-            self._line_up(job)
+            self._queue_for_place(job)
         elif job.status != "held":
-            self._going.setdefault(batch, {})[job.id] = None
+            self._admitted.setdefault(batch, {})[job.id] = None
 
     def concerns(self, job: JobState) -> bool:
         """Return whether the end of this job may make another eligible: a dependent, or one with the same limit."""
@@ -134,7 +134,7 @@ class Eligibility:
     def _dooms(self, job: JobState, other: JobId) -> bool:
         condition = condition_of(job, other)
         if condition == "done":
-            return self._is_ill(other)
+            return self._ended_undone(other)
         return condition == "failed" and not self._is_undone(other)
 
     def _is_undone(self, name: str) -> bool:
@@ -143,11 +143,11 @@ class Eligibility:
 
     def _has_ended(self, name: str) -> bool:
         job = self._jobs.get(name)
-        return job.status in ENDED if job is not None else self._undone.get(name, 0) == self._ill.get(name, 0)
+        return job.status in ENDED if job is not None else self._undone.get(name, 0) == self._failed.get(name, 0)
 
-    def _is_ill(self, name: str) -> bool:
+    def _ended_undone(self, name: str) -> bool:
         job = self._jobs.get(name)
-        return job.status in ENDED if job is not None else name in self._ill
+        return job.status in ENDED if job is not None else name in self._failed
 
     def leave(self, job: JobState) -> Iterator[JobState]:
         """Remove a job that ended or must be checked again; yield the jobs that may wait now or are doomed by it."""
@@ -158,7 +158,7 @@ class Eligibility:
             if not followers:
                 kind.pop(other, None)
         job.unmet_dependencies.clear()
-        yield from self.step_aside(job)
+        yield from self.free_place(job)
         if job.status not in ENDED:
             return
         done, batch = job.status == "done", job.job.batch
@@ -166,7 +166,7 @@ class Eligibility:
         yield from self._update_end_dependents(job.id, done)
         if not batch:
             return
-        _count(self._undone if done else self._ill, batch, -1 if done else 1)
+        _count(self._undone if done else self._failed, batch, -1 if done else 1)
         if done:
             _count(self._done, batch, 1)
         if not done or batch not in self._undone:
@@ -209,29 +209,29 @@ class Eligibility:
 
     def limit(self, user: str, gpus: int | None) -> tuple[list[JobState], list[JobState]]:
         """Change a quota; return the jobs that may wait now, and the ones that no longer may."""
-        opened, shut = self.quotas.limit(user, gpus)
+        opened, closed = self.quotas.limit(user, gpus)
         opened = [job for job in opened if self.groups.take(job)]
-        for job in shut:
+        for job in closed:
             opened += self.groups.leave(job)
-        return opened, shut
+        return opened, closed
 
     def limit_batch(self, batch: str, tasks: Sequence[JobState]) -> tuple[list[JobState], list[JobState]]:
-        """Take up the new limit of a batch; return the jobs that may wait now, and the ones that no longer may."""
-        in_line = sorted((job for job in tasks if _is_in_line(job)), key=_age)
-        waiting = sorted((job for job in tasks if job.waits), key=_age)
+        """Apply the new limit of a batch; return the jobs that may wait now, and the ones that no longer may."""
+        in_line = sorted((job for job in tasks if _is_in_line(job)), key=_submission_number)
+        waiting = sorted((job for job in tasks if job.waits), key=_submission_number)
         self._queued.pop(batch, None)
-        self._going[batch] = {job.id: None for job in tasks if _keeps_place(job)}
+        self._admitted[batch] = {job.id: None for job in tasks if _keeps_place(job)}
         opened: list[JobState] = []
-        shut: list[JobState] = []
+        closed: list[JobState] = []
         for job in (*waiting, *in_line):
             if self._take_place(job):
                 if not job.waits and self._take_limits(job):
                     opened.append(job)
             elif job.waits:
-                shut.append(job)
-        for job in shut:
+                closed.append(job)
+        for job in closed:
             opened += self._leave_limits(job)
-        return opened, shut
+        return opened, closed
 
     def _leave_limits(self, job: JobState) -> Iterator[JobState]:
         yield from self.groups.leave(job)
@@ -241,21 +241,21 @@ class Eligibility:
         batch, limit = job.job.batch, job.job.batch_limit
         if not batch or not limit or job.held:
             return True
-        going = self._going.setdefault(batch, {})
-        if len(going) < limit:
-            going[job.id] = None
+        admitted = self._admitted.setdefault(batch, {})
+        if len(admitted) < limit:
+            admitted[job.id] = None
             return True
-        self._line_up(job)
+        self._queue_for_place(job)
         return False
 
-    def _line_up(self, job: JobState) -> None:
+    def _queue_for_place(self, job: JobState) -> None:
         heappush(self._queued.setdefault(job.job.batch, []), (job.seq, job.id))
 
-    def step_aside(self, job: JobState) -> Iterator[JobState]:
+    def free_place(self, job: JobState) -> Iterator[JobState]:
         """Free the job's place in its batch and its GPUs in the quota; yield the jobs that get them."""
         yield from self._leave_limits(job)
-        going = self._going.get(job.job.batch)
-        if not going or going.pop(job.id, job) is job:
+        admitted = self._admitted.get(job.job.batch)
+        if not admitted or admitted.pop(job.id, job) is job:
             return
         queued = self._queued.get(job.job.batch)
         while queued:
@@ -263,9 +263,9 @@ class Eligibility:
             if follower is None or not _is_in_line(follower):
                 heappop(queued)
                 continue
-            if len(going) < follower.job.batch_limit:  # it may have been lowered
+            if len(admitted) < follower.job.batch_limit:  # it may have been lowered
                 heappop(queued)
-                going[follower.id] = None
+                admitted[follower.id] = None
                 if self._take_limits(follower):
                     yield follower
             return
@@ -275,20 +275,20 @@ class Eligibility:
     def delay(self, job: JobState) -> None:
         """Block the job until `begin_at`. Between two runs it keeps its place: others of the batch have to wait too."""
         assert job.begin_at is not None
-        heappush(self._later, (job.begin_at, job.id))
+        heappush(self._begin_heap, (job.begin_at, job.id))
         self.opens_at = min(self.opens_at, job.begin_at)
 
     def next_opening(self) -> Seconds | None:
         """Return when the next job becomes eligible by the clock."""
-        while self._later and self._delayed(*self._later[0]) is None:
-            heappop(self._later)
-        self.opens_at = self._later[0][0] if self._later else NEVER
-        return self._later[0][0] if self._later else None
+        while self._begin_heap and self._delayed(*self._begin_heap[0]) is None:
+            heappop(self._begin_heap)
+        self.opens_at = self._begin_heap[0][0] if self._begin_heap else NEVER
+        return self._begin_heap[0][0] if self._begin_heap else None
 
     def pop_due(self, now: Seconds) -> Iterator[JobState]:
         """Yield the jobs whose begin time has come. The caller clears it."""
-        while self._later and self._later[0][0] <= now:
-            job = self._delayed(*heappop(self._later))
+        while self._begin_heap and self._begin_heap[0][0] <= now:
+            job = self._delayed(*heappop(self._begin_heap))
             if job is not None:
                 yield job
         self.next_opening()
@@ -300,10 +300,10 @@ class Eligibility:
 
 def condition_of(job: JobState, other: JobId) -> Literal["done", "ended", "failed"]:
     """Return how another job or batch must end for this job to become eligible."""
-    plain = job.job
-    if not plain.after_any and not plain.after_failed:
+    spec = job.job
+    if not spec.after_any and not spec.after_failed:
         return "done"
-    return "failed" if other in plain.after_failed else "ended" if other in plain.after_any else "done"
+    return "failed" if other in spec.after_failed else "ended" if other in spec.after_any else "done"
 
 
 def _is_delayed(job: JobState) -> bool:
@@ -323,7 +323,7 @@ def _keeps_place(job: JobState) -> bool:
     return job.active or over or (_is_delayed(job) and not job.before_begin)
 
 
-def _age(job: JobState) -> int:
+def _submission_number(job: JobState) -> int:
     return job.seq
 
 

@@ -87,7 +87,7 @@ class Limits(ABC):
             self._stand(follower)
             yield follower
 
-    def recall(self, job: JobState) -> None:
+    def restore(self, job: JobState) -> None:
         """Restore a job at its old place in line."""
         if self.limits:
             (self._line_up if self._is_over(job) else self._hold)(job)

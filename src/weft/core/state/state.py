@@ -183,7 +183,7 @@ class State:
             self.waiting[job.id] = job
             return
         change_status(job, "Held")
-        for follower in self.eligibility.step_aside(job):
+        for follower in self.eligibility.free_place(job):
             self.open(follower)
 
     def _open_again(self, job: JobState) -> None:

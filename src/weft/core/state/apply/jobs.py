@@ -113,7 +113,7 @@ def held(state: State, fact: Held) -> bool:
     elif job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None:
         change_status(job, "Held")
         state.touched[job.id] = job
-        for follower in state.eligibility.step_aside(job):
+        for follower in state.eligibility.free_place(job):
             state.open(follower)
             state.news = True
     return True

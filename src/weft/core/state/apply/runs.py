@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
-MORE_MEMORY: Final = 1.5
+OOM_MEMORY_FACTOR: Final = 1.5
 """The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
 
@@ -144,7 +144,7 @@ def _cause(state: State, job: JobState, fact: Exited) -> Cause:
     how: Cause = "lost" if job.lost and fact.how == "failed" else fact.how
     if job.cancelling:
         return "cancelling"
-    if how == "failed" and not job.releasing and _gets_another(state, job):
+    if how == "failed" and not job.releasing and _runs_again(state, job):
         job.tie_breaker = state.next_tail_tie()
         return "retried"
     if how == "requeued" and not job.releasing:
@@ -153,12 +153,12 @@ def _cause(state: State, job: JobState, fact: Exited) -> Cause:
     return how
 
 
-def _gets_another(state: State, job: JobState) -> bool:
-    """Return whether a failed job runs again. One that shared GPUs and ran out of memory gets one run alone."""
+def _runs_again(state: State, job: JobState) -> bool:
+    """Return whether a failed job runs again. A job that ran out of memory on shared GPUs gets one run alone."""
     if job.why == "oom":
         shared_gpus = not job.exclusive and job.allocation.family.share.request < 1
         job.exclusive, job.wanted_share = True, WHOLE
-        needed = max(int(job.allocation.memory_mb.max * MORE_MEMORY), job.measured_mb)
+        needed = max(int(job.allocation.memory_mb.max * OOM_MEMORY_FACTOR), job.measured_mb)
         job.measured_mb = min(needed, state.resources.largest_memory_mb())
         job.shape = exclusive_shape(job.job, job.measured_mb)
         if shared_gpus:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from weft.core.state.state import State
 
 CONVERTED: Final = frozenset({"at", "job", "unmet_dependencies", "allocated_mb", "usage"})
+"""Fields of a snapshot that are not copied as they are."""
 COPIED: Final = tuple(field.name for field in fields(JobSnapshot) if field.name not in CONVERTED)
-"""Fields that a snapshot and a job's state have in common."""
+"""Fields of a snapshot that are copied from and to a job's state."""
 
 
 def snapshot(state: State) -> Iterator[Fact]:
@@ -82,7 +83,7 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
             state.durations.learn(job.job, job.attained_s)
     elif job.status == "waiting":
         state.waiting[job.id] = job
-    state.eligibility.recall(job)
+    state.eligibility.restore(job)
     return True
 
 
@@ -92,6 +93,7 @@ def _allocate(state: State, job: JobState, fact: JobSnapshot) -> None:
         job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     if fact.allocated_mb is not None and not fact.allocated_mb.differs:
         job.allocation = with_memory(job.allocation, fact.allocated_mb.max)
+    # as it happened: the job held its GPUs before it began to release them
     releasing, job.releasing = job.releasing, False
     state.resources.hold(job, job.slots)
     if releasing:
