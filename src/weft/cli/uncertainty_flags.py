@@ -49,10 +49,10 @@ def check(args: argparse.Namespace) -> None:
 
 
 def uncertainty(args: argparse.Namespace) -> Uncertainty:
-    from weft.sim.faults.uncertainty import REPAIR_S, Uncertainty
+    from weft.sim.faults.uncertainty import DEFAULT_REPAIR_S, Uncertainty
 
     mtbf_s = None if args.mtbf is None else args.mtbf * HOUR_S
-    repair_s = REPAIR_S if args.repair is None else args.repair * HOUR_S
+    repair_s = DEFAULT_REPAIR_S if args.repair is None else args.repair * HOUR_S
     return Uncertainty(args.estimates, mtbf_s, repair_s, args.crash_rate or 0.0)
 
 

@@ -1,7 +1,7 @@
 """Lower bounds on average JCT and makespan that no policy can beat, with or without weaving.
 
 docs/reference/report.md derives and proves them. In short: no job finishes sooner than alone on the best GPUs, and all
-jobs together use the GPUs, of which a solo second of a job costs at least its *price*, in whichever weave it runs.
+jobs share the GPUs. A solo second of a job costs at least its *price* in GPU-seconds, whatever weave the job runs in.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ class Bounds:
     avg_jct_s: float
     makespan_s: float
     alone_avg_jct_s: float
-    """As if every job had the cluster to itself. This also bounds policies that share GPUs without weaving."""
+    """The bound if every job had the cluster to itself. It also holds for policies that share GPUs without weaving."""
     alone_makespan_s: float
 
 
 @dataclass(frozen=True)
 class _Need:
+    """The least that a job needs of the cluster."""
+
     submit_s: float
     ready_s: float
-    """The earliest time at which it can work."""
+    """The earliest time at which the job can work."""
     least_s: float
-    """Its shortest duration from there."""
+    """Its shortest duration after that."""
     price_s: float
-    """The least time of the whole cluster that it uses."""
+    """Its least GPU-seconds, in seconds of the whole cluster."""
 
 
 def compute_bounds(
@@ -60,20 +62,22 @@ def compute_bounds(
 ) -> Bounds:
     """Return the bounds for a trace whose jobs all finish.
 
-    The JCT is that of the jobs for which `measured` accepts the submission time.
+    The bounds on the JCT are for the jobs whose submission time `measured` accepts.
     """
     needs = sorted(_needs(jobs, nodes, model), key=lambda need: need.ready_s)
-    some = [need for need in needs if measured(need.submit_s)]
+    counted = [need for need in needs if measured(need.submit_s)]
     since_s = makespan_since(model)
     first_s = min(need.submit_s for need in needs) if since_s is None else since_s
     alone_s = max(need.ready_s + need.least_s for need in needs) - first_s
-    submits_s = fsum(need.submit_s for need in some)
-    alone_sum_s = fsum(need.ready_s + need.least_s for need in some) - submits_s
-    middles_s = _simulate_server(some, by_rest=False)[1] + fsum(need.least_s for need in some) / 2 - submits_s
-    ends_s = _simulate_server(some, by_rest=True)[0] - submits_s
-    count = max(len(some), 1)
+    submits_s = fsum(need.submit_s for need in counted)
+    alone_sum_s = fsum(need.ready_s + need.least_s for need in counted) - submits_s
+    mean_times_s = (
+        _simulate_server(counted, by_remaining=False)[1] + fsum(need.least_s for need in counted) / 2 - submits_s
+    )
+    ends_s = _simulate_server(counted, by_remaining=True)[0] - submits_s
+    count = max(len(counted), 1)
     return Bounds(
-        avg_jct_s=max(alone_sum_s, middles_s, ends_s) / count,
+        avg_jct_s=max(alone_sum_s, mean_times_s, ends_s) / count,
         makespan_s=max(alone_s, _busy_until(needs) - first_s),
         alone_avg_jct_s=alone_sum_s / count,
         alone_makespan_s=alone_s,
@@ -97,12 +101,12 @@ def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str) -> Itera
         job, profile = each.job, each.job.profile
         price, fastest = (1.0, 1.0) if profile is None else terms[job.gpus][profile]
         work_s = each.work_s * spread(job.gpus)
-        held = job.gpus * min(job.share.request, 1.0)
+        gpus_held = job.gpus * min(job.share.request, 1.0)
         yield _Need(
             each.submit_s,
             each.submit_s + (profile.start_s if real and profile else 0.0),
             work_s * fastest,
-            work_s * price * held / gpus if gpus else 0.0,
+            work_s * price * gpus_held / gpus if gpus else 0.0,
         )
 
 
@@ -205,11 +209,11 @@ def _pivot(table: NDArray[np.float64], row: int, column: int) -> None:
 # ---- a single server as fast as the cluster
 
 
-def _simulate_server(needs: Sequence[_Need], *, by_rest: bool) -> tuple[float, float]:
+def _simulate_server(needs: Sequence[_Need], *, by_remaining: bool) -> tuple[float, float]:
     """Return the sum of the jobs' ends, and the sum of the mean times at which they are served.
 
-    The shortest job goes first: by remaining work, which minimises the sum of ends, or by total work, which minimises
-    the sum of mean times.
+    The server serves the shortest job first. With `by_remaining` that is the least remaining work, which minimises the
+    sum of ends; otherwise the least total work, which minimises the sum of mean times.
     """
     ends = middles = now = 0.0
     queue: list[tuple[float, int, float]] = []
@@ -222,7 +226,7 @@ def _simulate_server(needs: Sequence[_Need], *, by_rest: bool) -> tuple[float, f
             middles += (now + served / 2) * served / price if price else now
             now += served
             if rest - served > 0:
-                heappush(queue, (rest - served if by_rest else key, index, rest - served))
+                heappush(queue, (rest - served if by_remaining else key, index, rest - served))
             else:
                 ends += now
         if at < len(needs):

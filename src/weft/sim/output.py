@@ -32,8 +32,8 @@ CLUSTER_COLUMNS: Final = ("time_s", "busy_gpus", "gpus", "pending", "running", "
 
 SQLITE_HEAD: Final = b"SQLite format 3\0"
 
-_DERIVED: Final = {"user", "jct_s", "first_wait_s", "group"}
-"""Columns that reading does not need."""
+_OPTIONAL_COLUMNS: Final = {"user", "jct_s", "first_wait_s", "group"}
+"""Columns of job.csv that may be missing: they are derived or descriptive."""
 _STATUSES: Final = get_args(Status)
 
 
@@ -53,8 +53,8 @@ def write_output(
 def read_record(path: str | Path, *, gpus: int | None = None) -> Record:
     """Return the record of a job.csv or of a journal.
 
-    The number of GPUs, unless given, comes from the journal or from the cluster.csv next to job.csv, and the cost model
-    from the summary.json.
+    The number of GPUs, unless given, comes from the journal, or from the cluster.csv next to the job.csv. The cost
+    model comes from the summary.json next to the file.
     """
     if is_journal(path):
         record = read_journal(path).record
@@ -74,8 +74,8 @@ def is_journal(path: str | Path) -> bool:
         with open(path, "rb") as file:
             head = file.read(len(SQLITE_HEAD))
     except OSError:
-        return False  # the reader of tables explains it
-    return head == SQLITE_HEAD or head == HEADER[: len(head)] != b""
+        return False  # `read_table` then reports the error
+    return head == SQLITE_HEAD or (head != b"" and HEADER.startswith(head))
 
 
 def read_journal(path: str | Path) -> History:
@@ -94,7 +94,7 @@ def _read_model(job_csv: Path) -> object:
 def read_job_csv(path: str | Path) -> list[JobRecord]:
     """Return the jobs of a job.csv that `write_output` wrote."""
     table = read_table(path)
-    _check_columns(table, [column for column in JOB_COLUMNS if column not in _DERIVED], "job.csv")
+    _check_columns(table, [column for column in JOB_COLUMNS if column not in _OPTIONAL_COLUMNS], "job.csv")
     lines: dict[str, int] = {}
     jobs: list[JobRecord] = []
     for row in table.rows:

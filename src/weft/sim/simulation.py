@@ -65,11 +65,11 @@ Progress = Callable[[int], None]
 
 
 def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progress | None = None) -> Outcome:
-    """Run the trace to its end, or through the instant `until`. Apply every fact and journal it in memory."""
+    """Run the trace to its end, or up to and including the instant `until`. Keep every fact in a journal in memory."""
     scheduler, engine = prepare(setting)
     step, execute = scheduler.step, engine.execute
     facts: list[Fact] = []
-    with _little_garbage(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
+    with _rare_garbage_collection(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
             if events[-1].at > until:
@@ -98,22 +98,26 @@ def prepare(
 
 
 def _engine(setting: Setting, policy: Policy, faults: Faults, crashes: Crashes | None) -> Engine:
-    unsure, seed = setting.uncertainty, setting.seed
-    beliefs, crashes = make_estimates(unsure.estimates, seed), crashes or Crashes(seed, unsure.crash_rate)
+    uncertainty, seed = setting.uncertainty, setting.seed
+    estimates, crashes = make_estimates(uncertainty.estimates, seed), crashes or Crashes(seed, uncertainty.crash_rate)
     switches = {node.id: node.switch for node in setting.nodes}
     speed = Speed(switches, getattr(policy, "pace", Pace()), policy.oversubscription > 1)
     jobs = {job.job.id: job for job in setting.jobs}
     costs: Costs
     if setting.model == "muri":
-        costs = MuriCosts(jobs, speed, _quirks(setting), beliefs, crashes)
+        costs = MuriCosts(jobs, speed, _quirks(setting), estimates, crashes)
     else:
-        costs = RealCosts(jobs, speed, setting.checkpoint_interval_s, beliefs, crashes)
-    return Engine(setting.nodes, setting.jobs, costs, beliefs, faults)
+        costs = RealCosts(jobs, speed, setting.checkpoint_interval_s, estimates, crashes)
+    return Engine(setting.nodes, setting.jobs, costs, estimates, faults)
 
 
 def _faults(setting: Setting) -> Faults:
-    unsure = setting.uncertainty
-    return Faults() if unsure.mtbf_s is None else Faults(setting.nodes, setting.seed, unsure.mtbf_s, unsure.repair_s)
+    uncertainty = setting.uncertainty
+    return (
+        Faults()
+        if uncertainty.mtbf_s is None
+        else Faults(setting.nodes, setting.seed, uncertainty.mtbf_s, uncertainty.repair_s)
+    )
 
 
 def placement_of(setting: Setting) -> str:
@@ -133,8 +137,8 @@ def _quirks(setting: Setting) -> Quirks:
 
 
 @contextmanager
-def _little_garbage() -> Iterator[None]:
-    """Collect garbage rarely: facts live to the end, and walking them repeatedly costs 15 %."""
+def _rare_garbage_collection() -> Iterator[None]:
+    """Collect garbage rarely: facts live to the end, and walking them again and again costs 15 % of the time."""
     threshold = gc.get_threshold()
     gc.collect(1)  # a full collection can take longer than a small simulation
     gc.freeze()

@@ -20,7 +20,7 @@ from weft.model import Event, Exited, Job, JobId, Progressed, Seconds, Started
 OVERDUE_S: Final = 1.0
 """The remaining time of a job that has exceeded its estimate."""
 DEFAULT_RATE: Final = 1.0
-"""The rate of a run that has reported none (Muri's rules)."""
+"""The rate of a run that has reported none, as under Muri's rules."""
 MAX_SIGMA: Final = 10.0
 
 Group = tuple[str | int | None, ...]
@@ -34,7 +34,7 @@ class Estimates:
         return job
 
     def remaining_s(self, job: JobId, done_s: float, left_s: float) -> float | None:  # noqa: ARG002
-        """Return the estimated remaining time of a job, given its work done and truly left; None if unknown."""
+        """Return the estimated remaining time of a job; None if unknown. `left_s` is the true one."""
         return left_s
 
     def observe(self, events: Iterable[Event]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from weft.errors import InputError
 from weft.sim.faults import estimates
 
-REPAIR_S: Final = 3600.0
+DEFAULT_REPAIR_S: Final = 3600.0
 MIN_TIME_S: Final = 1.0
 MAX_TIME_S: Final = 1e12
 
@@ -20,7 +20,8 @@ class Uncertainty:
     """`exact`, `lognormal:SIGMA` or `unknown`."""
     mtbf_s: float | None = None
     """Mean time between failures of a node; None: nodes do not fail."""
-    repair_s: float = REPAIR_S
+    repair_s: float = DEFAULT_REPAIR_S
+    """Mean time to repair a node."""
     crash_rate: float = 0.0
     """The probability that a run crashes."""
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from weft.sim.traces.trace import Trace
 
-PARTS: Final = (("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99))
+PERCENTILES: Final = (("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99))
 
 
 def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
-    """Return the figures of a trace as JSON values. None: the trace lacks the data."""
+    """Return the statistics of a trace as JSON values. None: the trace lacks the data."""
     jobs = trace.jobs
     submits_s = [each.submit_s for each in jobs]
     span_s = submits_s[-1] - submits_s[0]
@@ -34,8 +34,8 @@ def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
         "gpus": spread([each.job.gpus for each in jobs]),
         "memory_mb": spread(memory_mb),
         "jobs_by_gpus": dict(sorted(Counter(each.job.gpus for each in jobs).items())),
-        "jobs_by_user": _common(each.job.user for each in jobs),
-        "jobs_by_model": _common(each.job.profile.model if each.job.profile else "" for each in jobs),
+        "jobs_by_user": _count_names(each.job.user for each in jobs),
+        "jobs_by_model": _count_names(each.job.profile.model if each.job.profile else "" for each in jobs),
     }
     if cluster_gpus is not None:
         found["cluster_gpus"] = cluster_gpus
@@ -44,16 +44,17 @@ def survey(trace: Trace, cluster_gpus: int | None = None) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float]) -> dict[str, float] | None:
-    """Return percentiles, mean and maximum. A percentile is the value at index int(n x part) of the sorted list."""
+    """Return percentiles, mean and maximum. A percentile is the value at index int(n x fraction) of the sorted list."""
     if not values:
         return None
     ascending = sorted(values)
-    found = {name: ascending[int(len(ascending) * part)] for name, part in PARTS}
+    found = {name: ascending[int(len(ascending) * fraction)] for name, fraction in PERCENTILES}
     mean = fsum(values) / len(values)
+    # the mean is shown after the median
     return {"p25": found["p25"], "p50": found["p50"], "mean": mean, **found, "max": ascending[-1]}
 
 
-def _common(names: Iterable[str]) -> dict[str, int]:
+def _count_names(names: Iterable[str]) -> dict[str, int]:
     """Return the counts by name, the most frequent first, ties by name."""
     counts = Counter(name for name in names if name)
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

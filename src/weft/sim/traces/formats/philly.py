@@ -1,4 +1,4 @@
-"""Microsoft Philly as a list of jobs with dates and durations; the reader draws models and classes."""
+"""Microsoft's Philly trace: jobs with dates and durations. The reader draws their models and classes at random."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draft(row: Row) -> Draft:
 
 
 def _seconds(row: Row) -> float:
-    """Return the date in seconds. A date without a zone is UTC, whatever the zone of this machine."""
+    """Return the timestamp in seconds since 1970. A date without a zone is UTC, whatever the zone of this machine."""
     try:
         date = datetime.fromisoformat(row.text("timestamp"))
         if date.tzinfo is not None:
