@@ -224,7 +224,7 @@ def test_gpus_that_have_to_wait_for_jobs_are_told_of(at: Desk) -> None:
     at.site.weft("submit", "--gpus", "0", "--name", "early", "sleep", "60", check=True)
     done = here.weft("start", check=False)
     assert done.returncode != 0
-    assert "2 GPUs declared, but the scheduler cannot use them while jobs run" in done.stderr
+    assert "2 GPUs are declared, but the scheduler cannot use them while jobs run" in done.stderr
     at.site.weft("cancel", "early", check=True)
     until(lambda: here.weft("start", check=False).returncode == 0)
     assert here.until_over() == {"a": "done"}

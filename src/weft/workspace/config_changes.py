@@ -11,7 +11,7 @@ from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec
 from weft.wire.views.jobs import JobDetailView
 from weft.workspace.launch import RUNNER, Launch
-from weft.workspace.tasks import AGAIN, Task
+from weft.workspace.tasks import RERUN_PARAM, Task
 
 KEYS: Final = ("command", "chdir", "gpu_ids", "gpu_choice", "memory", "max_jobs_per_gpu", "retries", "params")
 """The fields of a job that depend on the config."""
@@ -43,7 +43,7 @@ def _pinned(launch: Launch, task: Task, job: JobDetailView) -> Task:
 
 def _again(job: JobDetailView) -> float | None:
     """Return the time before which markers do not count for this job; None if all count."""
-    if AGAIN not in job.params:
+    if RERUN_PARAM not in job.params:
         return None
     settings, _ = _split(job.command)
     return float(settings.get("again") or 0.0)

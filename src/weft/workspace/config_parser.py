@@ -1,7 +1,7 @@
 """Custom parsers of `scheduler_config.yml`: `config_parser: module:function` names one.
 
 The function gets the values of the file, as YAML reads them and without `config_parser`, and the path of the file. It
-returns the keys of a workspace. Weft checks them like those of a file.
+returns the keys of a workspace, which Weft checks like the keys of a file.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from weft.inputs.quantities import FORBIDDEN_IN_NAMES, MAX_NAME_CHARS
 from weft.wire.convert import variables
 from weft.wire.messages import JobSpec
 from weft.workspace.config import Config
-from weft.workspace.tasks import AGAIN, BACKEND, HOME, NAME, Task, marker_of
+from weft.workspace.tasks import BACKEND_PARAM, HOME_PARAM, NAME_PARAM, RERUN_PARAM, Task, marker_of
 
 RUNNER: Final = Path(__file__).with_name("run_task.py")
 TURNS: Final = "turn"
@@ -38,11 +38,11 @@ class Launch:
     def spec(self, task: Task, *, again: float | None = None, begin_at: float | None = None) -> JobSpec:
         """Return the job of a task. Markers from before `again` do not count. It starts no earlier than `begin_at`."""
         config = self.config
-        params = {NAME: task.name, HOME: str(config.home)}
+        params = {NAME_PARAM: task.name, HOME_PARAM: str(config.home)}
         if config.text("session_backend") != "tmux":
-            params[BACKEND] = config.text("session_backend")
+            params[BACKEND_PARAM] = config.text("session_backend")
         if again is not None:
-            params[AGAIN] = "1"
+            params[RERUN_PARAM] = "1"
         return JobSpec(
             name=job_name(task.name),
             command=self._command(task, again=again),

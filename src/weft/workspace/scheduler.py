@@ -20,7 +20,7 @@ def connect_with_gpus(config: Config) -> Client:
     """Return a client of a scheduler that has GPUs; start the scheduler if necessary.
 
     If no GPUs are declared and there is no driver, declare the first `gpu_count`. If they were declared for a workspace
-    with fewer, declare more; running jobs continue."""
+    with a smaller `gpu_count`, declare more; running jobs continue."""
     from weft.client import Client
     from weft.engines.process.gpu.this_machine import discover_this_machine
     from weft.server.settings import load
@@ -32,14 +32,14 @@ def connect_with_gpus(config: Config) -> Client:
         settings = load(here.state)
         if not here.answers():
             found = discover_this_machine(settings.gpus, settings.models, settings.memories)[0].node.gpus
-            if not found or is_to_grow(config, settings):
+            if not found or _must_grow(config, settings):
                 _declare_gpus(config, settings)
             return Client(here)
         client = Client(here)
-        there = len(client.gpus().gpus)
-        if not there or is_to_grow(config, settings):
+        usable = len(client.gpus().gpus)
+        if not usable or _must_grow(config, settings):
             settings = _declare_gpus(config, settings)
-        if there and (settings.gpus_declared_by != WORKSPACE or there >= _declared(settings)):
+        if usable and (settings.gpus_declared_by != WORKSPACE or usable >= _count_declared(settings)):
             return client
         with client:
             _end_scheduler(client)
@@ -49,7 +49,8 @@ def connect_with_gpus(config: Config) -> Client:
     client.close()
     count = config.whole("gpu_count")
     raise Refused(
-        f"{count:,} {'GPU' if count == 1 else 'GPUs'} declared, but the scheduler cannot use them while jobs run\n"
+        f"{count:,} {'GPU is' if count == 1 else 'GPUs are'} declared, "
+        "but the scheduler cannot use them while jobs run\n"
         "  start again when the jobs have ended; weft queue shows them"
     )
 
@@ -70,12 +71,12 @@ def _declare_gpus(config: Config, settings: Settings) -> Settings:
     return new
 
 
-def is_to_grow(config: Config, settings: Settings) -> bool:
+def _must_grow(config: Config, settings: Settings) -> bool:
     """Return whether Weft declared the GPUs for a workspace with a smaller gpu_count."""
-    return settings.gpus_declared_by == WORKSPACE and _declared(settings) < config.whole("gpu_count")
+    return settings.gpus_declared_by == WORKSPACE and _count_declared(settings) < config.whole("gpu_count")
 
 
-def _declared(settings: Settings) -> int:
+def _count_declared(settings: Settings) -> int:
     return len(settings.gpus.split(",")) if settings.gpus else 0
 
 

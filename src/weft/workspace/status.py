@@ -17,7 +17,7 @@ from weft.wire.views.jobs import JobDetailView, ProgressView
 from weft.wire.views.nodes import GpuView
 from weft.workspace.config import Config
 from weft.workspace.task.log_files import find_log_path, tasks_folder
-from weft.workspace.tasks import AGAIN, NAME, all_tasks, marker_of
+from weft.workspace.tasks import NAME_PARAM, RERUN_PARAM, all_tasks, marker_of
 
 TaskState = Literal["waiting", "held", "running", "done", "failed", "cancelled", "new"]
 STATES: Final[Mapping[str, TaskState]] = {
@@ -78,7 +78,7 @@ class WorkspaceView(Answer):
 
 def latest(jobs: Iterable[JobDetailView]) -> dict[str, JobDetailView]:
     """Return the latest job of each config."""
-    return {job.params.get(NAME, job.name): job for job in jobs}  # jobs come in the order of submission
+    return {job.params.get(NAME_PARAM, job.name): job for job in jobs}  # jobs come in the order of submission
 
 
 def status(config: Config, client: Client | None, *, strict: bool = True) -> WorkspaceView:
@@ -133,7 +133,7 @@ def _task(config: Config, name: str, job: JobDetailView | None, folder: Path | N
     state, ran = STATES[job.status], has_run(job)
     run = run_files.run_dir(str(folder), job.id, job.run) if folder else ""
     warning = _warning(run)
-    if state in ("failed", "cancelled") and marked and not _is_older(job):
+    if state in ("failed", "cancelled") and marked and not _marker_is_older(job):
         warning, state = warning or f"it ended as {job.status}, but its marker exists", "done"
     return TaskView(
         name=name, state=state, job=job.id, run=job.run, gpu=job.last_gpus[0] if job.last_gpus and ran else None,
@@ -144,13 +144,13 @@ def _task(config: Config, name: str, job: JobDetailView | None, folder: Path | N
 
 
 def has_run(job: JobDetailView) -> bool:
-    """Return whether the job runs, or its last run ended the job. A job that waits for its next run has no GPU."""
+    """Return whether the job runs, or ended with its last run. A job that waits for its next run holds no GPU."""
     return bool(job.run) and job.status not in PENDING
 
 
-def _is_older(job: JobDetailView) -> bool:
-    """Return whether the marker is older than the job: `rerun` submitted the job, and it has not run yet."""
-    return AGAIN in job.params and not job.run
+def _marker_is_older(job: JobDetailView) -> bool:
+    """Return whether the marker is from before this job: `rerun` submitted the job, and it has not run yet."""
+    return RERUN_PARAM in job.params and not job.run
 
 
 def _from_marker(marker: Path) -> tuple[int | None, float | None]:
@@ -177,11 +177,11 @@ def _warning(run: str) -> str:
 
 def _log(config: Config, name: str, run: str) -> str | None:
     """Return the path of the task's log, or that of the run's output if the task has no log."""
-    kept = os.path.join(run, run_files.LOG) if run else None
+    output = os.path.join(run, run_files.LOG) if run else None
     if not config.is_on("enable_logging"):
-        return kept
+        return output
     path = find_log_path(tasks_folder(str(config.path("log_dir"))), f"{name}.log", f"{config.group}#{name}")
-    return kept if kept and os.path.exists(kept) and not os.path.exists(path) else path
+    return output if output and os.path.exists(output) and not os.path.exists(path) else path
 
 
 # ---- GPUs
@@ -190,12 +190,12 @@ def _log(config: Config, name: str, run: str) -> str | None:
 def _gpus(config: Config, found: Sequence[GpuView], jobs: Collection[JobDetailView]) -> list[WorkspaceGpuView]:
     """Return the GPUs with the limits in force: tasks keep the limit of their last `start`."""
     limits = {job.id: job.max_jobs_per_gpu or 1 for job in jobs}
-    of_waiting = [limits[job.id] for job in jobs if job.status in PENDING]
-    usual = min(of_waiting, default=config.whole("max_jobs_per_gpu"))
+    waiting_limits = [limits[job.id] for job in jobs if job.status in PENDING]
+    usual_limit = min(waiting_limits, default=config.whole("max_jobs_per_gpu"))
     return [
         WorkspaceGpuView(
             gpu=gpu.gpu, jobs=len(gpu.jobs),
-            limit=min([usual, *(limits[job] for job in gpu.jobs if job in limits)]),
+            limit=min([usual_limit, *(limits[job] for job in gpu.jobs if job in limits)]),
             memory_mb=gpu.memory_mb, used_mb=gpu.used_mb,
             reserved_mb=gpu.reserved_mb, blocked=[each.reason for each in gpu.blocked],
         )
@@ -208,28 +208,28 @@ def _gpus(config: Config, found: Sequence[GpuView], jobs: Collection[JobDetailVi
 
 def estimate(tasks: Sequence[TaskView], slots: int) -> list[TaskView]:
     """Return the tasks with estimated ends: by a task's progress, else by the mean duration of completed tasks."""
-    took = [task.time_s for task in tasks if task.state == "done" and task.time_s]
-    usual = sum(took) / len(took) if took else None
-    running = {task.name: _left_s(task, usual) for task in tasks if task.state == "running"}
+    durations_s = [task.time_s for task in tasks if task.state == "done" and task.time_s]
+    mean_s = sum(durations_s) / len(durations_s) if durations_s else None
+    running = {task.name: _left_s(task, mean_s) for task in tasks if task.state == "running"}
     found = [replace_fields(task, eta_s=running[task.name]) if task.name in running else task for task in tasks]
-    if usual is None:
+    if mean_s is None:
         return found
-    free = [left if left is not None else usual for left in running.values()]
-    free += [0.0] * max(slots - len(free), 0)
-    heapq.heapify(free)
+    free_in_s = [left if left is not None else mean_s for left in running.values()]
+    free_in_s += [0.0] * max(slots - len(free_in_s), 0)
+    heapq.heapify(free_in_s)
     for at, task in enumerate(found):
         if task.state == "waiting":
-            ends = heapq.heappop(free) + usual
-            found[at] = replace_fields(task, eta_s=ends)
-            heapq.heappush(free, ends)
+            ends_in_s = heapq.heappop(free_in_s) + mean_s
+            found[at] = replace_fields(task, eta_s=ends_in_s)
+            heapq.heappush(free_in_s, ends_in_s)
     return found
 
 
-def _left_s(task: TaskView, usual: float | None) -> float | None:
+def _left_s(task: TaskView, mean_s: float | None) -> float | None:
     """Return the seconds that a running task has left: as it reports, else by its speed so far, else by the mean."""
     progress, time_s = task.progress or ProgressView(), task.time_s or 0.0
     if progress.eta_s is not None:
         return progress.eta_s
     if progress.step and progress.total and progress.step <= progress.total:
         return time_s * (progress.total - progress.step) / progress.step
-    return None if usual is None else max(usual - time_s, 0.0)
+    return None if mean_s is None else max(mean_s - time_s, 0.0)

@@ -15,13 +15,13 @@ from weft.workspace.config import Config
 from weft.workspace.task.verdict import MARKER
 
 MAX_FILE_NAME_BYTES: Final = 255
-NAME: Final = "config_name"
+NAME_PARAM: Final = "config_name"
 """The param of a job that names its config."""
-HOME: Final = "workspace"
+HOME_PARAM: Final = "workspace"
 """The param that holds the folder of the workspace."""
-BACKEND: Final = "session_backend"
+BACKEND_PARAM: Final = "session_backend"
 """The param that holds the session backend, unless it is tmux."""
-AGAIN: Final = "rerun"
+RERUN_PARAM: Final = "rerun"
 """The param of a job that ignores older markers."""
 
 
@@ -66,7 +66,7 @@ def _is_hidden(path: Path, pattern: str) -> bool:
 
 
 def chosen_tasks(config: Config, names: str, gpus: str = "") -> list[Task]:
-    """Return the configs of a list. The first ones are pinned to the GPUs of the other list, in order."""
+    """Return the configs that a list names. The GPUs of the other list, in order, pin the first configs."""
     words = _split(names)
     if not words:
         raise InputError("no config is named", hint='name some: start "a.yml,b.yml"; start alone runs all')
@@ -142,7 +142,7 @@ def _name(config: Config, path: Path) -> str:
     except UnicodeEncodeError:
         raise InputError(f"{os.fsencode(path.name)!r} is not UTF-8 text", hint="give the config another name") from None
     if size > MAX_FILE_NAME_BYTES:
-        raise InputError(f"{path.name} is too long a name", hint="give the config a shorter name")
+        raise InputError(f"the name {path.name} is too long", hint="give the config a shorter name")
     return name
 
 

@@ -34,9 +34,9 @@ def wrapper() -> str:
     return WRAPPER.replace("@PYTHON@", shlex.quote(sys.executable))
 
 
-def config(task_name: str, given: Mapping[str, Value] | None = None) -> str:
+def config(task_name: str, chosen: Mapping[str, Value] | None = None) -> str:
     """Return `scheduler_config.yml` with all keys. Keys without a value are comments with their defaults."""
-    values = {"task_name": task_name, **(given or {})}
+    values = {"task_name": task_name, **(chosen or {})}
     return _HEAD + "".join(f"\n# {key.meaning}\n{_line(key, values)}\n" for key in KEYS)
 
 
@@ -53,5 +53,7 @@ def format_value(value: Value) -> str:
     if isinstance(value, int | float):
         return f"{value:g}" if isinstance(value, float) else str(value)
     plain = value and value.isascii() and all(c.isalnum() or c in "_./-" for c in value) and not value[0].isdigit()
-    odd = value.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n", "~") or value.startswith("-")
-    return value if plain and not odd else json.dumps(value, ensure_ascii=False)
+    reserved = value.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n", "~") or value.startswith(
+        "-"
+    )
+    return value if plain and not reserved else json.dumps(value, ensure_ascii=False)

@@ -122,7 +122,7 @@ def test_names_that_a_job_may_have() -> None:
 
 def test_too_long_a_name(config: Config) -> None:
     (config.path("config_dir") / f"{'x' * 240}.yml").touch()
-    with pytest.raises(InputError, match="too long a name"):
+    with pytest.raises(InputError, match="is too long"):
         all_tasks(config)
 
 

@@ -53,10 +53,12 @@ def _command(client: Client, job: JobDetailView) -> list[str]:
     from weft.workspace.config import GROUP
     from weft.workspace.sessions.backends import load_backend
     from weft.workspace.sessions.tags import Tag, state_id
-    from weft.workspace.tasks import BACKEND, HOME
+    from weft.workspace.tasks import BACKEND_PARAM, HOME_PARAM
 
     params = job.params if job.group.startswith(GROUP) else {}
-    sessions = load_backend(params.get(BACKEND, "tmux"), Path(params[HOME]) if HOME in params else None)
+    sessions = load_backend(
+        params.get(BACKEND_PARAM, "tmux"), Path(params[HOME_PARAM]) if HOME_PARAM in params else None
+    )
     state = state_id(client.where.state)
     found: list[tuple[int, str]] = []
     for each in [] if sessions.why_not() else sessions.all():

@@ -14,7 +14,7 @@ from weft.wire.views.jobs import JobDetailView
 from weft.workspace.config import Config
 from weft.workspace.sessions.backends import Sessions, session_name
 from weft.workspace.sessions.tags import Tag, tag_of
-from weft.workspace.tasks import NAME
+from weft.workspace.tasks import NAME_PARAM
 
 MAX_LOG_LINES: Final = "5000"
 """Lines of an existing log that a session shows."""
@@ -54,7 +54,7 @@ class SessionDisplay:
     def update(self, jobs: Sequence[JobDetailView], *, names_only: bool = False) -> None:
         """Open a session for each running job that has none. With `names_only`, leave that to the facts that follow."""
         for job in jobs:
-            self._names[job.id] = job.params.get(NAME, job.name)
+            self._names[job.id] = job.params.get(NAME_PARAM, job.name)
             if job.last_gpus:
                 self._gpus[job.id] = job.last_gpus[0]
         if names_only:
@@ -87,7 +87,7 @@ class SessionDisplay:
     def _add_job(self, job: Mapping[str, Any]) -> bool:
         if job.get("task", {}).get("group") != self._config.group:
             return False
-        self._names[job["id"]] = dict(job.get("params", ())).get(NAME, job.get("name", ""))
+        self._names[job["id"]] = dict(job.get("params", ())).get(NAME_PARAM, job.get("name", ""))
         return True
 
     def close(self, job: str) -> None:

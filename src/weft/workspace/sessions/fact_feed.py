@@ -33,7 +33,7 @@ class FactFeed:
 
     def open(self) -> None:
         """Start the thread."""
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def next(self, timeout_s: float) -> Update | None:
         """Return the next update; None if none arrives within the time."""
@@ -42,7 +42,7 @@ class FactFeed:
         except queue.Empty:
             return None
 
-    def _listen(self) -> None:
+    def _run(self) -> None:
         while True:
             try:
                 with connect(self._here) as client:
@@ -52,7 +52,7 @@ class FactFeed:
             self._updates.put(Update(self._position, None))
 
     def _read(self, client: Client) -> None:
-        """Read until the scheduler ends, or has replaced the next facts by a snapshot; then skip to the present."""
+        """Read until the scheduler ends or a snapshot has replaced the next facts. Then skip to the latest position."""
         if client.gpus().position >= self._position:  # a smaller position belongs to another journal
             for position, fact in client.facts(self._position):
                 self._position = position

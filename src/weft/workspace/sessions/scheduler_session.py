@@ -20,7 +20,9 @@ POLL_S: Final = 0.05
 
 
 def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
-    """Open the scheduler's session unless it is open. Return its name, and a warning if it cannot be opened."""
+    """Open the scheduler's session unless it is open. Return its name, and a warning if it cannot be opened.
+
+    The session shows the facts after the position `since` of the journal."""
     from weft.workspace.locks import is_held
     from weft.workspace.sessions.backends import sessions_of
     from weft.workspace.sessions.display import SessionDisplay
@@ -33,7 +35,7 @@ def open_session(config: Config, client: Client, since: int) -> tuple[str, str]:
     until = time.monotonic() + ORPHAN_TIMEOUT_S
     while is_held(client.paths.runtime, config, "watch"):
         name = display.scheduler_session()
-        if name or time.monotonic() > until:  # the holder of the lock dies with tmux, or needs no session
+        if name or time.monotonic() > until:  # a holder of the lock without a session ends soon, or needs none
             return name, ""
         time.sleep(POLL_S)
     name = display.open_scheduler_session(since)

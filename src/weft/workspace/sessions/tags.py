@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from weft.workspace.config import Config
 from weft.workspace.locks import workspace_id
 
-NO_JOB = "-"
+NO_VALUE = "-"
 
 
 class Tag(NamedTuple):
@@ -18,9 +18,9 @@ class Tag(NamedTuple):
     state: str
     """A hash of the scheduler's state folder."""
     workspace: str
-    job: str = NO_JOB
+    job: str = NO_VALUE
     """`-`: this is the scheduler's session."""
-    run: str = NO_JOB
+    run: str = NO_VALUE
 
     def __str__(self) -> str:
         return " ".join(self)

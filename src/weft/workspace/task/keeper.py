@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from weft.workspace.task.task_log import CAP_BYTES, MAY_FAIL, TaskLog
+from weft.workspace.task.task_log import IGNORE_OS_ERRORS, MAX_LOG_BYTES, TaskLog
 from weft.workspace.task.verdict import LINGER_S, verdict
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
@@ -45,7 +45,7 @@ class Keeper:
         self.child = -1
         self.code: int | None = None
         self.was_stopped = self.ended_by_us = False
-        self.log = TaskLog(self.task, settings["owner"], self.folder, int(settings.get("log_cap") or CAP_BYTES))
+        self.log = TaskLog(self.task, settings["owner"], self.folder, int(settings.get("log_cap") or MAX_LOG_BYTES))
         self.began = self.marked_at = 0.0
 
     # ---- from start to end
@@ -131,7 +131,7 @@ class Keeper:
             self.log.write(f"{how} after {took_s:.1f} s")
             return code
         if self.was_stopped:
-            with MAY_FAIL:  # complete, although a stop was in progress
+            with IGNORE_OS_ERRORS:  # complete, although a stop was in progress
                 os.close(os.open(os.path.join(self.folder, "done"), os.O_WRONLY | os.O_CREAT, 0o600))
         self.log.write(f"complete after {took_s:.1f} s")
         return 0
@@ -151,7 +151,7 @@ class Keeper:
 
     def _signal(self, number: int) -> None:
         whole_group = self.settings.get("wrapped") or number == signal.SIGKILL  # conda does not forward signals
-        with MAY_FAIL:
+        with IGNORE_OS_ERRORS:
             os.killpg(self.child, number) if whole_group else os.kill(self.child, number)
 
     def _reap(self) -> None:
@@ -182,7 +182,7 @@ class Keeper:
     def _rename_old_marker(self) -> None:
         """With `again`, rename a marker that is older than the job, so that it does not count."""
         since = float(self.settings.get("again") or "0")
-        with MAY_FAIL:
+        with IGNORE_OS_ERRORS:
             if since and os.stat(self.marker).st_mtime < since:
                 os.rename(self.marker, f"{self.marker}.before")
 

@@ -1,7 +1,9 @@
 """Private log files in folders that other users can write to, such as /tmp.
 
-A log is never opened through a link, and never replaces another file. Its first line names its owner; a file with
-another first line belongs to another owner. The keeper of every task loads this module, so it imports little.
+A log is never opened through a link, and never replaces another file. Its first line names its owner: a workspace or
+one of its tasks. A file with another first line belongs to another owner.
+
+The keeper of every task loads this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def open_log(folder: str, name: str, owner: str) -> tuple[int, str]:
     names = _names(name, owner)
     for candidate in names:
         path = os.path.join(folder, candidate)
-        handle = _open_own(path, owner)
+        handle = _open_log_of(path, owner)
         if handle is not None:
             return handle, path
     raise FileExistsError(17, "belongs to another owner", os.path.join(folder, names[-1]))
@@ -34,7 +36,7 @@ def open_task_log(parent: str, name: str, owner: str) -> tuple[int, str]:
     """Open a log in the folder for the logs of tasks."""
     folder = tasks_folder(parent)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if not _is_ours(folder):  # a link of another user could lead anywhere
+    if not _belongs_to_user(folder):  # a link of another user could lead anywhere
         raise PermissionError(1, "belongs to another user", folder)
     return open_log(folder, name, owner)
 
@@ -56,7 +58,7 @@ def _is_free(path: str, owner: str) -> bool:
     except OSError:
         return False
     try:
-        return _is_own(handle, owner)
+        return _is_log_of(handle, owner)
     finally:
         os.close(handle)
 
@@ -68,9 +70,9 @@ def find_log_path(folder: str, name: str, owner: str) -> str:
 
 
 def tasks_folder(parent: str) -> str:
-    """Return the folder for the logs of tasks; with the user's id if another user has the usual one."""
+    """Return the folder for the logs of tasks. If another user has the usual one, its name ends with this user's id."""
     plain = os.path.join(parent, TASKS_FOLDER)
-    return plain if _is_ours(plain) else f"{plain}-{os.getuid()}"
+    return plain if _belongs_to_user(plain) else f"{plain}-{os.getuid()}"
 
 
 def format_line(text: str) -> bytes:
@@ -87,7 +89,7 @@ def _hash(owner: str) -> str:
     return f"{zlib.crc32(owner.encode(errors='replace')):08x}"
 
 
-def _is_ours(folder: str) -> bool:
+def _belongs_to_user(folder: str) -> bool:
     """Return whether this user owns the folder or link, or it does not exist."""
     try:
         return os.lstat(folder).st_uid == os.getuid()
@@ -100,7 +102,7 @@ def head_of(owner: str) -> bytes:
     return f"{HEAD}{owner.encode('unicode_escape').decode()}\n".encode()[:MAX_HEAD_BYTES]
 
 
-def _open_own(path: str, owner: str) -> int | None:
+def _open_log_of(path: str, owner: str) -> int | None:
     """Open or create the log of this owner; return None if the path belongs to another owner."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -109,7 +111,7 @@ def _open_own(path: str, owner: str) -> int | None:
         return None
     if not os.fstat(handle).st_size:
         _write_head(handle, owner)
-    if _is_own(handle, owner):
+    if _is_log_of(handle, owner):
         return handle
     os.close(handle)
     return None
@@ -117,7 +119,7 @@ def _open_own(path: str, owner: str) -> int | None:
 
 def _write_head(handle: int, owner: str) -> None:
     """Write the first line under a lock: many tasks may start at once."""
-    if not _is_plain(os.fstat(handle)):
+    if not _is_private_file(os.fstat(handle)):
         return
     import fcntl  # only the first run of a task needs it
 
@@ -129,14 +131,14 @@ def _write_head(handle: int, owner: str) -> None:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def _is_own(handle: int, owner: str) -> bool:
+def _is_log_of(handle: int, owner: str) -> bool:
     """Return whether this is a regular file of this user with one name, empty or beginning with the owner's line."""
     found = os.fstat(handle)
-    if not _is_plain(found):
+    if not _is_private_file(found):
         return False
     head = head_of(owner)
     return not found.st_size or os.pread(handle, len(head), 0) == head
 
 
-def _is_plain(found: os.stat_result) -> bool:
+def _is_private_file(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid() and found.st_nlink == 1

@@ -10,11 +10,11 @@ from weft.workspace.task.log_files import format_line, open_log, open_task_log, 
 
 COPY_BYTES = 1 << 20
 """Bytes that are copied at a time."""
-CAP_BYTES = 512 << 20
+MAX_LOG_BYTES = 512 << 20
 """A larger log of a task is renamed, and the next one begins."""
 
 
-class MayFail:
+class IgnoreOSErrors:
     """Like contextlib.suppress(OSError), without importing contextlib."""
 
     def __enter__(self) -> None:
@@ -24,11 +24,11 @@ class MayFail:
         return kind is not None and issubclass(kind, OSError)
 
 
-MAY_FAIL = MayFail()
+IGNORE_OS_ERRORS = IgnoreOSErrors()
 
 
 class TaskLog:
-    def __init__(self, task: str, owner: str, run_folder: str, cap_bytes: int = CAP_BYTES) -> None:
+    def __init__(self, task: str, owner: str, run_folder: str, cap_bytes: int = MAX_LOG_BYTES) -> None:
         self._task, self._owner, self._folder, self._cap_bytes = task, owner, run_folder, cap_bytes
         self._copied, self._source, self._copy, self._scheduler_log = 0, -1, -1, -1
         self._parent = self._copy_path = ""
@@ -56,13 +56,13 @@ class TaskLog:
         if to_task:
             os.write(2, f"weft: {text}\n".encode(errors="backslashreplace"))
         if self._scheduler_log >= 0:
-            with MAY_FAIL:
+            with IGNORE_OS_ERRORS:
                 os.write(self._scheduler_log, format_line(f"{self._task}: {text}"))
 
     def warn(self, text: str) -> None:
         """Log a warning, and store it in the folder of the run for `status`."""
         self.write(f"warning: {text}", to_task=True)
-        with MAY_FAIL, open(os.path.join(self._folder, "warning"), "a", encoding="utf-8") as file:
+        with IGNORE_OS_ERRORS, open(os.path.join(self._folder, "warning"), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 
     def copy(self) -> bool:
