@@ -77,3 +77,16 @@ def test_a_tree_shows_what_depends_on_what(weft: Weft) -> None:
     assert [line[0] for line in lines] == [first, second, third, other]
     assert lines[1][1:] == ["└─", "train"]
     assert "   └─ evaluate" in weft("queue", "--tree").out
+
+
+def test_the_name_of_an_array_means_all_its_tasks(weft: Weft) -> None:
+    command = ("--gpus", "0", "--", "sh", "-c", "echo $WEFT_ARRAY_TASK_ID")
+    array = weft.submit("--array", "1-2%1", "--name", "sweep", "--hold", *command)
+    assert weft("why", "sweep").out.splitlines()[0] == f"array {array} (sweep): 2 held"
+    assert weft("show", "sweep").out.split()[:2] == ["job", array]
+    weft("release", "sweep")
+    weft("wait", "sweep")
+    until(lambda: weft("logs", "sweep").out == f"==> {array}_1 <==\n1\n==> {array}_2 <==\n2\n")
+    again = weft("restart", "sweep").out.split()[2].partition("_")[0]
+    assert len(weft.json("show", again)["jobs"]) == 2
+    weft("wait", again)

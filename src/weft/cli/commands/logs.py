@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, log_text, render
 from weft.errors import InputError
+from weft.jobspec.job_names import looks_like_reference
 
 if TYPE_CHECKING:
     from weft.client import Client
@@ -49,7 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message
-        if args.job.isdecimal() and (tasks := _tasks(client, args.job)):
+        may_be_array = args.job.isdecimal() or not looks_like_reference(args.job)
+        if may_be_array and (tasks := _tasks(client, args.job)):
             _write_tasks(client, tasks, args)
             return 0
         if args.follow and not args.run:
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def _tasks(client: Client, ref: str) -> Sequence[JobView]:
     """Return the tasks of an array; empty if the reference is a single job."""
     (one, *_) = client.jobs([ref], arrays=True).jobs
-    return client.jobs([ref]).jobs if one.tasks is not None else ()
+    return client.jobs([one.id]).jobs if one.tasks is not None else ()
 
 
 def _write_tasks(client: Client, tasks: Sequence[JobView], args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.model.status import ACTIVE, ENDED
+from weft.server.jobs.job_refs import array_of
 
 COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed")
 """The keys of the counts, in the order in which they are shown. `failed` includes cancelled tasks."""
@@ -54,11 +55,10 @@ def count_key(job: JobState) -> str:
     return "held" if job.status == "held" else "waiting"
 
 
-def tasks_of(state: State, ref: str) -> list[JobState]:
-    """Return the tasks of the array with this number; empty if the reference is something else."""
-    if not ref.isdecimal() or ref in state.jobs:
-        return []
-    return [job for job in state.jobs.values() if job.job.batch == ref]
+def tasks_of(state: State, ref: str, user: str) -> list[JobState]:
+    """Return the tasks of the array with this number or name; empty if the reference is something else."""
+    array = array_of(state, ref, user)
+    return [job for job in state.jobs.values() if job.job.batch == array] if array else []
 
 
 def count_tasks(tasks: Iterable[JobState]) -> Mapping[str, int]:

@@ -72,7 +72,7 @@ class Queries:
 
     def explain_job(self, ref: str) -> ExplainView:
         """Explain why a job waits; of a job that does not wait, say where it runs or how it ended."""
-        tasks = tasks_of(self._state, ref)
+        tasks = tasks_of(self._state, ref, self._user)
         job = main_task(tasks) if tasks else self._state.jobs[resolve_one(self._state, ref, self._user)]
         found = explain(self._scheduler, job.id, at=self._now)
         in_s = found.unblock.in_s if found.unblock else None
@@ -91,7 +91,7 @@ class Queries:
             ahead=ahead_of(found),
             unblock=unblock_of(found),
             expected_start=None if in_s is None else iso(self._now + in_s),
-            array=ref if tasks else "",
+            array=job.job.batch if tasks else "",
             tasks=count_tasks(tasks) if tasks else None,
         )
 
@@ -178,8 +178,10 @@ class Queries:
 
     def _jobs(self, request: QueryRequest) -> JobsView:
         state = self._state
-        if request.arrays and (arrays := {ref: tasks for ref in request.jobs if (tasks := tasks_of(state, ref))}):
-            return self._arrays(request, arrays)
+        if request.arrays:
+            found = {ref: tasks_of(state, ref, self._user) for ref in request.jobs}
+            if arrays := {ref: tasks for ref, tasks in found.items() if tasks}:
+                return self._arrays(request, arrays)
         named = resolve(state, request.jobs, self._user)
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.group == request.group]
@@ -193,7 +195,7 @@ class Queries:
         for ref in request.jobs:
             if tasks := arrays.get(ref):
                 one = self._detail(main_task(tasks), first)
-                found.append(replace_fields(one, id=ref, tasks=count_tasks(tasks)))
+                found.append(replace_fields(one, id=tasks[0].job.batch, tasks=count_tasks(tasks)))
             else:
                 named = resolve(self._state, [ref], self._user)
                 found += [self._detail(self._state.jobs[job], first) for job in named]

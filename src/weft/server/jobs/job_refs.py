@@ -107,9 +107,20 @@ def _between(state: State, first: int, until: int) -> list[JobId]:
 
 
 def _named(state: State, ref: str, user: str) -> list[JobId]:
-    """Return the jobs of that name that have not ended, or else the last one."""
+    """Return the jobs of that name that have not ended, or else the last one, which may be an array."""
     found = _matches(state, ref, user)
-    return [job.id for job in (found if found and found[0].status not in ENDED else found[-1:])]
+    if found and found[-1].status in ENDED:
+        array = found[-1].job.batch
+        found = [job for job in found if job.job.batch == array] if array else found[-1:]
+    return [job.id for job in found]
+
+
+def array_of(state: State, ref: str, user: str) -> str:
+    """Return the number of the array that a reference names, by number or name; empty if it means anything else."""
+    if not _is_name(state, ref):
+        return ref if ref.isdecimal() and ref not in state.jobs else ""
+    arrays = {state.jobs[job].job.batch for job in _named(state, ref, user)}
+    return arrays.pop() if len(arrays) == 1 else ""
 
 
 def _matches(state: State, ref: str, user: str) -> list[JobState]:
