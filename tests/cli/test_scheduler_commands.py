@@ -220,3 +220,8 @@ def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
     (problem,) = found["problems"]
     assert "is damaged: " in problem
     assert found["journal"]["check"] != "ok"
+
+
+@pytest.mark.parametrize(("host", "listens"), [("10.0.0.1", "10.0.0.1"), ("gpu-head", "0.0.0.0")])
+def test_a_certificate_for_an_address_names_that_address_for_the_server(weft: Weft, host: str, listens: str) -> None:
+    assert f"next: weft server --host {listens} --port 50051," in weft("auth", "init", "--host", host).err

@@ -36,7 +36,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"certificate for {', '.join(names)}")
     print(f"authority {material.fingerprint}")
-    render.print_message(
-        f"next: weft server --host 0.0.0.0 --port {port}, and weft auth token for each user and worker"
-    )
+    host = next(filter(_is_ip, args.host), "0.0.0.0")
+    render.print_message(f"next: weft server --host {host} --port {port}, and weft auth token for each user and worker")
     return 0
+
+
+def _is_ip(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False
