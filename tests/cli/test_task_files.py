@@ -36,6 +36,7 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     name = write(RESNET, "task.json")
     missing = weft.fails("submit", "--config", name)
     assert "task.json:1: no command, and no workload for the model 'resnet50'; registered: none" in missing
+    assert "weft submit --config FILE -- CMD" in missing
     Path("mine_weft.py").write_text("def run(params):\n    return ['echo', 'epochs', params['epochs']]\n")
     monkeypatch.syspath_prepend(".")
     points = [EntryPoint(model, f"mine_weft:{what}", "weft.workloads") for model, what in

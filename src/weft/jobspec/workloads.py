@@ -13,7 +13,7 @@ from weft.wire.convert import pairs
 from weft.wire.messages import JobSpec
 
 GROUP: Final = "weft.workloads"
-HINT: Final = "add a command, or install a package that provides the workload"
+HINT: Final = "add a command, such as weft submit --config FILE -- CMD, or install a package that provides the workload"
 
 
 DEMO_S: Final = 30.0
