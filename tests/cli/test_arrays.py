@@ -29,7 +29,7 @@ def test_an_array_is_one_line_of_the_queue(weft: Weft) -> None:
 
 def test_show_why_and_logs_take_an_array(weft: Weft) -> None:
     array = weft.submit("--array", "1-3%1", "--gpus", "0", "--", "sh", "-c", "echo $WEFT_ARRAY_TASK_ID; sleep 60")
-    until(lambda: weft("logs", f"{array}_1").out == "1\n")
+    until(lambda: weft("logs", f"{array}_1", code=None).out == "1\n")
     shown = weft("show", array).out
     assert shown.split()[:2] == ["job", array]
     assert " 1 running, 2 waiting\n" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 
@@ -20,7 +21,8 @@ JOBS = [replace(each, job=replace(each.job, retries=2)) for each in DRAWN]
 
 
 @pytest.mark.parametrize(
-    ("policy", "holdings"), [("fair-share", "_holdings"), ("qssf", "holdings"), ("gittins", "_holdings")]
+    ("policy", "holdings"),
+    [("fair-share", "_holdings"), ("qssf", "finished._holdings"), ("gittins", "_jobs._holdings")],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_who_holds_gpus_after_nodes_were_lost(policy: str, holdings: str, seed: int) -> None:
@@ -30,7 +32,7 @@ def test_who_holds_gpus_after_nodes_were_lost(policy: str, holdings: str, seed: 
         for decision in scheduler.step(*events):
             engine.execute(decision)
         memo, active = scheduler.memo, scheduler.state.active
-        known: Holdings = getattr(memo, holdings)
+        known: Holdings = attrgetter(holdings)(memo)
         assert known.open.keys() == active.keys()
         for job in active.values():
             assert known.open[job.id].since == job.started_at

@@ -75,9 +75,11 @@ def _pids(here: Cluster, job: str) -> dict[int, int]:
 def test_mpirun(here: Cluster) -> None:
     need_mpirun()
     root = ("--allow-run-as-root",) if os.getuid() == 0 else ()
-    rank, size = (f"os.environ['OMPI_COMM_WORLD_{name}']" for name in ("RANK", "SIZE"))
     # one write each: mpirun may interleave the pieces of a longer print
-    script = f"import os; os.write(1, f'rank {{{rank}}} of {{{size}}}\\n'.encode())"
+    script = (
+        "import os; rank, size = (os.environ[f'OMPI_COMM_WORLD_{name}'] for name in ('RANK', 'SIZE')); "
+        "os.write(1, f'rank {rank} of {size}\\n'.encode())"
+    )
     job = train(here, "mpirun", *root, sys.executable, "-S", "-c", script)
     assert here.wait(job) == 0, here.logs(job)
     assert sorted(line for line in here.logs(job).splitlines() if line.startswith("rank")) == [
