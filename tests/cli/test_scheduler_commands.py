@@ -58,6 +58,11 @@ def test_jobs_that_ask_for_no_cpu_all_run_at_once(weft: Weft) -> None:
     weft("wait", *free, code=None)
 
 
+@pytest.mark.parametrize(("host", "listens"), [("10.0.0.1", "10.0.0.1"), ("gpu-head", "0.0.0.0")])
+def test_a_certificate_for_an_address_names_that_address_for_the_server(weft: Weft, host: str, listens: str) -> None:
+    assert f"next: weft server --host {listens} --port 50051," in weft("auth", "init", "--host", host).err
+
+
 def test_a_user_without_any_state(weft: Weft, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
@@ -220,8 +225,3 @@ def test_doctor_names_a_damaged_journal(weft: Weft) -> None:
     (problem,) = found["problems"]
     assert "is damaged: " in problem
     assert found["journal"]["check"] != "ok"
-
-
-@pytest.mark.parametrize(("host", "listens"), [("10.0.0.1", "10.0.0.1"), ("gpu-head", "0.0.0.0")])
-def test_a_certificate_for_an_address_names_that_address_for_the_server(weft: Weft, host: str, listens: str) -> None:
-    assert f"next: weft server --host {listens} --port 50051," in weft("auth", "init", "--host", host).err
