@@ -108,7 +108,7 @@ def test_the_history_of_this_machine(weft: Weft, tmp_path: Path) -> None:
     assert "cannot carry limits of arrays: 3 of 5 jobs\n" in said
     jobs = {each.job.id: each for each in read_trace(out).jobs}
     assert [name for name in jobs if name.startswith(f"{array}_")] == [f"{array}_{index}" for index in range(3)]
-    assert all(0.2 <= each.work_s < 30 for each in jobs.values())
+    assert all(0.1 <= each.work_s < 60 for each in jobs.values())
     assert jobs[low].job.gpus == 2
     assert min(each.submit_s for each in jobs.values()) == 0.0
     assert {running, never}.isdisjoint(jobs)

@@ -124,7 +124,9 @@ def test_it_joins_says_who_it_is_and_leaves_its_jobs_alone(tmp_path: Path) -> No
                         await until(started.with_name("told").exists)
                     process.send_signal(number)
                     out, err = await asyncio.to_thread(process.communicate, timeout=30)
-                    assert ("joined" in out, str(started.parents[3] / "worker.log") in out, err) == (True, True, "")
+                    assert (str(started.parents[3] / "worker.log") in out, err) == (True, "")
+                    # it may be killed after the scheduler welcomed it, before it says so
+                    assert number == signal.SIGKILL or "joined" in out
 
     asyncio.run(scene())
 
