@@ -108,6 +108,17 @@ def test_an_editor_that_fails_changes_nothing(weft: Weft, monkeypatch: pytest.Mo
     assert "set EDITOR" in weft("edit", job, code=2).err
 
 
+@pytest.mark.parametrize(
+    ("editor", "error"), [("rm", "left no file"), (r"""sh -c 'printf "\377" > $0'""", "not UTF-8 text")]
+)
+def test_a_file_that_cannot_be_read_changes_nothing(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch, editor: str, error: str
+) -> None:
+    job = weft.submit(*HELD, "--", "true")
+    monkeypatch.setenv("VISUAL", editor)
+    assert error in weft("edit", job, code=2).err
+
+
 def test_a_running_or_ended_job_cannot_be_edited(weft: Weft, editor: Path) -> None:
     job = weft.submit("--gpus", "0", "--", "true")
     weft("wait", job)

@@ -58,8 +58,7 @@ def _edit_until_accepted(job: JobDetailView, change: Callable[[JobSpec], ChangeR
             with open(path, "w") as file:
                 file.write(text)
             _edit(path)
-            with open(path) as file:
-                found = file.read()
+            found = _saved(path)
             if found in (before, text):
                 return None
             try:
@@ -85,6 +84,16 @@ def _edit(path: str) -> None:
         ) from None
     if code:
         raise InputError(f"the editor {editor!r} ended with exit code {code}", hint="nothing was changed")
+
+
+def _saved(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(f"the editor left no file: {error.strerror}", hint="nothing was changed") from None
+    except UnicodeDecodeError:
+        raise InputError("the editor saved a file that is not UTF-8 text", hint="nothing was changed") from None
 
 
 def _spec(path: str) -> JobSpec:

@@ -251,7 +251,7 @@ class JobCommands:
     def _resume(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         if job.suspended:
             return Continued(now, job.id, job.run)
-        return "it is held, not suspended: weft release lets it start" if job.held else "it is not suspended"
+        return f"it is {'held' if job.held else job.status}, not suspended; weft release lets a held job start"
 
     def _forget(self, job: JobState, now: Seconds, _request: ChangeRequest) -> Event | str:
         return Purged(now, (job.id,)) if job.status in ENDED else f"it is {job.status}: cancel it first"
