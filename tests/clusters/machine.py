@@ -13,7 +13,8 @@ from clusters.network import Network
 from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
-from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.state_machine import Agent
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import GpuSpec, NodeSpec, SchedulerMessage, StartRun

@@ -10,7 +10,8 @@ import pytest
 from clusters.head import Head
 from clusters.machine import Machine
 from clusters.world import play
-from weft.agent.state_machine import Action, Agent
+from weft.agent.actions import Action
+from weft.agent.state_machine import Agent
 from weft.engines.process import exit_rules
 from weft.errors import WeftError
 from weft.server.nodes import registration

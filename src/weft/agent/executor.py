@@ -14,11 +14,11 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from weft.agent.actions import Reconcile, Stop
 from weft.agent.launch import to_launch_spec
 from weft.agent.runtime import NodeRuntime
 from weft.agent.source_tree import BadSnapshot, is_hash, receive_blob, unpack
 from weft.agent.state_dir import AgentDir
-from weft.agent.state_machine import Reconcile, Stop
 from weft.engines.background import TaskSet
 from weft.engines.process import free_ports
 from weft.engines.process.events import RunExited

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from math import inf
 from typing import Final
 
 from weft.endpoints.blob_folder import is_blob_name
 from weft.engines.process import interfaces, rendezvous
 from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec, is_valid_job_id
 from weft.engines.process.rendezvous import Gang, rendezvous_port
+from weft.engines.process.weaves import MAX_MEMBERS, ORDERS, WeaveSpec
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, capture
 from weft.wire.convert import get, pairs
-from weft.wire.messages import GangMember, StartRun
+from weft.wire.messages import GangMember, StartRun, Weave
 
-DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin"})
+DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin", "weave"})
 """Fields of a launch spec that the node derives from the message."""
 COPIED: Final = tuple(
     field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
@@ -55,6 +57,7 @@ def to_launch_spec(
         socket=socket,
         lease=lease,
         gang=gang,
+        weave=weave_spec(launch.weave),
         **{name: get(launch, name) for name in COPIED},
     )
 
@@ -67,6 +70,22 @@ def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | No
         raise InputError(f"rank {launch.rank} is out of range for a gang of {len(members)} nodes")
     port = rendezvous_port(launch.job, launch.run, members[0].port)
     return Gang(tuple(rendezvous.GangMember(each.node, each.address, each.gpus) for each in members), launch.rank, port)
+
+
+def weave_spec(weave: Weave) -> WeaveSpec | None:
+    """Return the weave of a run, or None if the run is not woven. Raise InputError for one that no scheduler sends."""
+    if not weave.size:
+        return None
+    order = next((each for each in ORDERS if each == weave.order), None)
+    if order is None:
+        raise InputError(f"unknown order {weave.order[:40]!r} of a weave", hint=f"known: {', '.join(ORDERS)}")
+    if weave.size > MAX_MEMBERS or weave.place >= weave.size:
+        raise InputError(f"place {weave.place} of {weave.size} in a weave: at most {MAX_MEMBERS} jobs are woven")
+    if weave.id and not is_valid_job_id(weave.id):
+        raise InputError(f"invalid weave {weave.id[:80]!r}: use letters, digits and . _ - only")
+    if not 0 < weave.limit_s < inf:
+        raise InputError(f"invalid limit of a stage: {weave.limit_s} s")
+    return WeaveSpec(weave.id, weave.place, weave.size, order, weave.limit_s)
 
 
 def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str]) -> dict[str, str]:

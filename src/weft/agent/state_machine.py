@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.launch_spec import is_valid_job_id
 from weft.model import JobId
@@ -27,9 +28,11 @@ from weft.wire.messages import (
     Hello,
     NodeSpec,
     NodeStatus,
+    ReweaveRun,
     RunEnd,
     RunNews,
     SchedulerMessage,
+    StageCounters,
     StartRun,
     StopRun,
     Welcome,
@@ -46,74 +49,13 @@ LEASE_WRITE_STEPS: Final = 20
 MAX_LEASE_S: Final = 30 * 86400.0
 
 
-# ---- actions
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    message: AgentMessage
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Start this run. If its folder is already claimed, report its state instead."""
-
-    launch: StartRun
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    job: JobId
-    run: int
-    why: str
-    grace_s: float | None
-    """None: the grace period of the run's launch spec."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reconcile:
-    """Determine and report the state of an unknown run: adopt it if it is claimed, else fence it (never-started)."""
-
-    job: JobId
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Write the lease: runs may continue until this time on the node's clock."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """The scheduler has journalled the exit of this run: mark its folder, so that the exit is not sent again."""
-
-    job: JobId
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The agent is registered. Store `cluster` on disk for the next agent here."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnect:
-    """Close the connection, and connect again after a delay."""
-
-    reason: str
-
-
-Action = Send | Start | Stop | Reconcile | Lease | Confirmed | Joined | Disconnect
-
-
 @dataclass(slots=True)
 class _Run:
     phase: RunNews.Phase = RunNews.ORDERED
     end: RunEnd | None = None
+    weave_id: str = ""
+    """The weave whose tokens the run takes, as its folder says."""
+    stages: tuple[StageCounters, ...] = ()
 
 
 @dataclass(slots=True)
@@ -253,7 +195,7 @@ class Agent:
         return [Send(AgentMessage(goodbye=Goodbye(why=self._leaving, done=not self._known)))]
 
     def _all_news(self) -> list[RunNews]:
-        return [news(key, run.phase, run.end) for key, run in self._known.items()]
+        return [_news(key, run) for key, run in self._known.items()]
 
     # ---- reports of the node
 
@@ -278,8 +220,21 @@ class Agent:
             return []
         return [Send(AgentMessage(gpus=GpuNews(blocks=self._blocks, measured=needs)))]
 
+    def record_counters(self, key: RunKey, weave_id: str, stages: Iterable[StageCounters]) -> None:
+        """Record what a run does in its weave, for the next heartbeat."""
+        if (run := self._known.get(key)) is not None:
+            run.weave_id, run.stages = weave_id, tuple(stages)
+
+    def report_weave(self, key: RunKey, weave_id: str) -> list[Action]:
+        """Send the weave that the folder of a run names now."""
+        run = self._known.get(key)
+        if run is None:
+            return []
+        run.weave_id, run.stages = weave_id, ()
+        return self._send_news(key, run)
+
     def _send_news(self, key: RunKey, run: _Run) -> list[Action]:
-        return [Send(AgentMessage(news=news(key, run.phase, run.end)))] if self._epoch else []
+        return [Send(AgentMessage(news=_news(key, run)))] if self._epoch else []
 
     # ---- messages of the scheduler
 
@@ -297,6 +252,8 @@ class Agent:
                 return self._on_stop(message.stop)
             case "confirm":
                 return self._on_confirm(message.confirm)
+            case "reweave":
+                return self._on_reweave(message.reweave)
         return []
 
     def _on_welcome(self, welcome: Welcome, now: float) -> list[Action]:
@@ -347,7 +304,7 @@ class Agent:
         known = self._known.get(key)
         if known is not None:
             return self._send_news(key, known)
-        self._known[key] = _Run()
+        self._known[key] = _Run(weave_id=launch.weave.id)
         return [Reconcile(*key)] if self._leaving else [Start(launch)]
 
     def _on_stop(self, stop: StopRun) -> list[Action]:
@@ -363,6 +320,14 @@ class Agent:
         grace_s = stop.grace_s if stop.HasField("grace_s") and 0 <= stop.grace_s < inf else None
         return [Stop(*key, stop.why, grace_s)]
 
+    def _on_reweave(self, asked: ReweaveRun) -> list[Action]:
+        """Change the weave of a run that has started. One that has not started yet gets its weave once it has: the
+        scheduler repeats the message. It also repeats the latest weave if an older one overtook it."""
+        run = self._known.get((asked.job, asked.run))
+        if asked.epoch != self._epoch or not self._epoch or run is None or run.phase != RunNews.STARTED:
+            return []
+        return [Reweave(asked.job, asked.run, asked.weave)]
+
     def _on_confirm(self, confirm: Confirm) -> list[Action]:
         key = confirm.job, confirm.run
         run = self._known.get(key)
@@ -370,6 +335,10 @@ class Agent:
             return []
         del self._known[key]
         return [Confirmed(*key), *(self._goodbye() if self.has_left else [])]
+
+
+def _news(key: RunKey, run: _Run) -> RunNews:
+    return news(key, run.phase, run.end, run.weave_id, run.stages)
 
 
 def is_valid_run(job: JobId, run: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
 from weft.agent.connection import FIRST_RETRY_S, Backoff, Dial, Disconnected, Stream, disconnected_by
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
@@ -16,7 +17,7 @@ from weft.agent.node_status import NodeStatusCollector
 from weft.agent.progress import ProgressQueue
 from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
-from weft.agent.state_machine import Action, Agent, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.state_machine import Agent
 from weft.agent.terminals import serve_command, serve_terminal
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease

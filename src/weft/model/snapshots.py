@@ -47,6 +47,8 @@ class JobSnapshot:
     placed: Slots = ()
     reserved: Slots = ()
     weave: tuple[JobId, ...] = ()
+    woven_at: Seconds = -1.0
+    """When `weave` was decided; -1: never."""
     allocated_mb: PerRank | None = None
     """Memory that the job's run holds on each GPU; None: the memory that the job requests."""
     releasing: bool = False

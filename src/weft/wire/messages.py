@@ -48,10 +48,12 @@ if TYPE_CHECKING:
         Progress,
         QueryRequest,
         ReadLog,
+        ReweaveRun,
         RunEnd,
         RunNews,
         SchedulerMessage,
         ServeTerminal,
+        StageCounters,
         StartRun,
         StopRun,
         SubmitReply,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
         TerminalPart,
         Variable,
         WatchRequest,
+        Weave,
         Welcome,
     )
 
@@ -100,10 +103,12 @@ __all__ = [
     "Progress",
     "QueryRequest",
     "ReadLog",
+    "ReweaveRun",
     "RunEnd",
     "RunNews",
     "SchedulerMessage",
     "ServeTerminal",
+    "StageCounters",
     "StartRun",
     "StopRun",
     "SubmitReply",
@@ -112,6 +117,7 @@ __all__ = [
     "TerminalPart",
     "Variable",
     "WatchRequest",
+    "Weave",
     "Welcome",
 ]  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from weft.model import JobId
-from weft.wire.messages import RunEnd, RunNews
+from weft.wire.messages import RunEnd, RunNews, StageCounters
 
 RunKey = tuple[JobId, int]
 """A run: its job and its number."""
@@ -22,5 +24,11 @@ MAX_JOBS_PER_MESSAGE = 1000
 """The most jobs in one `Kept` or `Forget` message."""
 
 
-def news(key: RunKey, phase: RunNews.Phase, end: RunEnd | None = None) -> RunNews:
-    return RunNews(job=key[0], run=key[1], phase=phase, end=end)
+def news(
+    key: RunKey,
+    phase: RunNews.Phase,
+    end: RunEnd | None = None,
+    weave_id: str = "",
+    stages: Iterable[StageCounters] = (),
+) -> RunNews:
+    return RunNews(job=key[0], run=key[1], phase=phase, end=end, weave_id=weave_id, stages=stages)

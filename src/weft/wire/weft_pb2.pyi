@@ -254,7 +254,7 @@ class AgentMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., news: _Optional[_Union[RunNews, _Mapping]] = ..., gpus: _Optional[_Union[GpuNews, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., log: _Optional[_Union[LogPart, _Mapping]] = ..., tail: _Optional[_Union[LogTail, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class SchedulerMessage(_message.Message):
-    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget", "suspend", "terminal")
+    __slots__ = ("welcome", "start", "stop", "confirm", "heartbeat", "read", "forget", "suspend", "terminal", "reweave")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +264,7 @@ class SchedulerMessage(_message.Message):
     FORGET_FIELD_NUMBER: _ClassVar[int]
     SUSPEND_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    REWEAVE_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     start: StartRun
     stop: StopRun
@@ -273,7 +274,8 @@ class SchedulerMessage(_message.Message):
     forget: Forget
     suspend: SuspendRun
     terminal: ServeTerminal
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., suspend: _Optional[_Union[SuspendRun, _Mapping]] = ..., terminal: _Optional[_Union[ServeTerminal, _Mapping]] = ...) -> None: ...
+    reweave: ReweaveRun
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., start: _Optional[_Union[StartRun, _Mapping]] = ..., stop: _Optional[_Union[StopRun, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatReply, _Mapping]] = ..., read: _Optional[_Union[ReadLog, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., suspend: _Optional[_Union[SuspendRun, _Mapping]] = ..., terminal: _Optional[_Union[ServeTerminal, _Mapping]] = ..., reweave: _Optional[_Union[ReweaveRun, _Mapping]] = ...) -> None: ...
 
 class GpuSpec(_message.Message):
     __slots__ = ("index", "uuid", "model", "memory_mb")
@@ -404,7 +406,7 @@ class GpuReading(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class RunNews(_message.Message):
-    __slots__ = ("job", "run", "phase", "end")
+    __slots__ = ("job", "run", "phase", "end", "weave_id", "stages")
     class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ORDERED: _ClassVar[RunNews.Phase]
@@ -417,11 +419,29 @@ class RunNews(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    WEAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     phase: RunNews.Phase
     end: RunEnd
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., phase: _Optional[_Union[RunNews.Phase, str]] = ..., end: _Optional[_Union[RunEnd, _Mapping]] = ...) -> None: ...
+    weave_id: str
+    stages: _containers.RepeatedCompositeFieldContainer[StageCounters]
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., phase: _Optional[_Union[RunNews.Phase, str]] = ..., end: _Optional[_Union[RunEnd, _Mapping]] = ..., weave_id: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageCounters, _Mapping]]] = ...) -> None: ...
+
+class StageCounters(_message.Message):
+    __slots__ = ("stage", "served_s", "waited_s", "grants", "passed_over")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    SERVED_S_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    PASSED_OVER_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    served_s: float
+    waited_s: float
+    grants: int
+    passed_over: int
+    def __init__(self, stage: _Optional[str] = ..., served_s: _Optional[float] = ..., waited_s: _Optional[float] = ..., grants: _Optional[int] = ..., passed_over: _Optional[int] = ...) -> None: ...
 
 class RunEnd(_message.Message):
     __slots__ = ("code", "signal", "why", "detail", "done", "started_at", "ran_s", "cpu_s", "max_rss_mb")
@@ -498,7 +518,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "cpus", "compat")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "cpus", "compat", "weave")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -528,6 +548,7 @@ class StartRun(_message.Message):
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     COMPAT_FIELD_NUMBER: _ClassVar[int]
+    WEAVE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -557,7 +578,34 @@ class StartRun(_message.Message):
     terminal: str
     cpus: int
     compat: str
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ...) -> None: ...
+    weave: Weave
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ...) -> None: ...
+
+class Weave(_message.Message):
+    __slots__ = ("id", "place", "size", "order", "limit_s")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    place: int
+    size: int
+    order: str
+    limit_s: float
+    def __init__(self, id: _Optional[str] = ..., place: _Optional[int] = ..., size: _Optional[int] = ..., order: _Optional[str] = ..., limit_s: _Optional[float] = ...) -> None: ...
+
+class ReweaveRun(_message.Message):
+    __slots__ = ("epoch", "job", "run", "weave")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    WEAVE_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    job: str
+    run: int
+    weave: Weave
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ...) -> None: ...
 
 class ServeTerminal(_message.Message):
     __slots__ = ("key", "job", "run", "command", "terminal")

@@ -7,17 +7,8 @@ from math import inf, nan
 import pytest
 
 from support.agent_messages import spec
-from weft.agent.state_machine import (
-    Action,
-    Agent,
-    Confirmed,
-    Disconnect,
-    Joined,
-    Lease,
-    Reconcile,
-    Send,
-    Stop,
-)
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Stop
+from weft.agent.state_machine import Agent
 from weft.engines.process.events import RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
 from weft.wire.messages import (

@@ -69,6 +69,7 @@ ADDED: tuple[Fact, ...] = (
     Suspended(5.0, "2", 1),
     Continued(6.0, "2", 1),
     JobSnapshot(7.0, Job("2"), "running", 1, 0.0, 0.0, 1, suspended=True),
+    JobSnapshot(7.0, Job("2"), "running", 1, 0.0, 0.0, 1, weave=("2", "3"), woven_at=6.5),
     JobSnapshot(9.0, Job("2"), "running", 1, 0.0, 0.0, 1, usage=Usage(1.0, 2.0, 3.0, 4.0, 5.0, 1.5, 6.0, 7.0)),
     StateSnapshot(9.0, ("2",), (), (), 1, 0, 1, gpus=((0.0, 4), (5.0, 2))),
     GroupLimited(0.0, "vision", 4, paused=True),

@@ -20,7 +20,7 @@ class JobState:
         "moves", "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate",
         "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots",
         "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies",
-        "waiting_since", "wanted_share", "weave", "why",
+        "waiting_since", "wanted_share", "weave", "why", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -47,6 +47,8 @@ class JobState:
         """The GPUs the run started on, in rank order; `slots` has those it still holds."""
         self.reserved: Slots = ()
         self.weave: tuple[JobId, ...] = ()
+        self.woven_at = -1.0
+        """When `weave` was decided: all members of a weave have the same time. -1: never."""
         self.releasing = self.cancelling = self.held = self.lost = self.suspended = False
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.engines.process.rendezvous import Gang
+from weft.engines.process.weaves import WeaveSpec
 from weft.errors import InputError
 from weft.model import JobId
 
@@ -74,6 +75,8 @@ class LaunchSpec:
     """The scheduler whose variables the run gets too; empty: none."""
     lease: str = ""
     """Path of the lease file; empty: the run may continue without contact to the scheduler."""
+    weave: WeaveSpec | None = None
+    """None: the run is not woven."""
 
     @property
     def cpus_here(self) -> int:

@@ -14,6 +14,7 @@ from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
+from weft.server.nodes.weaves import DEFAULT_ORDER, reweave_run, weave_id, weave_message
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
@@ -34,10 +35,15 @@ class RunReconciler:
     """Compares wanted and reported runs, and sends each node the next message for each part."""
 
     def __init__(
-        self, state: State, members: Mapping[NodeId, RegisteredNode], out: Outbox, checkpoint: Callable[[JobId], str]
+        self,
+        state: State,
+        members: Mapping[NodeId, RegisteredNode],
+        out: Outbox,
+        checkpoint: Callable[[JobId], str],
+        order: Callable[[], str] = lambda: DEFAULT_ORDER,
     ) -> None:
         self.state = state
-        self._members, self._out, self._checkpoint = members, out, checkpoint
+        self._members, self._out, self._checkpoint, self._order = members, out, checkpoint, order
         self._gangs = Gangs()
         self.health = NodeHealth()
 
@@ -77,6 +83,8 @@ class RunReconciler:
                 self._out.events.append(Started(now, job.id, job.run))
         if gang.must_stop(job):
             self._send_next(member, job, gang)
+        elif news.phase == RunNews.STARTED and member.id == gang.nodes[0] and news.weave_id != weave_id(job):
+            self._out.send(member, reweave_run(job, self.state, member, self._order()))
 
     def cordon_unhealthy(self, member: RegisteredNode, words: str, now: Seconds) -> None:
         """Cordon a node if `words` say what is wrong with it, unless it is the last of its kind or leaves anyway."""
@@ -132,6 +140,16 @@ class RunReconciler:
         if job is not None and job.status in ACTIVE:
             self._send_next_to_all(job, self._gangs.of(job))
 
+    def reweave(self, job_id: JobId) -> None:
+        """Send the lead node of a run that has started its new weave. Others get it when they have started."""
+        job = self.state.jobs.get(job_id)
+        if job is None or job.status not in ("starting", "running"):
+            return
+        gang = self._gangs.of(job)
+        member = self._members.get(gang.nodes[0])
+        if member is not None and member.connected and member.id in gang.started:
+            self._out.send(member, reweave_run(job, self.state, member, self._order()))
+
     def _send_next_to_all(self, job: JobState, gang: Gang) -> None:
         for node in gang.unfinished():
             member = self._members.get(node)
@@ -148,7 +166,10 @@ class RunReconciler:
             message = stop_run(job.id, job.run, member, ASKED)
         else:
             checkpoint = self._checkpoint(job.id) if job.run > 1 else ""
-            message = start_run(job, member, self._members, checkpoint)
+            weave = None
+            if job.weave:
+                weave = weave_message(job, self.state, self._order(), lead=member.id == gang.nodes[0])
+            message = start_run(job, member, self._members, checkpoint, weave)
         if message is not None:
             self._out.send(member, message)
 

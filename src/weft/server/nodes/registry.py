@@ -34,6 +34,7 @@ from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply
 from weft.server.nodes.reconciler import CORDON_S, RunReconciler
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.validation import find_problem
+from weft.server.nodes.weaves import DEFAULT_ORDER
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
 from weft.wire.convert import node_of
 from weft.wire.messages import (
@@ -61,7 +62,7 @@ class NodeRegistry:
     """All nodes of the cluster and their connections. A connection is a number that is never used twice.
 
     The lease of every node in the state counts from `started_at`. `cluster` is the name of the journal. `checkpoint`
-    looks up what earlier runs of a job recorded to resume from.
+    looks up what earlier runs of a job recorded to resume from. `order` is how the members of weaves take turns.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class NodeRegistry:
         cluster: str = "",
         version: str = "",
         checkpoint: Callable[[JobId], str] = lambda _: "",
+        order: Callable[[], str] = lambda: DEFAULT_ORDER,
     ) -> None:
         self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
         self._cluster, self._version = cluster, version
@@ -86,7 +88,7 @@ class NodeRegistry:
         """Nodes that have been cordoned because they leave."""
         self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
-        self._reconciler = RunReconciler(state, self._members, self._out, checkpoint)
+        self._reconciler = RunReconciler(state, self._members, self._out, checkpoint, order)
         for host in state.resources.nodes:
             if host.alive:
                 self._add(host.node, started_at).silent = True

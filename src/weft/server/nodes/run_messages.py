@@ -10,11 +10,15 @@ from weft.model import Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
-from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, SuspendRun
+from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 
 
 def start_run(
-    job: JobState, to: RegisteredNode, members: Mapping[NodeId, RegisteredNode], checkpoint: str = ""
+    job: JobState,
+    to: RegisteredNode,
+    members: Mapping[NodeId, RegisteredNode],
+    checkpoint: str = "",
+    weave: Weave | None = None,
 ) -> SchedulerMessage | None:
     """Return the message that starts the part of a run on one node.
 
@@ -32,6 +36,8 @@ def start_run(
     message = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
     message.epoch, message.rank, message.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
     message.gang.extend(gang)
+    if weave is not None:
+        message.weave.CopyFrom(weave)
     return SchedulerMessage(start=message)
 
 

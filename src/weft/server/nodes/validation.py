@@ -27,6 +27,8 @@ MAX_MB: Final = 1 << 40
 MAX_CPUS: Final = 1 << 20
 MAX_RUN_NUMBER: Final = 1 << 31
 MAX_SECONDS: Final = 1e12
+MAX_STAGES: Final = 8
+MAX_GRANTS: Final = 1 << 53
 MAX_NAME_CHARS: Final = 200
 MAX_REASON_CHARS: Final = 500
 MAX_DETAIL_CHARS: Final = 10_000
@@ -138,7 +140,20 @@ def _check_runs(runs: Iterable[RunNews]) -> str:
 def _check_run(run: RunNews) -> str:
     if not is_valid_job_id(run.job) or not 0 < run.run < MAX_RUN_NUMBER:
         return f"run {run.run} of job {run.job[:80]!r}: no scheduler assigns such ids"
-    return _check_end(run.end) if run.HasField("end") else ""
+    return _check_weave(run) or (_check_end(run.end) if run.HasField("end") else "")
+
+
+def _check_weave(run: RunNews) -> str:
+    if len(run.weave_id) > MAX_NAME_CHARS or len(run.stages) > MAX_STAGES:
+        return f"the weave of job {run.job} has more than {MAX_NAME_CHARS} characters or {MAX_STAGES} stages"
+    for stage in run.stages:
+        if not stage.stage or len(stage.stage) > MAX_NAME_CHARS:
+            return f"a stage of job {run.job} needs a name of at most {MAX_NAME_CHARS} characters"
+        if not all(0 <= seconds < MAX_SECONDS for seconds in (stage.served_s, stage.waited_s)):
+            return f"stage {stage.stage!r} of job {run.job}: {stage.served_s} s served, {stage.waited_s} s waited"
+        if stage.grants > MAX_GRANTS:
+            return f"stage {stage.stage!r} of job {run.job}: {stage.grants} grants is out of range"
+    return ""
 
 
 def _check_end(end: RunEnd) -> str:

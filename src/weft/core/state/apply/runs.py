@@ -25,6 +25,8 @@ def start(state: State, fact: Start) -> bool:
         return False
     change_status(job, "Start")
     job.run, job.share, job.weave = fact.run, fact.share, fact.weave
+    if fact.weave:
+        job.woven_at = fact.at
     job.slots = job.placed = fact.slots
     job.reserved = ()
     if fact.share is not job.wanted_share:

@@ -1,0 +1,50 @@
+"""The weaves of runs, as the state has them and as agents get them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.server.nodes.registered_node import RegisteredNode
+from weft.wire.messages import ReweaveRun, SchedulerMessage, Weave
+
+DEFAULT_ORDER: Final = "fair"
+MIN_LIMIT_S: Final = 2.0
+MAX_LIMIT_S: Final = 20.0
+"""Three such waits fit into a minute: after three a member that hangs is unwoven."""
+LIMIT_PER_STAGE: Final = 10.0
+"""A member may hold a stage for this many times the longest stage in the profiles of its weave."""
+
+
+def weave_id(job: JobState) -> str:
+    """Return the id of the weave of a job's present run; empty: it is not woven."""
+    return f"{job.weave[0]}-{round(job.woven_at * 1e6)}" if len(job.weave) > 1 else ""
+
+
+def weave_message(job: JobState, state: State, order: str, *, lead: bool = True) -> Weave:
+    """Return the weave of a job's present run, for the lead node of its gang or for another node. The weave of a run
+    that is not woven any more has a size of 0."""
+    if len(job.weave) < 2:
+        return Weave()
+    return Weave(
+        id=weave_id(job) if lead else "",
+        place=job.weave.index(job.id),
+        size=len(job.weave),
+        order=order or DEFAULT_ORDER,
+        limit_s=limit_s(job, state),
+    )
+
+
+def limit_s(job: JobState, state: State) -> float:
+    """Return how long a member may hold a stage before it is passed over."""
+    members = [state.jobs[member].job.profile for member in job.weave if member in state.jobs]
+    if not members or None in members:
+        return MAX_LIMIT_S
+    longest_s = max((max(profile.gpu_s, profile.network_s) for profile in members if profile is not None), default=0.0)
+    return min(max(LIMIT_PER_STAGE * longest_s, MIN_LIMIT_S), MAX_LIMIT_S)
+
+
+def reweave_run(job: JobState, state: State, to: RegisteredNode, order: str) -> SchedulerMessage:
+    weave = weave_message(job, state, order)
+    return SchedulerMessage(reweave=ReweaveRun(epoch=to.epoch, job=job.id, run=job.run, weave=weave))
