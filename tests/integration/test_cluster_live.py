@@ -91,8 +91,8 @@ def test_pause_policy_interval_pass_and_set(cluster: Cluster) -> None:
     dump = cluster.json("operate", "dump", "all")
     assert {job["id"] for job in dump["jobs"]} >= {low, high}
     assert (dump["policy"], dump["settings"]["interval_s"]) == ("priority", 0)
-    refused = cluster.call("operate", "policy", "muri-l")
-    assert (refused.returncode, "weaves" in refused.stderr, "srtf" in refused.stderr) == (2, True, True)
+    cluster.weft("operate", "policy", "muri-l")  # it weaves, and may run live
+    assert cluster.json("operate", "dump", "all")["policy"] == "muri-l"
     cluster.weft("operate", "policy", "balanced")
     assert any(isinstance(fact, Paused) for fact in cluster.facts())
 
@@ -108,8 +108,8 @@ def test_what_watches_it_can_read(cluster: Cluster) -> None:
 def test_a_second_server_is_refused_with_one_clear_error(cluster: Cluster) -> None:
     again = cluster.call("server", "--port", str(cluster.port))
     assert (again.returncode, again.stdout, again.stderr.count("error:")) == (6, "", 1)
-    weaver = cluster.call("server", "--policy", "muri-s", "--port", "1")
-    assert (weaver.returncode, "balanced" in weaver.stderr) == (2, True)
+    other = cluster.call("server", "--policy", "nothing-like-it", "--port", "1")
+    assert (other.returncode, "balanced" in other.stderr) == (2, True)
 
 
 def test_jobs_outlive_the_server_and_their_last_words_the_worker(cluster: Cluster) -> None:

@@ -110,7 +110,6 @@ def test_the_sample_task_is_trained_there(person: Person) -> None:
         (("--gpus-per-node", "0"), 2, "a cluster needs GPUs"),
         (("--spec", "n3g8"), 2, "no cluster"),
         (("--spec", "n1g8", "--nodes", "2"), 2, "--spec excludes --nodes"),
-        (("--nodes", "1", "--policy", "muri-l"), 1, "weaves jobs"),
         (("--spec", "1x1", "--policy", "nothing-like-it"), 1, "unknown policy"),
     ],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isfinite
 
 from weft.errors import InputError
-from weft.model import UNCOUNTED, WHOLE, Job
+from weft.model import UNCOUNTED, WHOLE, Job, Profile
+from weft.model.profiles import problem_of_profile
 
 
 def check_job(job: Job) -> None:
@@ -13,6 +14,13 @@ def check_job(job: Job) -> None:
     problem = problem_of(job)
     if problem:
         raise InputError(f"job {job.id!r}: {problem}")
+
+
+def check_profile(profile: Profile) -> None:
+    """Raise an `InputError` for a profile that makes no sense."""
+    problem = problem_of_profile(profile)
+    if problem:
+        raise InputError(problem, hint="give seconds per iteration, such as data=0.08,gpu=0.07,net=0.06")
 
 
 def problem_of(job: Job) -> str:
@@ -34,6 +42,8 @@ def problem_of(job: Job) -> str:
         return f"declared_s is {job.declared_s}, not seconds from 0"
     if job.iterations is not None and job.iterations < 0:
         return f"iterations is {job.iterations}, not a number from 0"
+    if job.profile is not None and (problem := problem_of_profile(job.profile)):
+        return problem
     return _pinned_problem(job) if job.where.pinned else ""
 
 

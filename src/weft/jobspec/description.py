@@ -66,6 +66,19 @@ def _array(job: Job) -> str | None:
     return None if job.task is None or job.task.array_index is None else str(job.task.array_index)
 
 
+def _profile(job: Job) -> dict[str, float | str] | None:
+    """Return the parts of the profile that say something."""
+    found = job.profile
+    if found is None:
+        return None
+    total_s = found.data_s + found.gpu_s + found.network_s
+    parts: dict[str, float | str] = {"data": found.data_s, "gpu": found.gpu_s, "net": found.network_s}
+    parts |= {"start": found.start_s, "memory": found.memory_mb, "model": found.model}
+    if found.iteration_s != total_s:
+        parts["iteration"] = found.iteration_s
+    return {name: value for name, value in parts.items() if value}
+
+
 SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "memory": lambda job, _: job.memory_mb.plain(),
     "time": lambda job, _: _seconds(job.task.time_limit_s) if job.task else None,
@@ -78,6 +91,7 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),
     "gpu_choice": lambda job, number: _numbers(job.where.choice, number),
     "node": lambda job, _: _node(job.where),
+    "profile": lambda job, _: _profile(job),
     "labels": lambda job, _: {key: value for key, value in job.where.labels if key != "node"},
 }
 """Fields whose form in the model differs from what users write."""

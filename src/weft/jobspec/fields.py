@@ -202,6 +202,15 @@ FIELDS: Final[tuple[Field, ...]] = (
         "params", ("lr=1", "lr=2"), readers.params, "params", launch="params",
         flag=Flag(("--param",), "{params.NAME} in the command, WEFT_PARAM_NAME to it", "NAME=VALUE", repeated=True),
     ),
+    Field(
+        "profile", ("data=0.08,gpu=0.07", "data=80ms,gpu=0.07,net=0.06,memory=9000"), readers.profile, "profile",
+        settable=True,
+        flag=Flag(("--profile",), "seconds per iteration of its stages, to weave it", "data=S,gpu=S,net=S"),
+    ),
+    Field(
+        "profile_key", ("bert-base", "bert-large"), readers.one(readers.line), "profile_key", settable=True,
+        flag=Flag(("--profile-key",), "the key of its stored profile (default: params.model)", "KEY"),
+    ),
 )  # fmt: skip
 BY_KEY: Final = {field.key: field for field in FIELDS}
 ALIASES: Final = {alias: field.key for field in FIELDS for alias in field.aliases}
@@ -242,6 +251,8 @@ class Keys(TypedDict, total=False):
     group: str
     compat: str
     params: Mapping[str, object]
+    profile: Mapping[str, object] | str
+    profile_key: str
     hold: bool
     per_gpu: bool
     labels: Mapping[str, object]

@@ -9,11 +9,13 @@ from typing import Final
 from weft.errors import InputError
 from weft.inputs import quantities
 from weft.jobspec import dependencies
-from weft.wire.messages import Variable
+from weft.model.profiles import problem_of_profile
+from weft.wire.convert import profile_of
+from weft.wire.messages import StageProfile, Variable
 
 Given = str | list[str] | dict[str, str]
 """A value as the user wrote it: text, a list, or names with values."""
-Value = str | int | float | bool | list[str] | list[int] | list[Variable]
+Value = str | int | float | bool | list[str] | list[int] | list[Variable] | StageProfile
 Reader = Callable[[Given], Value]
 
 _VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -167,3 +169,34 @@ def node(value: str) -> str:
     if not re.fullmatch(_PARAM, value):
         raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")
     return value
+
+
+_PROFILE_KEYS: Final = ("data", "gpu", "net", "iteration", "start", "memory", "model")
+_PROFILE_HINT: Final = "give seconds per iteration, such as data=0.08,gpu=0.07,net=0.06"
+
+
+def profile(value: Given) -> StageProfile:
+    """Read stage times: `data=0.08,gpu=70ms,net=0.06`, or a mapping. Without `iteration`, it is their sum."""
+    given = value if isinstance(value, dict) else dict(_pair(part) for part in words(value))
+    for name in given:
+        if name not in _PROFILE_KEYS:
+            raise InputError(f"a profile has no {name[:80]!r}", hint=f"it has {', '.join(_PROFILE_KEYS)}")
+    times = {name: _profile_seconds(name, given.get(name, "0")) for name in ("data", "gpu", "net", "start")}
+    total = times["data"] + times["gpu"] + times["net"]
+    iteration = _profile_seconds("iteration", given["iteration"]) if "iteration" in given else total
+    memory = quantities.parse_megabytes(given["memory"]) if "memory" in given else 0
+    found = StageProfile(
+        model=line(given.get("model", "")), iteration_s=iteration, data_s=times["data"], gpu_s=times["gpu"],
+        network_s=times["net"], start_s=times["start"], memory_mb=memory,
+    )  # fmt: skip
+    if problem := problem_of_profile(profile_of(found)):
+        raise InputError(problem, hint=_PROFILE_HINT)
+    return found
+
+
+def _profile_seconds(name: str, text: str) -> float:
+    unit = 1e-3 if text.endswith("ms") else 1.0
+    try:
+        return float(text.removesuffix("ms").removesuffix("s")) * unit
+    except ValueError:
+        raise InputError(f"{name} is {text[:80]!r}, not seconds", hint=_PROFILE_HINT) from None

@@ -33,6 +33,29 @@ class Stop:
     why: StopReason
 
 
+@plain_init
+@dataclass(frozen=True, slots=True)
+class Rewoven:
+    """A run keeps its GPUs and its processes, and gets other partners."""
+
+    at: Seconds
+    job: JobId
+    run: int
+    weave: tuple[JobId, ...]
+    """All members of its weave from now on, including this job; empty: it runs alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwoven:
+    """A run keeps its GPUs but takes no more turns: it does not keep to them."""
+
+    at: Seconds
+    job: JobId
+    run: int
+    why: str
+    """`hangs`: it held a stage too long, several times; `silent`: it never took a turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reserve:
     """GPUs are reserved for a waiting job."""
@@ -70,4 +93,4 @@ class Alarm:
     due: Seconds | None
 
 
-Decision = Start | Stop | Reserve | KeyChanged | Planned | Alarm
+Decision = Start | Stop | Rewoven | Unwoven | Reserve | KeyChanged | Planned | Alarm

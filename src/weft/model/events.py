@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.model.ids import JobId, NodeId, Seconds
-from weft.model.job import Job
+from weft.model.job import Job, Profile
 from weft.model.node import Node
 from weft.model.plain_init import plain_init
 
@@ -194,6 +194,21 @@ class Measured:
     memory_mb: int
 
 
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """The stage times of jobs were measured. The profile is for jobs of this key, on this many GPUs of this model."""
+
+    at: Seconds
+    key: str
+    """The key that the jobs have in common, as `model.profiles.key_of` derives it."""
+    gpus: int
+    gpu_model: str
+    """Empty: unknown."""
+    profile: Profile
+    source: str
+    """Where it comes from: `run` (a profiling run), `weave` (the counters of woven runs), or a user's words."""
+
+
 @plain_init
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -259,5 +274,5 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
     | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Measured | Exited | AdminAction | Wake | Evicted
+    | Progressed | Measured | Profiled | Exited | AdminAction | Wake | Evicted
 )  # fmt: skip

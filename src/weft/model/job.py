@@ -24,6 +24,8 @@ class Profile:
     network_s: float
     start_s: float = 0.0
     """Overhead of a start or restart before the first iteration."""
+    memory_mb: int = 0
+    """The most memory seen on one GPU; 0: not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class Job:
     """Jobs that must have ended first, in any way."""
     after_failed: tuple[JobId, ...] = ()
     """Jobs that must have ended otherwise than done first. If one of them is done, this job is cancelled."""
+    profile_key: str = ""
+    """The key of a stored profile, for jobs that give no profile; empty: `model.profiles.key_of` derives one."""
 
     @property
     def comes_after(self) -> tuple[JobId, ...]:

@@ -89,6 +89,7 @@ class JobSnapshot:
     usage: Usage | None = None
     """None: the snapshot comes from a Weft that kept no figures."""
     over_group_limit: bool = False
+    unwoven: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from weft.wire.messages import GpuSpec, NodeSpec, RunEnd, RunNews, Variable
+from weft.wire.messages import GpuSpec, NodeSpec, RunEnd, RunNews, StageProfile, Variable
 
 if TYPE_CHECKING:
     from weft.engines.process.events import RunExited
     from weft.engines.process.gpu.discovery import Machine
-    from weft.model import Node
+    from weft.model import Node, Profile
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -37,13 +37,16 @@ def get(message: Message, name: str) -> Any:
 def converter(field: Any) -> Callable[[Any], Any] | None:
     """Return the function that converts values of a field, given its descriptor; None: they stay as they are."""
     if not field.is_repeated:
-        return None
+        return profile_of if field.message_type is StageProfile.DESCRIPTOR else None
     return pairs if field.message_type is Variable.DESCRIPTOR else tuple
 
 
 def put(message: Message, name: str, value: Any) -> None:
     """Set a field from a value of the model; None leaves it unset."""
     if value is None:
+        return
+    if isinstance(value, Message):
+        getattr(message, name).CopyFrom(value)
         return
     if not isinstance(value, list | tuple):
         setattr(message, name, value)
@@ -57,6 +60,22 @@ def put(message: Message, name: str, value: Any) -> None:
 
 def _variable(pair: tuple[str, str]) -> Variable:
     return Variable(name=pair[0], value=pair[1])
+
+
+def profile_of(message: StageProfile) -> Profile:
+    from weft.model import Profile  # few jobs have one
+
+    return Profile(
+        message.model, message.iteration_s, message.data_s, message.gpu_s, message.network_s, message.start_s,
+        message.memory_mb,
+    )  # fmt: skip
+
+
+def stage_profile(profile: Profile) -> StageProfile:
+    return StageProfile(
+        model=profile.model, iteration_s=profile.iteration_s, data_s=profile.data_s, gpu_s=profile.gpu_s,
+        network_s=profile.network_s, start_s=profile.start_s, memory_mb=profile.memory_mb,
+    )  # fmt: skip
 
 
 def run_end(report: RunExited) -> RunEnd:

@@ -223,4 +223,5 @@ def test_defaults_are_part_of_the_format() -> None:
         "JobSnapshot.started_at": -1.0,
         "JobSnapshot.rate_since": -1.0,
         "JobSnapshot.key_changed_at": -1.0,
+        "JobSnapshot.woven_at": -1.0,
     }

@@ -38,12 +38,15 @@ from weft.model import (
     NodeJoined,
     PerRank,
     Profile,
+    Profiled,
+    Rewoven,
     Share,
     Started,
     StateSnapshot,
     Submitted,
     Suspended,
     Task,
+    Unwoven,
     Usage,
     Where,
 )
@@ -80,6 +83,11 @@ ADDED: tuple[Fact, ...] = (
     Evicted(1.0, "1", 1),
     Exited(2.0, "1", 1, "failed", code=3, rank=1, node="n2"),
     JobSnapshot(2.0, Job("3"), "failed", 1, 0.0, 0.0, 1, failed_rank=1, failed_node="n2"),
+    Submitted(3.0, Job("6", profile=Profile("bert", 0.3, 0.1, 0.1, 0.1, memory_mb=9000), profile_key="bert")),
+    Profiled(4.0, "bert", 2, "V100", Profile("bert", 0.3, 0.1, 0.1, 0.1, memory_mb=9000), "run"),
+    Rewoven(5.0, "6", 1, ("6", "7")),
+    Unwoven(6.0, "6", 1, "hangs"),
+    JobSnapshot(7.0, Job("6"), "running", 1, 0.0, 0.0, 1, woven_at=5.0, unwoven="hangs"),
 )  # fmt: skip
 """Facts and fields that the present format gained since its fixtures were recorded: each has its default in them. Add
 yours here, with a value of its own."""

@@ -19,7 +19,7 @@ class JobState:
         "failures", "first_start", "gpus", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb",
         "moves", "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate",
         "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots",
-        "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies",
+        "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "unwoven",
         "waiting_since", "wanted_share", "weave", "why", "woven_at",
     )  # fmt: skip
 
@@ -48,7 +48,9 @@ class JobState:
         self.reserved: Slots = ()
         self.weave: tuple[JobId, ...] = ()
         self.woven_at = -1.0
-        """When `weave` was decided: all members of a weave have the same time. -1: never."""
+        """When its present weave was formed: one time for all its members, also for the ones that join later."""
+        self.unwoven = ""
+        """Why the job is not woven any more: it does not keep to its turns. Empty: it may be woven."""
         self.releasing = self.cancelling = self.held = self.lost = self.suspended = False
         self.stop_why: StopReason = "preempted"
         self.first_start: Seconds | None = None

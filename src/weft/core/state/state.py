@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
-from weft.core.state.apply import jobs, nodes, plans, runs, snapshots
+from weft.core.state.apply import jobs, nodes, plans, profiles, runs, snapshots
 from weft.core.state.durations import Durations
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
+from weft.core.state.profiles import Profiles
 from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
@@ -44,11 +45,13 @@ from weft.model import (
     NodeLost,
     Paused,
     Planned,
+    Profiled,
     Progressed,
     Purged,
     Released,
     Reserve,
     Resumed,
+    Rewoven,
     Seconds,
     Start,
     Started,
@@ -58,6 +61,7 @@ from weft.model import (
     Suspended,
     Unblocked,
     Uncordoned,
+    Unwoven,
     Wake,
 )
 from weft.model.status import ACTIVE, ENDED
@@ -71,7 +75,8 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Released: jobs.released, Purged: jobs.purged, Paused: jobs.paused, Resumed: jobs.resumed,
     Suspended: runs.suspended, Continued: runs.continued,
     Start: runs.start, Started: runs.started, Progressed: runs.progressed, Measured: runs.measured, Stop: runs.stop,
-    Evicted: runs.evicted, Exited: runs.exited,
+    Evicted: runs.evicted, Exited: runs.exited, Rewoven: runs.rewoven, Unwoven: runs.unwoven,
+    Profiled: profiles.profiled,
     AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
     KeyChanged: plans.key_changed, Planned: plans.planned, Alarm: plans.alarm,
     JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
@@ -89,6 +94,7 @@ class State:
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
         self.durations = Durations()
+        self.profiles = Profiles()
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}
         """The occupants of GPUs, by node, GPU and reason."""
         self.closed: dict[tuple[NodeId, str], Closure] = {}

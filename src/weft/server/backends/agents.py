@@ -15,7 +15,6 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.engines.background import TaskSet
 from weft.engines.process import lease
-from weft.errors import InputError
 from weft.model import Continued, Event, JobId, NodeId, Resumed, Seconds, Start, Suspended
 from weft.plugins import registry as plugins
 from weft.server.backends.agent_inventory import AgentInventory
@@ -196,14 +195,8 @@ class AgentAdmission:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise for a policy that weaves: agents cannot weave jobs."""
+    """Raise for a policy or placement that cannot be loaded."""
     policy = plugins.load_policy(settings.policy)
-    if policy.weaves:
-        others = [name for name in plugins.registered_plugins("weft.policies") if not plugins.load_policy(name).weaves]
-        raise InputError(
-            f"policy {settings.policy!r} weaves jobs, which only a simulation can do",
-            hint=f"others: {', '.join(sorted(others))}; weft sim and weft compare run it",
-        )
     plugins.load_placement(settings.placement or policy.placement)
 
 

@@ -131,7 +131,7 @@ class JobBuilder:
         task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
         edited = replace(
             made, task=task, **_dependencies(spec, made, resolve), batch=job.batch, batch_limit=job.batch_limit,
-            opportunistic=job.opportunistic, iterations=job.iterations, profile=job.profile,
+            opportunistic=job.opportunistic, iterations=job.iterations,
         )  # fmt: skip
         self.check(edited)
         return edited

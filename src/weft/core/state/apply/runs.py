@@ -7,7 +7,22 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
-from weft.model import WHOLE, Continued, Evicted, Exited, Measured, Progressed, Start, Started, Stop, Suspended
+from weft.model import (
+    WHOLE,
+    Continued,
+    Evicted,
+    Exited,
+    JobId,
+    Measured,
+    Progressed,
+    Rewoven,
+    Seconds,
+    Start,
+    Started,
+    Stop,
+    Suspended,
+    Unwoven,
+)
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -15,6 +30,8 @@ if TYPE_CHECKING:
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
+NEVER_TAKES_TURNS: Final = "silent"
+"""Why a job is unwoven for all its runs; for any other reason, its next run may be woven again."""
 OOM_MEMORY_FACTOR: Final = 1.5
 """The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
@@ -25,10 +42,12 @@ def start(state: State, fact: Start) -> bool:
         return False
     change_status(job, "Start")
     job.run, job.share, job.weave = fact.run, fact.share, fact.weave
-    if fact.weave:
-        job.woven_at = fact.at
     job.slots = job.placed = fact.slots
     job.reserved = ()
+    if fact.weave:
+        job.woven_at = _formed_at(state, job, fact.weave, fact.at)
+    if job.unwoven and job.unwoven != NEVER_TAKES_TURNS:
+        job.unwoven = ""
     if fact.share is not job.wanted_share:
         job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     else:
@@ -45,6 +64,34 @@ def start(state: State, fact: Start) -> bool:
     state.resources.hold(job, fact.slots)
     del state.waiting[job.id]
     state.active[job.id] = state.touched[job.id] = job
+    return True
+
+
+def _formed_at(state: State, job: JobState, weave: tuple[JobId, ...], at: Seconds) -> Seconds:
+    """Return when a weave was formed that a run joins at this time: with its first member."""
+    members = (state.active.get(name) for name in weave)
+    return next((m.woven_at for m in members if m is not None and m is not job and m.weave == weave), at)
+
+
+def rewoven(state: State, fact: Rewoven) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None or job.status not in _STOPS:
+        return False
+    job.woven_at = _formed_at(state, job, fact.weave, fact.at) if fact.weave else -1.0
+    job.weave = fact.weave
+    state.resources.touch(job.slots)
+    state.touched[job.id] = job
+    return True
+
+
+def unwoven(state: State, fact: Unwoven) -> bool:
+    job = state.running(fact.job, fact.run)
+    if job is None or job.status not in _STOPS or not job.weave:
+        return False
+    job.weave, job.woven_at, job.unwoven = (), -1.0, fact.why
+    state.resources.touch(job.slots)
+    state.touched[job.id] = job
+    state.news = True
     return True
 
 

@@ -43,6 +43,7 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield Limited(now, user, gpus)
     for group, (jobs, paused) in state.eligibility.groups.settings.items():
         yield GroupLimited(now, group, jobs, paused)
+    yield from state.profiles.facts()
     for job in state.jobs.values():
         yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():

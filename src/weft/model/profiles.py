@@ -1,0 +1,54 @@
+"""Profiles: the key by which a job finds one, and what makes sense in one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import inf, isfinite
+from typing import Final
+
+from weft.model.job import Job, Profile
+
+MODEL_PARAM: Final = "model"
+"""The param whose value is the key of jobs that name none."""
+COMMAND_KEY: Final = "command:"
+"""The prefix of keys that are the hash of a command and its params."""
+
+
+def key_of(job: Job) -> str:
+    """Return the key of a job's profile: its own, its model, or the hash of its command and params."""
+    if job.profile_key:
+        return job.profile_key
+    for name, value in job.params:
+        if name == MODEL_PARAM and value:
+            return value
+    return _command_key(job.command, job.params)
+
+
+@lru_cache(maxsize=10_000)
+def _command_key(command: tuple[str, ...], params: tuple[tuple[str, str], ...]) -> str:
+    from hashlib import sha256
+
+    words = [*command, "", *(f"{name}={value}" for name, value in sorted(params))]
+    return COMMAND_KEY + sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def problem_of_profile(profile: Profile) -> str:
+    """Return what is wrong with a profile, in words; empty: nothing."""
+    data_s, gpu_s, network_s, iteration_s = profile.data_s, profile.gpu_s, profile.network_s, profile.iteration_s
+    if (
+        data_s >= 0
+        and gpu_s >= 0
+        and network_s >= 0
+        and 0 < data_s + gpu_s + network_s < inf
+        and 0 < iteration_s < inf
+        and 0 <= profile.start_s < inf
+        and profile.memory_mb >= 0
+    ):
+        return ""
+    named = {"data": data_s, "gpu": gpu_s, "net": network_s, "start": profile.start_s, "memory": profile.memory_mb}
+    for name, value in named.items():
+        if not isfinite(value) or value < 0:
+            return f"the profile's {name} is {value:g}, not a number from 0"
+    if not data_s + gpu_s + network_s > 0:
+        return "the profile has no stage: data, gpu and net are all 0; give the seconds of at least one"
+    return f"the profile's iteration is {iteration_s:g}, not seconds above 0"
