@@ -22,6 +22,8 @@ class Tiresias(Policy):
 
     thresholds: tuple[float, ...] = (3250.0, 7200.0)
     """GPU-seconds at which a job leaves each queue but the last."""
+    tick_s: float = 1.0
+    """Service counts in whole ticks, as in the original. A trace that is played faster needs a shorter one."""
 
     preempts = True
     backfill = True
@@ -29,6 +31,8 @@ class Tiresias(Policy):
     def __post_init__(self) -> None:
         if any(t <= 0 for t in self.thresholds) or list(self.thresholds) != sorted(set(self.thresholds)):
             raise ValueError(f"thresholds must be above 0 and rise, not {'+'.join(map(str, self.thresholds))}")
+        if not self.tick_s > 0:
+            raise ValueError(f"tick_s must be above 0, not {self.tick_s:g}")
 
     def key(self, job: JobView, now: Seconds) -> float:
         attained = job.attained(now) * max(job.gpus, 1)
@@ -38,5 +42,5 @@ class Tiresias(Policy):
         queue = int(job.key or 0)
         if queue == len(self.thresholds):
             return None
-        # Service counts in whole seconds, as in the original.
-        return now + ceil(self.thresholds[queue] / max(job.gpus, 1)) - job.attained(now)
+        ticks = ceil(self.thresholds[queue] / max(job.gpus, 1) / self.tick_s)
+        return now + ticks * self.tick_s - job.attained(now)

@@ -19,6 +19,7 @@ from weft.model import (
     NodeLost,
     Progressed,
     Start,
+    Started,
     Submitted,
 )
 
@@ -49,6 +50,8 @@ class IdealProgress:
     _left: dict[JobId, float] = field(default_factory=dict)
     """Remaining iterations according to the last report."""
     _gpus: dict[JobId, int] = field(default_factory=dict)
+    _rates: dict[JobId, tuple[float, float]] = field(default_factory=dict)
+    """Solo seconds per second of each run that works, and the instant since when."""
 
     def apply(self, fact: Fact) -> None:
         if fact.at > self._at:
@@ -66,12 +69,24 @@ class IdealProgress:
                     self._alive.discard(job.id)
             case Submitted(job=job) | Edited(job=job):
                 self._submit(job)
-            case Progressed(job=job_id, remaining_s=float(left_s)) | Exited(job=job_id, remaining_s=float(left_s)):
-                self._advance(job_id, left_s / self.iteration_s[job_id])
+            case Started(job=job_id):
+                self._rates[job_id] = fact.rate, fact.at
+            case Progressed() | Exited():
+                self._progress(fact)
             case Start(job=job_id):
                 self._alive.add(job_id)
         if isinstance(fact, Cancelled) or (isinstance(fact, Exited) and fact.how in ("done", "failed")):
             self._alive.discard(fact.job)
+
+    def _progress(self, fact: Progressed | Exited) -> None:
+        """Advance a job to what it reports. Without a report, it has worked at its rate since the last one."""
+        rate, since = self._rates.pop(fact.job, (0.0, fact.at))
+        left_s = fact.remaining_s
+        if left_s is None:
+            left_s = self._left[fact.job] * self.iteration_s[fact.job] - rate * (fact.at - since)
+        self._advance(fact.job, max(left_s, 0.0) / self.iteration_s[fact.job])
+        if isinstance(fact, Progressed):
+            self._rates[fact.job] = fact.rate, fact.at
 
     def _submit(self, job: Job) -> None:
         self._alive.add(job.id)

@@ -54,6 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.seconds_or_duration,
         help="do not preempt a run in its first S seconds (60); also 2m",
     )
+    add(
+        "--max-preemptions",
+        metavar="N",
+        type=flags.whole_number(),
+        help="do not preempt a job again that was preempted N times (10)",
+    )
     _add_limits(parser)
     _add_pages_and_log(parser)
 
@@ -143,7 +149,8 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
         raise InputError(f"--lease: {args.lease:g} s is out of range", hint=f"give 1 to {MAX_LEASE_S:,.0f} s")
     return {
         "policy": args.policy, "placement": args.placement, "interval_s": args.schedule_interval,
-        "lease_s": args.lease, "min_run_s": args.min_run, "max_gpus_per_user": args.max_gpus_per_user,
+        "lease_s": args.lease, "min_run_s": args.min_run, "max_preemptions": args.max_preemptions,
+        "max_gpus_per_user": args.max_gpus_per_user,
         "max_queued_per_user": args.max_queued_per_user, "max_cpu_per_user": args.max_cpu_per_user,
     }  # fmt: skip
 

@@ -50,6 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="do not preempt a run in its first S seconds (60); also 2m",
     )
     add(
+        "--max-preemptions",
+        metavar="N",
+        type=flags.whole_number(),
+        help="do not preempt a job again that was preempted N times (10)",
+    )
+    add(
         "--metrics-port",
         metavar="N",
         type=flags.whole_number(),
@@ -97,7 +103,7 @@ def _options(args: argparse.Namespace) -> list[str]:
     """Return the flags for the scheduler."""
     given = {
         "--policy": args.policy, "--schedule-interval": args.schedule_interval, "--lease": args.lease,
-        "--min-run": args.min_run, "--metrics-port": args.metrics_port,
+        "--min-run": args.min_run, "--max-preemptions": args.max_preemptions, "--metrics-port": args.metrics_port,
     }  # fmt: skip
     return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
 
