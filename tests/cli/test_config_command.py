@@ -18,7 +18,10 @@ def own_config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_says_what_is_in_effect_and_why(capsys: Capture, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert as_json(capsys, "config")["settings"] == {"scheduler": {"value": "local", "origin": "default"}}
+    assert as_json(capsys, "config")["settings"] == {
+        "scheduler": {"value": "local", "origin": "default"},
+        "shared": {"value": "off", "origin": "default"},
+    }
     path = here / "config" / "weft" / "config.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("scheduler: gpu-head:7\n")

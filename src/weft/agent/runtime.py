@@ -18,6 +18,8 @@ from weft.engines.background import TaskSet
 from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
 from weft.engines.process.gpu.discovery import Machine, load_devices, save_devices
+from weft.engines.process.gpu.ledger import GpuLedger, LedgerWatcher
+from weft.engines.process.gpu.locks import GPU_TAKEN
 from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt, GpuPoller, HeldGpus
@@ -68,6 +70,8 @@ class NodeSetup:
     """The clock of the listener, used for `HeldGpus.since`."""
     lease: str = ""
     """The path of the lease of all runs; empty: they have none."""
+    ledger: GpuLedger | None = None
+    """The locks of GPUs that the schedulers of several users share; None: they share none."""
     engine: Callable[[Callable[[Report], None]], Engine] | None = None
 
 
@@ -83,10 +87,14 @@ class NodeRuntime:
             lambda report: ProcessEngine(machine.node.id, paths.jobs, paths.runtime, report, setup.lease)
         )
         self.engine = make(self.report)
+        self.ledger = LedgerWatcher(setup.ledger, machine.node.id, machine.devices, listener.gpus_changed)
         self._poller: GpuPoller | None = None
         if isinstance(self.engine, ProcessEngine):
             self._poller = GpuPoller(machine, setup.nvml, self.engine, foreign=setup.foreign)
             self._poller.holdings = lambda: self._holdings
+            self._poller.held_by_others = lambda: self.ledger.held_by_others
+            if setup.ledger is not None:
+                self.engine.gpu_locks = setup.ledger.arguments
         self._holdings: dict[RunKey, HeldGpus] = {}
         """The GPUs that each run holds."""
         self._progress = ProgressSocket(paths.progress, listener.progress_reported)
@@ -100,6 +108,7 @@ class NodeRuntime:
         self._progress.open()
         await self.adopt(runs)
         self.reset_gpu_blocks(blocks)
+        self.ledger.open()
         if self._poller is not None:
             await self._poller.open(self._listener.gpus_changed)
 
@@ -107,6 +116,7 @@ class NodeRuntime:
         """Close without stopping the runs."""
         await self._tasks.close()
         self._progress.close()
+        await self.ledger.close()
         if self._poller is not None:
             await self._poller.close()
         await self.engine.close()
@@ -120,6 +130,8 @@ class NodeRuntime:
 
     def reset_gpu_blocks(self, blocks: Iterable[tuple[int, str]]) -> None:
         """Report all blocks of GPUs again, except these."""
+        blocks = list(blocks)
+        self.ledger.reset(blocks)
         if self._poller is not None:
             self._poller.reset(blocks)
 
@@ -154,10 +166,14 @@ class NodeRuntime:
         """Determine and report the state of these runs. A run without a claim never starts."""
         for key, held in runs.items():
             self._holdings.setdefault(key, held)
+            self.ledger.stand_in(key, held.gpus)
         await self.engine.adopt(list(runs))
 
     def report(self, report: Report) -> None:
         """Pass on a report. After an exit, poll the GPUs first."""
+        if isinstance(report, RunExited) and report.why == GPU_TAKEN:
+            held = self._holdings.get((report.job, report.run))
+            self.ledger.on_taken(held.gpus if held is not None else (), report.detail)
         if isinstance(report, RunExited) and self._poller is not None and self._poller.is_enabled:
             self._tasks.spawn(self._poll_then_report(self._poller, report))
         else:
@@ -173,6 +189,7 @@ class NodeRuntime:
     def _notify(self, report: Report) -> None:
         if isinstance(report, RunExited):
             self._holdings.pop((report.job, report.run), None)
+            self.ledger.release((report.job, report.run))
         self._listener.run_changed(report)
 
     # ---- GPUs

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 """The value that selects the user's local scheduler."""
+OFF: Final = "off"
+"""The value that selects no shared GPU ledger."""
 OWN_SERVER: Final = "your weft server"
 """The origin of a scheduler that was found running."""
 MAX_CONFIG_BYTES: Final = 1 << 20
@@ -55,6 +57,13 @@ def scheduler_address(flag: str | None = None, env: Mapping[str, str] = os.envir
     """Return the scheduler's address; None selects the user's local scheduler."""
     value, origin = effective_setting("scheduler", flag, env)
     return None if value == LOCAL else parse_address(value, origin)
+
+
+def shared_folder(saved: str, env: Mapping[str, str] = os.environ) -> str:
+    """Return the folder of the shared GPU ledger, as saved or as set for all commands; empty: none."""
+    found = Setting(saved, "weft up") if saved else effective_setting("shared", None, env)
+    _check_shared(found)
+    return "" if found.value == OFF else found.value
 
 
 def _read_file(env: Mapping[str, str]) -> dict[str, Setting]:
@@ -96,4 +105,13 @@ def _check_scheduler(given: Setting) -> None:
         parse_address(given.value, given.origin)
 
 
-KEYS: Final = {"scheduler": Key(_default_scheduler, _check_scheduler)}
+def _check_shared(given: Setting) -> None:
+    if given.value != OFF and not given.value.startswith("/"):
+        what = f"shared: {given.value[:80]!r} is not an absolute path"
+        raise InputError(what, where=given.origin, hint=f"name a folder such as /var/lib/weft-gpus, or {OFF}")
+
+
+KEYS: Final = {
+    "scheduler": Key(_default_scheduler, _check_scheduler),
+    "shared": Key(lambda _env: Setting(OFF, "default"), _check_shared),
+}

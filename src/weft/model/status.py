@@ -54,6 +54,8 @@ class Reason(StrEnum):
     """The agent of the node ends in order."""
     FOREIGN_PROCESS = "ForeignProcess"
     DIRTY_GPU = "DirtyGpu"
+    OTHER_USER = "OtherUser"
+    """The scheduler of another user holds the GPU, by the shared ledger."""
     # ---- the scheduler
     PAUSED = "Paused"
     POLICY_FAILED = "PolicyFailed"

@@ -52,5 +52,8 @@ class BackendSummary:
     ram_mb: int = 0
     limits: str = ""
     """The way limits on main memory and CPUs are kept; empty: it depends on the node."""
+    shared: str = ""
+    """The folder of the shared GPU ledger; empty: there is none."""
+    shared_problem: str = ""
     lease_s: float | None = None
     beat_s: float | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.endpoints.blob_folder import PRUNE_S, prune_blobs
+from weft.endpoints.config import shared_folder
 from weft.endpoints.paths import Paths, user_paths
 from weft.engines.background import TaskSet
 from weft.engines.process.gpu.this_machine import discover_this_machine
@@ -76,9 +77,10 @@ def _acquire(lock: int, here: Paths) -> bool:
 async def _serve(here: Paths) -> bytes:
     """Serve until the end. Return what to leave in the lock file; a scheduler that dies leaves its pid there."""
     settings = load(here.state)
+    shared = shared_folder(settings.shared)
     machine, nvml = discover_this_machine(settings.gpus, settings.models, settings.memories)
     controller = Controller(
-        here, settings, local_backend(machine, nvml), lambda state: recover(state, here.jobs, machine)
+        here, settings, local_backend(machine, nvml, shared), lambda state: recover(state, here.jobs, machine)
     )
     service = Service(controller)
     server = UnixSocketServer(service.methods)

@@ -30,6 +30,8 @@ class Settings:
     memories: str = ""
     foreign: Literal["avoid", "share", "ignore"] = "avoid"
     """The treatment of a GPU that has processes of others: avoid, share or ignore."""
+    shared: str = ""
+    """The folder of the shared GPU ledger; `off`: none; empty: the one of WEFT_SHARED or the config file, if any."""
     idle_s: float = 600.0
     """Seconds without queued or running jobs after which the server ends; 0: never."""
     min_run_s: float = 60.0

@@ -37,6 +37,16 @@ def run(*gpus: int, pids: tuple[int, ...] = (10,), memory_mb: int = 8192, starte
     return RunOnGpus(gpus, frozenset(pids), started_at, memory_mb)
 
 
+def test_processes_on_a_gpu_that_another_scheduler_holds_are_not_foreign() -> None:
+    devices = (Device(0, "GPU-0", "RTX3090", 24576),)
+    monitor, busy, idle = GpuMonitor("n", devices), {0: held(process(77))}, {0: IDLE}
+    assert monitor.update(0.0, busy, {}, {0}) == []
+    assert monitor.update(1.0, idle, {}) == []
+    assert monitor.update(2.0, busy, {}) == [Blocked(2.0, "n", 0, "ForeignProcess", None, "pid 77 (python)")]
+    assert monitor.update(3.0, busy, {}, {0}) == [Unblocked(3.0, "n", 0, "ForeignProcess")]
+    assert monitor.update(4.0, idle, {}) == []
+
+
 def test_nothing_to_say() -> None:
     scene = Scene()
     assert scene.look(0.0) == scene.look(1.0) == []

@@ -80,11 +80,16 @@ def _free_mb(here: Paths) -> int | None:
 
 def _would_be(here: Paths, found: DoctorView, problems: list[str]) -> DoctorView:
     """Add the settings that a scheduler would have."""
+    from weft.endpoints.config import shared_folder
+    from weft.engines.process.gpu.ledger_folder import check_folder
     from weft.server.settings import load
 
     try:
         settings = load(here.state)
         found = replace_fields(found, policy=settings.policy, idle_s=settings.idle_s)
+        if shared := shared_folder(settings.shared):
+            found = replace_fields(found, shared=shared)
+            check_folder(shared)
         return _with_machine(found, settings)
     except WeftError as error:
         problems.append(_one_line(error))
@@ -161,6 +166,8 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
             problems.append(problem)
         elif folder.exists() and folder.stat().st_mode & 0o077:
             problems.append(f"other users can enter {folder}: run chmod 700 on it")
+    if found.shared_problem:
+        problems.append(f"no jobs start on GPUs: {found.shared_problem}")
     if found.recovered:
         problems.append(found.recovered)
     if found.pid is None and here.has_died():

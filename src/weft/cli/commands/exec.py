@@ -85,7 +85,7 @@ def _run_in(folder: str, job: str, command: list[str]) -> int:
     import subprocess
 
     from weft.engines.process.shim import run_files
-    from weft.engines.process.shim.launch import DEFAULT_PATH, LaunchError, find_program
+    from weft.engines.process.shim.launch import DEFAULT_PATH, NOT_EXECUTABLE, LaunchError, find_program
     from weft.errors import WeftError
 
     spec = run_files.read_object(os.path.join(folder, run_files.SPEC))
@@ -99,7 +99,7 @@ def _run_in(folder: str, job: str, command: list[str]) -> int:
         )
     except LaunchError as failure:
         render.print_message(failure.detail)
-        return failure.code
+        return failure.code or NOT_EXECUTABLE
     except OSError as error:
         render.print_message(f"cannot execute {command[0]!r}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126

@@ -5,6 +5,7 @@ If the settings change while it runs, the scheduler ends and starts again; runni
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,7 +24,8 @@ examples:
   weft up
   weft up --policy fair-share --idle 0
   weft up --gpus 0,1 --models RTX3090,RTX3090 --memories 24G,24G
-  weft up --gpus driver"""
+  weft up --gpus driver
+  weft up --shared /var/lib/weft-gpus"""
 
 T = TypeVar("T")
 MAX_GPUS: Final = 4096
@@ -38,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--models", metavar="A,B", help="their models, one for each")
     add("--memories", metavar="MB,MB", help="their memory, one for each (as the driver reports, or 32768)")
     add("--foreign", choices=("avoid", "share", "ignore"), help="GPUs with processes of others (avoid)")
+    add("--shared", metavar="DIR", help="share the GPUs with other users' schedulers, by locks in DIR; off: do not")
     add("--idle", metavar="T", help="end after this time without jobs: 90 (minutes), 30s, 2h; 0: never (10m)")
     add(
         "--min-run", metavar="S", type=flags.seconds_or_duration,
@@ -63,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         render.print_message(f"{error.where}: {error.what}; writing a new file")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
+    if args.shared is not None:
+        _prepare_shared(new.shared)
     if args.restore:
         _restore(here)
     again = here.answers() and new != old
@@ -80,9 +85,19 @@ def run(args: argparse.Namespace) -> int:
     else:
         gpus = plural(len(found.gpus), "GPU")
         print(f"scheduler {found.pid} serves {found.node}: {gpus}, policy {found.policy}")
+        if found.shared:
+            print(f"GPUs are shared with other users through {found.shared}")
         if args.min_run is not None:
             print(f"runs are not preempted in their first {args.min_run:g} s")
     return 0
+
+
+def _prepare_shared(folder: str) -> None:
+    from weft.endpoints.config import OFF
+    from weft.engines.process.gpu.ledger_folder import OPEN_TO_ALL, prepare_folder
+
+    if folder != OFF and prepare_folder(folder):
+        render.print_message(f"created {folder} for all users of this machine (mode {OPEN_TO_ALL:o})")
 
 
 def _restore(here: Paths) -> None:
@@ -113,6 +128,8 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
         given["models"] = _models(args.models)
     if args.memories is not None:
         given["memories"] = _memories(args.memories)
+    if args.shared is not None:
+        given["shared"] = _shared(args.shared)
     if args.idle is not None:
         given["idle_s"] = _duration("--idle", args.idle)
     if args.min_run is not None:
@@ -140,6 +157,14 @@ def _check(settings: Settings) -> None:
         if values and len(values.split(",")) != count:
             what = f"{plural(count, 'GPU')}, but {len(values.split(','))} {key}"
             raise InputError(what, hint=f"give one value of --{key} for each GPU")
+
+
+def _shared(text: str) -> str:
+    from weft.endpoints.config import OFF
+
+    if not text or not text.isprintable():
+        raise InputError(f"--shared: {text[:80]!r} is not a folder", hint="for example /var/lib/weft-gpus, or off")
+    return text if text == OFF else os.path.abspath(text)
 
 
 def _gpus(text: str) -> str:

@@ -80,6 +80,8 @@ class ProcessEngine:
         self._booted_at = 0.0
         self._node_stopping = False
         self.cgroups = Cgroups(why="the engine is not open")
+        self.gpu_locks: Callable[[LaunchSpec], dict[str, Any] | None] = lambda _spec: None
+        """Returns how the shim of a run locks its GPUs; None: it need not."""
 
     @property
     def runs(self) -> dict[tuple[JobId, int], Identity | None]:
@@ -373,6 +375,7 @@ class ProcessEngine:
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
         shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
         shim_args["cgroup"] = [self.cgroups.version, dict(self.cgroups.folders)] if self.cgroups.version else None
+        shim_args["gpu_locks"] = self.gpu_locks(spec)
         return run_files.to_json({**shim_args, "dir": run_files.run_dir(self._jobs_dir, spec.job, spec.run)})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from weft.engines.process.events import RunExited
+from weft.engines.process.gpu.locks import GPU_TAKEN
 from weft.model import Exited, Outcome
 
 CHECKPOINTED_EXIT: Final = 85
@@ -23,7 +24,7 @@ MAX_DETAIL_CHARS: Final = 500
 
 STOP_REASONS: Final = frozenset({"preempted", "moved", "cancelled", "node-lost"})
 NOT_JOBS_FAULT: Final = frozenset(
-    {"lost", "reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped"}
+    {"lost", "reboot", "never-started", "disk-full", "no-files", "lease-ended", "port-taken", "node-stopped", GPU_TAKEN}
 )
 """Exit reasons that are not the job's fault. They cost no retry."""
 SHIM_KILLED: Final = "lost"

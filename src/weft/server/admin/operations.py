@@ -174,6 +174,8 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         cpus=summary.cpus,
         ram_mb=summary.ram_mb,
         limits=summary.limits or None,
+        shared=summary.shared or None,
+        shared_problem=summary.shared_problem or None,
         lease_s=summary.lease_s,
         beat_s=summary.beat_s,
         state_dir=str(controller.paths.state) if is_admin else "",

@@ -15,8 +15,10 @@ from weft.core.state.state import State
 from weft.engines.process.events import Report, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import Machine
+from weft.engines.process.gpu.ledger import GpuLedger
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt, HeldGpus
+from weft.engines.process.gpu.this_machine import host_name
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.output.logs import MISSING, LogPart, log_path, read_part
 from weft.model import (
@@ -52,11 +54,12 @@ MAX_TAIL_BYTES: Final = 8192
 class LocalBackend:
     """The node runtime of this machine, in the process of the scheduler."""
 
-    def __init__(self, host: Host, machine: Machine, nvml: Nvml | NoDriver) -> None:
+    def __init__(self, host: Host, machine: Machine, nvml: Nvml | NoDriver, shared: str = "") -> None:
         self._host = host
         self.machine = as_known(machine, host.paths.state, host.state())
         self.node = self.machine.node
-        setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now)
+        ledger = GpuLedger(shared, str(host.paths.state), host_name()) if shared else None
+        setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now, ledger=ledger)
         self.runtime = NodeRuntime(self.machine, host.paths, self, setup)
         self._progress_socket, self._blobs = str(host.paths.progress), str(host.paths.blobs)
         self._is_open = False
@@ -200,6 +203,8 @@ class LocalInventory:
             cpus=node.cpus,
             ram_mb=node.ram_mb,
             limits=self._backend.runtime.engine.limits(),
+            shared=self._backend.runtime.ledger.folder,
+            shared_problem=self._backend.runtime.ledger.problem,
         )
 
 
@@ -244,11 +249,11 @@ class LocalAdmission:
         return SingleNodeRules(self._node, self._numbers, scheduler.placement)
 
 
-def local_backend(machine: Machine, nvml: Nvml | NoDriver) -> BuildBackend:
-    """Return a function that builds the backend of this machine."""
+def local_backend(machine: Machine, nvml: Nvml | NoDriver, shared: str = "") -> BuildBackend:
+    """Return a function that builds the backend of this machine. `shared` is the folder of the shared GPU ledger."""
 
     def build(host: Host) -> BackendPorts:
-        backend = LocalBackend(host, machine, nvml)
+        backend = LocalBackend(host, machine, nvml, shared)
         inventory = LocalInventory(backend)
         return BackendPorts(
             backend, inventory, LocalLogs(host.paths.jobs), LocalAdmission(backend.node, inventory.numbers),

@@ -52,7 +52,7 @@ class SchedulerView(Answer):
     }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered",
-        "limits": "limits",
+        "limits": "limits", "shared": "shared", "shared_problem": "shared_problem",
     }  # fmt: skip
 
     pid: int | None = None
@@ -74,6 +74,10 @@ class SchedulerView(Answer):
     ram_mb: int = 0
     limits: str | None = None
     """The way limits on main memory and CPUs are kept; None: it depends on the node."""
+    shared: str | None = None
+    """The folder of the shared GPU ledger; None: there is none."""
+    shared_problem: str | None = None
+    """The reason why that folder cannot be used, and so no GPU."""
     lease_s: float | None = None
     beat_s: float | None = None
     state_dir: str = ""
@@ -93,7 +97,8 @@ class DoctorView(Answer):
         name: name
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
-            "limits", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced", "advisory", "idle_s",
+            "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
+            "advisory", "idle_s",
         )
     }  # fmt: skip
 
@@ -118,6 +123,8 @@ class DoctorView(Answer):
     cpus: int | None = None
     ram_mb: int | None = None
     limits: str | None = None
+    shared: str | None = None
+    shared_problem: str | None = None
     lease_s: float | None = None
     beat_s: float | None = None
     journal: JournalView | None = None

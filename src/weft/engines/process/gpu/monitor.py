@@ -5,7 +5,7 @@ Pure: readings and runs in, changes out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -105,8 +105,17 @@ class GpuMonitor:
         """Record that a run used these GPUs, even if no update saw it: memory left there is its leftover."""
         self._used.update(gpus)
 
-    def update(self, at: Seconds, readings: Mapping[int, Reading], runs: Mapping[RunKey, RunOnGpus]) -> list[GpuChange]:
-        """Return what changed since the last update. GPUs are numbered as in the node, readings as by the driver."""
+    def update(
+        self,
+        at: Seconds,
+        readings: Mapping[int, Reading],
+        runs: Mapping[RunKey, RunOnGpus],
+        held_by_others: Container[int] = (),
+    ) -> list[GpuChange]:
+        """Return what changed since the last update. GPUs are numbered as in the node, readings as by the driver.
+
+        On GPUs that other schedulers hold, processes are theirs. They neither block the GPU now nor for a time after.
+        """
         changes: list[GpuChange] = []
         self._runs_recently, self._had_runs = bool(runs) or self._had_runs, bool(runs)
         for key, run in runs.items():
@@ -122,6 +131,10 @@ class GpuMonitor:
             on_gpus.update((gpu, process.pid) for process in reading.processes)
             here = {key for key, run in runs.items() if gpu in run.gpus}
             others = [p for p in reading.processes if not self._is_ours(p, runs, bool(here))]
+            if gpu in held_by_others and not here:
+                self._seen_at.pop(gpu, None)
+                changes += self._set_block(at, gpu, FOREIGN, None) if (gpu, FOREIGN) in self._blocks else []
+                continue
             changes += self._check_foreign(at, gpu, device, reading, others, bool(here))
             changes += self._check_dirty(at, gpu, device, reading, others, bool(here))
             misplaced += self._find_misplaced(at, gpu, reading, runs)

@@ -43,6 +43,8 @@ class GpuPoller:
         self._tasks = TaskSet()
         self.holdings: Callable[[], Mapping[RunKey, HeldGpus]] = dict
         """Returns the GPUs that each run holds; called at every poll."""
+        self.held_by_others: Callable[[], frozenset[int]] = frozenset
+        """Returns the GPUs that other schedulers hold: processes there are theirs, and not foreign."""
 
     async def open(self, report: Callable[[FactsAt], None]) -> None:
         """Poll once, so that no run starts on an unchecked GPU, then periodically. `reset` must come first."""
@@ -85,13 +87,15 @@ class GpuPoller:
         The run `ended` counts as gone: processes that remain of this run make the GPU dirty.
         """
         assert not isinstance(self._nvml, NoDriver)
+        held_by_others = self.held_by_others()
         self._readings = await asyncio.to_thread(self._nvml.read)
+        held_by_others |= self.held_by_others()  # a run that began or ended while the driver was read
         shims = {key: shim.pid for key, shim in self._engine.runs.items() if shim is not None}
         pids = await asyncio.to_thread(descendant_pids, shims)
         ended_run = self.holdings().get(ended) if ended is not None else None
         if self._monitor is not None and ended_run is not None:
             self._monitor.mark_used(ended_run.gpus)
-        return lambda now: self._facts(self._runs(pids, ended), now)
+        return lambda now: self._facts(self._runs(pids, ended), now, held_by_others)
 
     def _runs(self, pids: Mapping[RunKey, frozenset[int]], ended: RunKey | None) -> dict[RunKey, RunOnGpus]:
         return {
@@ -106,10 +110,10 @@ class GpuPoller:
         except Exception:
             log.exception("cannot read the GPUs")
 
-    def _facts(self, runs: Mapping[RunKey, RunOnGpus], now: Seconds) -> list[GpuFact]:
+    def _facts(self, runs: Mapping[RunKey, RunOnGpus], now: Seconds, held_by_others: frozenset[int]) -> list[GpuFact]:
         assert self._monitor is not None
         facts: list[GpuFact] = []
-        for change in self._monitor.update(now, self._readings, runs):
+        for change in self._monitor.update(now, self._readings, runs, held_by_others):
             if isinstance(change, Misplaced):
                 log.warning("job %s has a process on GPU %d, which it does not hold", change.job, change.gpu)
             else:

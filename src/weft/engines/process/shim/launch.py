@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from weft.engines.process.gpu import locks
 
 DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 NOT_FOUND: Final = 127
@@ -18,15 +20,25 @@ _ALL_SIGNALS: Final = [number for number in signal.valid_signals() if number not
 
 
 class LaunchError(Exception):
-    """The command cannot be started. Carries the exit code to record, a reason and an explanation."""
+    """The command cannot be started. Carries the exit code to record, if any, a reason and an explanation."""
 
-    def __init__(self, code: int, why: str, detail: str) -> None:
+    def __init__(self, code: int | None, why: str, detail: str) -> None:
         super().__init__(detail)
         self.code, self.why, self.detail = code, why, detail
 
 
-def launch(argv: list[str], env: Mapping[str, str], chdir: str, streams: Streams, umask: int) -> int:
-    """Start the command in a new session, and return its pid.
+def lock_gpus(arguments: Mapping[str, Any] | None) -> list[int]:
+    """Lock the GPUs of a run that several schedulers share; return the descriptors. Without arguments, lock none."""
+    try:
+        return locks.lock_gpus(**arguments) if arguments is not None else []
+    except locks.GpuTaken as error:
+        raise LaunchError(None, locks.GPU_TAKEN, str(error)) from None
+
+
+def launch(
+    argv: list[str], env: Mapping[str, str], chdir: str, streams: Streams, umask: int, inherited: Iterable[int] = ()
+) -> int:
+    """Start the command in a new session, and return its pid. The command keeps the `inherited` descriptors open.
 
     Also changes the caller's working directory to `chdir`.
     """
@@ -46,6 +58,7 @@ def launch(argv: list[str], env: Mapping[str, str], chdir: str, streams: Streams
         (os.POSIX_SPAWN_DUP2, out, 1),
         (os.POSIX_SPAWN_DUP2, err, 2),
     ]
+    actions += [(os.POSIX_SPAWN_DUP2, handle, handle) for handle in inherited]  # clears close-on-exec
     previous_umask = os.umask(umask)
     try:
         return os.posix_spawn(

@@ -60,7 +60,7 @@ class Shim:
         self.why = self.detail = ""
         self.started_at = self.started = self.lease_until = 0.0
         self.suspended_at: float | None = None
-        self.limits = RunLimits(spec)
+        self.limits, self.gpu_locks = RunLimits(spec), list[int]()
 
     def run(self) -> bool:
         """Supervise the whole run; return whether this process may serve another."""
@@ -80,6 +80,8 @@ class Shim:
             self._end_leftovers()
         if self.spec["lease"]:  # several users may share this node
             run_files.forget_environment(self.spec)
+        for handle in self.gpu_locks:
+            os.close(handle)
         recorded = self._write_exit()
         for handle in (self.record_fd, self.dir_fd, self.log_fd):
             os.close(handle)
@@ -91,6 +93,7 @@ class Shim:
             self.why = stop[0] if stop is not None else lease.ENDED
             return
         try:
+            self.gpu_locks = launch.lock_gpus(self.spec["gpu_locks"])
             self._start()
         except launch.LaunchError as failure:
             self.code, self.why, self.detail = failure.code, failure.why, failure.detail
@@ -144,7 +147,7 @@ class Shim:
         streams = spec["stdin"], out, err
         try:
             with self.limits.applied():
-                self.leader = launch.launch(spec["argv"], spec["env"], folder, streams, spec["umask"])
+                self.leader = launch.launch(spec["argv"], spec["env"], folder, streams, spec["umask"], self.gpu_locks)
         finally:
             self.log_fd = self._keep_log(out, err)
         self.started_at, self.started = time.time(), time.monotonic()
