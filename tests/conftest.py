@@ -67,7 +67,7 @@ def at_home(living: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Si
 def _without_config(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever whoever runs the tests has set for commands."""
     monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
-    for name in ("WEFT_SCHEDULER", "WEFT_CONFIG", "WEFT_CREDENTIALS"):
+    for name in ("WEFT_SCHEDULER", "WEFT_SHARED", "WEFT_CONFIG", "WEFT_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
 
 
