@@ -38,7 +38,7 @@ NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {
 """What a field needs beside it."""
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "checkpoint", "cpu_limit",
-    "weave",
+    "weave", "gpu_share",
 }  # fmt: skip
 """What a launch message holds of the run, or of the job's place in an array, not of its description."""
 IDS = [field.key for field in FIELDS]

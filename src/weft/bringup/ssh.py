@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +39,16 @@ class StartResult(NamedTuple):
     """The worker, once it has joined."""
     error: str = ""
     """Why it has not joined."""
+
+
+class CallResult(NamedTuple):
+    """The outcome of a command of weft on one machine."""
+
+    host: Host
+    answer: Mapping[str, Any] = {}
+    """The JSON that it printed."""
+    error: str = ""
+    """Why there is no answer."""
 
 
 class EndResult(NamedTuple):
@@ -74,6 +84,20 @@ def start_workers(
 
     with ThreadPoolExecutor(MAX_CONNECTIONS) as pool:
         return list(pool.map(start, hosts))
+
+
+def call_each(hosts: Sequence[Host], words: Sequence[str], *, ssh_config: str = "") -> list[CallResult]:
+    """Run a command of weft on each machine, several at a time. Exit code 1 with an answer counts as an answer."""
+    config = os.path.abspath(ssh_config) if ssh_config else ""
+
+    def call(host: Host) -> CallResult:
+        try:
+            return CallResult(host, _call(_ssh_command(host, config), [host.weft, *words], may_fail=True))
+        except WeftError as error:
+            return CallResult(host, error=_first_line(error))
+
+    with ThreadPoolExecutor(MAX_CONNECTIONS) as pool:
+        return list(pool.map(call, hosts))
 
 
 def end_workers(remotes: Sequence[Remote]) -> list[EndResult]:
@@ -127,8 +151,11 @@ def _worker_command(host: Host, scheduler: Address) -> list[str]:
     return ["worker", "--scheduler", str(scheduler), "--id", host.id, *words]
 
 
-def _call(ssh: Sequence[str], words: Sequence[str], stdin: str = "") -> dict[str, Any]:
-    """Run a command on the machine and return the JSON that it prints. Raise with the reason that ssh or weft gives."""
+def _call(ssh: Sequence[str], words: Sequence[str], stdin: str = "", *, may_fail: bool = False) -> dict[str, Any]:
+    """Run a command on the machine and return the JSON that it prints. Raise with the reason that ssh or weft gives.
+
+    With `may_fail`, a command that prints JSON may end with exit code 1.
+    """
     try:
         done = subprocess.run(
             [*ssh, shlex.join(words)], input=stdin, capture_output=True, text=True, errors="replace",
@@ -146,7 +173,7 @@ def _call(ssh: Sequence[str], words: Sequence[str], stdin: str = "") -> dict[str
         found = json.loads(done.stdout.strip().rpartition("\n")[2])
     except ValueError:
         found = None
-    if done.returncode or not isinstance(found, dict):
+    if done.returncode not in ((0, 1) if may_fail else (0,)) or not isinstance(found, dict):
         reason = _read_error(done.stderr) or f"the command ended with exit code {done.returncode}"
         raise (NotPermitted if done.returncode == NOT_PERMITTED else Refused)(reason)
     return found

@@ -80,6 +80,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     "cluster": {
         "server": Command("run the scheduler of a cluster"),
         "worker": Command("run jobs of a cluster on the GPUs of this machine"),
+        "node": Command("prepare, check, clean and reset machines that run jobs"),
         "cluster": Command("start and stop a whole cluster, on this machine or over ssh"),
         "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
         "operate": Command("control a running scheduler: drain, policy, shutdown ..."),

@@ -21,6 +21,7 @@ from weft.engines.process import cgroups, free_ports
 from weft.engines.process.cgroups import Cgroups
 from weft.engines.process.environment import gang_or_alone, run_environment
 from weft.engines.process.events import Report, RunExited, RunStarted, read_exited, read_started
+from weft.engines.process.gpu import mps
 from weft.engines.process.launch_spec import LaunchSpec, is_valid_job_id
 from weft.engines.process.recovery import node_stop, run_record
 from weft.engines.process.recovery.orphans import kill_orphans
@@ -373,6 +374,7 @@ class ProcessEngine:
     def _encode_launch(self, spec: LaunchSpec, token: str) -> bytes:
         gang = spec.gang or gang_or_alone(spec, self.node, free_ports.find_free_port() if spec.per_gpu else 0)
         env = run_environment(spec, self.node, self._jobs_dir, token, time.time(), gang)
+        env |= mps.run_variables(os.path.dirname(self._runtime_dir), spec.gpu_share, env)
         shim_args = {**shim_arguments(spec, env, gang), "token": token, "bell_dir": self._runtime_dir}
         shim_args["cgroup"] = [self.cgroups.version, dict(self.cgroups.folders)] if self.cgroups.version else None
         shim_args["gpu_locks"] = self.gpu_locks(spec)

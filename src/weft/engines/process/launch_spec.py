@@ -69,6 +69,8 @@ class LaunchSpec:
     """The nodes that the run uses; None: this one alone."""
     per_gpu: bool = False
     """Start one process per GPU instead of one per node."""
+    gpu_share: float | None = None
+    """The most of each GPU that the run may use, if other runs may share its GPUs; None: it has them alone."""
     cpus: int = 0
     """CPUs for each GPU, or in all for a run without GPUs; 0: not counted."""
     compat: str = ""

@@ -43,9 +43,10 @@ from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import SingleNodeRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
-from weft.server.nodes.run_messages import launch_message
+from weft.server.nodes.run_messages import launch_message, shared_limit
 from weft.server.pause_reasons import CLOSING
 from weft.server.settings import Settings
+from weft.wire.convert import put
 from weft.wire.views.doctor import DeviceView
 
 MAX_TAIL_BYTES: Final = 8192
@@ -148,6 +149,7 @@ def launch_spec(
 ) -> LaunchSpec:
     """Return what to launch, as an agent would derive it from its message."""
     message = launch_message(job.job, run, gpus, memory_mb)
+    put(message, "gpu_share", shared_limit(job))
     return to_launch_spec(message, machine, env={}, tree="", socket=socket, lease="", blobs=blobs)
 
 

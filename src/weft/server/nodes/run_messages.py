@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
-from weft.model import Job, JobId, NodeId, Task
+from weft.model import WHOLE, Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
@@ -34,6 +34,7 @@ def start_run(
             return None
         gang.append(GangMember(node=node, address=member.spec.address, port=member.spec.port, gpus=len(gpus[node])))
     message = launch_message(job.job, job.run, gpus[to.id], job.allocation.memory_mb.max)
+    put(message, "gpu_share", shared_limit(job))
     message.epoch, message.rank, message.checkpoint = to.epoch, list(gpus).index(to.id), checkpoint
     message.gang.extend(gang)
     if weave is not None:
@@ -53,6 +54,11 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     for field in CARRIED:
         put(message, field.launch, of_this_part[field.key] if field.key in of_this_part else field.of(job))
     return message
+
+
+def shared_limit(job: JobState) -> float | None:
+    """Return the most of each GPU that a run may use; None: it has its GPUs alone."""
+    return None if job.share == WHOLE or not job.gpus else job.share.limit
 
 
 def suspend_run(job: JobId, run: int, to: RegisteredNode, suspended: bool) -> SchedulerMessage:

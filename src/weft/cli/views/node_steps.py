@@ -1,0 +1,73 @@
+"""Output of `weft node`: the steps on this machine, or on each machine of a hosts file over ssh."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import render, tables
+from weft.cli.tables import Cell, Column
+from weft.wire.views import steps
+
+if TYPE_CHECKING:
+    from weft.bringup.ssh import CallResult
+    from weft.wire.views.steps import StepView
+
+COLOURS: Final = {
+    steps.DONE: "green", steps.OK: "green", steps.WARNING: "yellow", steps.FAILED: "red", steps.PLANNED: "cyan",
+}  # fmt: skip
+COLUMNS: Final = (Column("STEP"), Column("STATE"), Column("DETAIL"))
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> None:
+    """Add the flags of every action of `weft node`."""
+    if dry_run:
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    parser.add_argument(
+        "--hosts", metavar="FILE", default="", help="on the machines of this file, over ssh, as weft cluster ssh"
+    )
+    parser.add_argument(
+        "--ssh-config", metavar="FILE", default="", help="config file for ssh, instead of ~/.ssh/config"
+    )
+
+
+def print_steps(args: argparse.Namespace, found: Sequence[StepView]) -> int:
+    """Print the steps of this machine. Return 1 if one failed."""
+    from weft.engines.process.gpu.this_machine import host_name
+
+    if args.json:
+        render.print_json(steps.StepsView(node=host_name(), steps=found))
+    else:
+        tables.print_table(COLUMNS, [_cells(step) for step in found], args.color)
+    return 1 if steps.has_failed(found) else 0
+
+
+def run_over_ssh(args: argparse.Namespace, action: str, *flags: str) -> int:
+    """Run the action on every machine of the hosts file and print its steps. Return 1 if one failed."""
+    from weft.bringup.hosts import read_hosts
+    from weft.bringup.ssh import call_each
+
+    words = ("node", action, *(["--dry-run"] if getattr(args, "dry_run", False) else []), *flags, "--json")
+    results = call_each(read_hosts(args.hosts), words, ssh_config=args.ssh_config)
+    listed = [(result, _steps_of(result)) for result in results]
+    if args.json:
+        rows = [{"host": result.host.host, "node": result.host.id, "steps": found} for result, found in listed]
+        render.print_json({"schema": 1, "hosts": rows})
+    else:
+        cells = [[Cell(result.host.host), *_cells(step)] for result, found in listed for step in found]
+        tables.print_table((Column("HOST"), *COLUMNS), cells, args.color)
+    return 1 if any(steps.has_failed(found) for _, found in listed) else 0
+
+
+def _steps_of(result: CallResult) -> Sequence[StepView]:
+    from weft.wire.views.base import view_of
+
+    if result.error:
+        return [steps.StepView("ssh", steps.FAILED, result.error)]
+    return view_of(steps.StepsView, dict(result.answer)).steps
+
+
+def _cells(step: StepView) -> list[Cell]:
+    detail = f"{step.detail}; {step.advice}" if step.advice else step.detail
+    return [Cell(step.name), Cell(step.state, COLOURS.get(step.state, "")), Cell(detail)]
