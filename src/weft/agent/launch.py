@@ -81,7 +81,7 @@ def weave_spec(weave: Weave) -> WeaveSpec | None:
         raise InputError(f"unknown order {weave.order[:40]!r} of a weave", hint=f"known: {', '.join(ORDERS)}")
     if weave.size > MAX_MEMBERS or weave.place >= weave.size:
         raise InputError(f"place {weave.place} of {weave.size} in a weave: at most {MAX_MEMBERS} jobs are woven")
-    if weave.id and not is_valid_job_id(weave.id):
+    if not is_valid_job_id(weave.id):
         raise InputError(f"invalid weave {weave.id[:80]!r}: use letters, digits and . _ - only")
     if not 0 < weave.limit_s < inf:
         raise InputError(f"invalid limit of a stage: {weave.limit_s} s")

@@ -63,6 +63,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "history": Command("list ended jobs"),
         "gpus": Command("list GPUs and the jobs on them"),
         "nodes": Command("list machines"),
+        "weaves": Command("list jobs that share GPUs by turns: stage times, waits, pace"),
         "monitor": Command("watch workers, GPUs and jobs"),
         "metrics": Command("compute the figures of a scheduler, a journal or a job.csv"),
     },

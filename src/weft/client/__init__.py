@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
     from weft.wire.views.operations import Operation
+    from weft.wire.views.weaves import WeavesView
 
 V = TypeVar("V", bound="Answer")
 SIGTERM_EXIT_CODE: Final = 143
@@ -147,6 +148,11 @@ class Client:
         from weft.wire.views.nodes import NodesView
 
         return self._query(NodesView, m.QueryRequest(what="nodes"))
+
+    def weaves(self) -> WeavesView:
+        from weft.wire.views.weaves import WeavesView
+
+        return self._query(WeavesView, m.QueryRequest(what="weaves"))
 
     def groups(self) -> GroupsView:
         from weft.wire.views.groups import GroupsView

@@ -46,17 +46,6 @@ class Rewoven:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwoven:
-    """A run keeps its GPUs but takes no more turns: it does not keep to them."""
-
-    at: Seconds
-    job: JobId
-    run: int
-    why: str
-    """`hangs`: it held a stage too long, several times; `silent`: it never took a turn."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reserve:
     """GPUs are reserved for a waiting job."""
 
@@ -93,4 +82,4 @@ class Alarm:
     due: Seconds | None
 
 
-Decision = Start | Stop | Rewoven | Unwoven | Reserve | KeyChanged | Planned | Alarm
+Decision = Start | Stop | Rewoven | Reserve | KeyChanged | Planned | Alarm

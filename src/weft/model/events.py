@@ -206,7 +206,18 @@ class Profiled:
     """Empty: unknown."""
     profile: Profile
     source: str
-    """Where it comes from: `run` (a profiling run), `weave` (the counters of woven runs), or a user's words."""
+    """Where it comes from: `run` (a profiling run), `woven` (the counters of a woven run), or a user's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwoven:
+    """A run keeps its GPUs but takes no more turns: by its counters, it does not keep to them."""
+
+    at: Seconds
+    job: JobId
+    run: int
+    why: str
+    """`hangs`: it held a stage too long, several times; `silent`: it took none for a minute."""
 
 
 @plain_init
@@ -274,5 +285,5 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
     | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Measured | Profiled | Exited | AdminAction | Wake | Evicted
+    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted
 )  # fmt: skip

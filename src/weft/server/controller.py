@@ -29,6 +29,8 @@ from weft.server.replay import create_scheduler, dispose_scheduler, prepare_sche
 from weft.server.restore import Recovery, highest_folder
 from weft.server.settings import Settings, changed, save
 from weft.server.slices import in_slices
+from weft.server.weaves.messages import DEFAULT_ORDER
+from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.views.jobs import ProgressView
 
 MIN_FREE_MB: Final = 16
@@ -60,9 +62,13 @@ class Controller:
         self._min_id = highest_folder(paths.jobs) + 1
         self.loop = Loop(self.scheduler, self.journal, Clock(self.scheduler.state.now), self._execute)
         self.progress = Progress(self.loop, lambda: self.scheduler.state, lambda job, run: self.run_logs.tail(job, run))
+        self.weaves = WeaveMonitor()
         ports = self.ports = build(
-            Host(self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name)
-        )
+            Host(
+                self.loop, lambda: self.scheduler.state, paths, settings, self.progress.receive, self.journal.name,
+                self.weaves, lambda: self.weave_order,
+            )
+        )  # fmt: skip
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
         self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands)
         self.requests.load(self.scheduler.state.jobs)
@@ -106,6 +112,11 @@ class Controller:
         admission = self.ports.admission
         rules = admission.rules(self.scheduler)
         return JobCommands(self.scheduler, rules, admission.quotas, self.requests.open_batches, self._min_id)
+
+    @property
+    def weave_order(self) -> str:
+        """The order in which members of weaves take turns: as the policy says, or the default."""
+        return getattr(self.scheduler.policy, "order", "") or DEFAULT_ORDER
 
     def _execute(self, order: Order) -> None:
         self.backend.execute(order)

@@ -16,13 +16,29 @@ from typing import Any, Final, Protocol
 from weft.core.scheduler import Scheduler
 from weft.engines.background import TaskSet
 from weft.errors import JournalError, Refused
-from weft.model import Alarm, Continued, Decision, Event, Exited, Fact, Paused, Seconds, Start, Stop, Suspended, Wake
+from weft.model import (
+    Alarm,
+    Continued,
+    Decision,
+    Event,
+    Exited,
+    Fact,
+    Paused,
+    Seconds,
+    Start,
+    Stop,
+    Suspended,
+    Unwoven,
+    Wake,
+)
 from weft.server.clock import Clock
 from weft.server.cpu_shares import Account, payer
 from weft.server.pause_reasons import POLICY_FAILED
 
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time, return events and the reply to the caller."""
+ExecutedEvent = Suspended | Continued | Unwoven
+"""Events that the backend executes: what users order, and what follows from the counters of weaves."""
 RETRY_S: Final = 1.0
 MAX_BATCH_EVENTS: Final = 250
 MAX_BATCH_CPU_S: Final = 0.03
@@ -42,7 +58,7 @@ class Loop:
         scheduler: Scheduler,
         journal: Store,
         clock: Clock,
-        execute: Callable[[Decision | Suspended | Continued], None],
+        execute: Callable[[Decision | ExecutedEvent], None],
     ) -> None:
         self.scheduler, self._journal, self.clock, self._execute = scheduler, journal, clock, execute
         self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None, Account | None]] = []
@@ -144,7 +160,7 @@ class Loop:
         if failed is not None:
             self.on_failure(failed)
         for event in events:
-            if isinstance(event, Suspended | Continued):
+            if isinstance(event, Suspended | Continued | Unwoven):
                 self._carry_out(event)
         for decision in decisions:
             if type(decision) is Alarm:
@@ -154,7 +170,7 @@ class Loop:
         self._tasks.spawn(self._notify())
         return True
 
-    def _carry_out(self, decision: Decision | Suspended | Continued) -> None:
+    def _carry_out(self, decision: Decision | ExecutedEvent) -> None:
         """Execute a decision or a user's order. A start that fails becomes an exit of the run; a stop that fails is
         tried again."""
         try:

@@ -17,6 +17,7 @@ from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import GpuUsage, NodeConnection
+from weft.server.weaves.messages import weave_id
 from weft.wire.views.base import build_view
 from weft.wire.views.jobs import JobDetailView, JobFields, JobView, ProgressView
 from weft.wire.views.nodes import BlockView, GpuView, NodeView
@@ -145,6 +146,7 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
                     blocked=[*blocked.get(where, ()), *closed.get(host.node.id, ())],
                     used_mb=usage.used_mb, utilisation=usage.utilisation, processes=usage.processes,
                     misplaced=usage.misplaced, error=usage.error or None,
+                    weave=next((woven for job in jobs if (woven := weave_id(job))), None),
                 )
             )  # fmt: skip
     return found

@@ -19,6 +19,7 @@ from weft.server.http import app
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.inventory import GpuUsage, NodeConnection
+from weft.server.weaves.monitor import StageUse
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -39,7 +40,10 @@ def controller(policy_error: str = "") -> Any:
     }
     ended = {"2": jobs["2"]}
     resources = SimpleNamespace(nodes=[room])
-    state = SimpleNamespace(jobs=jobs, ended=ended, now=3.0, paused={}, closed={}, resources=resources)
+    active = {name: SimpleNamespace(id=name, weave=("3", "4"), woven_at=1.0) for name in "34"}
+    state = SimpleNamespace(
+        jobs=jobs, active=active, ended=ended, now=3.0, paused={}, closed={}, resources=resources
+    )  # fmt: skip
     readings = {
         ("n1", 0): GpuUsage(used_mb=12_345_678, utilisation=30.0),
         ("n1", 1): GpuUsage(used_mb=0),
@@ -52,6 +56,7 @@ def controller(policy_error: str = "") -> Any:
     return SimpleNamespace(
         shares=shares, scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
         inventory=inventory, policy_error=policy_error,
+        weaves=SimpleNamespace(totals=lambda: {"gpu": StageUse(served_s=9.0, waited_s=2.5, grants=40)}),
     )  # fmt: skip
 
 
@@ -123,6 +128,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
             "weft_rpc_total", "weft_decision_seconds_count", "weft_decision_seconds_sum",
             "weft_journal_commit_seconds_count", "weft_journal_commit_seconds_sum",
             "weft_jobs_submitted_total", "weft_job_ends_total", "weft_preemptions_total", "weft_user_jobs",
+            "weft_weaves", "weft_stage_wait_seconds_count", "weft_stage_wait_seconds_sum",
             "weft_nodes_cordoned", "weft_user_gpus_busy", "weft_job_wait_seconds_count", "weft_job_wait_seconds_sum",
         }  # fmt: skip
         assert samples["weft_jobs", ("state", "waiting")] == 1
@@ -135,6 +141,9 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert samples["weft_gpu_memory_used_bytes", ("gpu", "4"), ("node", "n1")] == 12_345_678 << 20
         assert ("weft_gpu_utilisation", ("gpu", "5"), ("node", "n1")) not in samples
         assert samples["weft_agents", ("state", "silent")] == 1
+        assert (samples["weft_weaves", ("size", "2")], samples["weft_weaves", ("size", "3")]) == (1, 0)
+        assert samples["weft_stage_wait_seconds_sum", ("stage", "gpu")] == 2.5
+        assert samples["weft_stage_wait_seconds_count", ("stage", "gpu")] == 40
         assert samples["weft_journal_facts",] == 1_234_567
         assert samples["weft_journal_lag",] == 3
         assert samples["weft_user_cpu_seconds", ("user", "ann")] == 1.5

@@ -1,4 +1,4 @@
-"""Weaves at the scheduler's end of the streams: each member gets its place, on the lead node of its gang."""
+"""Weaves at the scheduler's end of the streams: each member gets its place, and another one when that is decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.agent_messages import Room, hello, spec
 from support.builders import profile
 from weft.model import Event, Job, Start, Submitted, Wake
 from weft.server.nodes.outbox import Send
-from weft.server.nodes.weaves import MAX_LIMIT_S, MIN_LIMIT_S, limit_s, weave_id
+from weft.server.weaves.messages import MAX_LIMIT_S, MIN_LIMIT_S, limit_s, weave_id
 from weft.wire.messages import AgentMessage, Heartbeat, RunNews, StartRun, Weave
 
 ALIKE = profile(2.0, 1.0, 0.2), profile(0.2, 1.0, 2.0)
@@ -35,13 +35,13 @@ def woven() -> tuple[Room, list[StartRun]]:
     return room, starts
 
 
-def reweaves(room: Room, *runs: RunNews) -> list[Weave]:
+def reweaves(room: Room, *runs: RunNews, conn: int = 1) -> list[Weave]:
     """Send a heartbeat with these runs; return the weaves that come back."""
-    member = room.registry.member_at(1)
+    member = room.registry.member_at(conn)
     assert member is not None
     room.heartbeats += 1
     heartbeat = Heartbeat(epoch=member.epoch, at=room.heartbeats, runs=runs)
-    events, replies = room.registry.receive(1, AgentMessage(heartbeat=heartbeat), room.now)
+    events, replies = room.registry.receive(conn, AgentMessage(heartbeat=heartbeat), room.now)
     room.rig.now = room.now
     room.rig.tell(*events)
     sent = [reply.message for reply in replies if isinstance(reply, Send)]
@@ -66,12 +66,21 @@ def test_a_job_that_runs_alone_has_no_weave() -> None:
     assert not reply.message.start.HasField("weave")
 
 
-def test_only_the_lead_node_of_a_gang_gets_the_directory() -> None:
-    _, starts = woven_room(4, "n0", "n1")
-    by_node = {(start.job, start.rank): start.weave for start in starts}
-    assert sorted(by_node) == [("1", 0), ("1", 1), ("2", 0), ("2", 1)]
-    assert all(bool(weave.id) == (rank == 0) for (_, rank), weave in by_node.items())
-    assert {weave.size for weave in by_node.values()} == {2}
+def test_all_nodes_of_a_gang_get_the_place_of_the_run() -> None:
+    room, starts = woven_room(4, "n0", "n1")
+    by_part = {(start.job, start.rank): start.weave for start in starts}
+    assert sorted(by_part) == [("1", 0), ("1", 1), ("2", 0), ("2", 1)]
+    assert {weave.id for weave in by_part.values()} == {weave_id(room.rig.job("1"))}
+    assert [by_part[part].place for part in sorted(by_part)] == [0, 0, 1, 1]
+
+
+def test_only_the_first_node_of_a_gang_changes_its_weave() -> None:
+    room, _ = woven_room(4, "n0", "n1")
+    first = room.rig.job("1").placed[0][0]
+    conns = {node: room.registry.conn_of(node) for node in ("n0", "n1")}
+    for node, conn in conns.items():
+        other = RunNews(job="1", run=1, phase=RunNews.STARTED, weave_id="1-5")
+        assert len(reweaves(room, other, conn=conn or 0)) == (node == first)
 
 
 def test_a_run_in_another_weave_than_decided_gets_it_with_every_heartbeat(woven: tuple[Room, list[StartRun]]) -> None:

@@ -70,7 +70,7 @@ def _row(gpu: GpuView) -> list[Cell]:
     return [
         Cell(gpu.node), Cell(str(gpu.gpu)), Cell(gpu.model or "-"), Cell(f"{gpu.memory_mb} MB"),
         Cell(f"{gpu.reserved_mb} MB"), Cell(_figure(gpu.used_mb, " MB")), Cell(_figure(gpu.utilisation, "%")),
-        Cell(state, colour), Cell(" ".join([",".join(gpu.jobs), *reasons]).strip()),
+        Cell(state, colour), Cell(" ".join([",".join(gpu.jobs), *["woven"] * bool(gpu.weave), *reasons]).strip()),
     ]  # fmt: skip
 
 

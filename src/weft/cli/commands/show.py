@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import connection, flags, render, tables
 from weft.cli.text import escape_controls, format_time, plural
-from weft.cli.views import figures, job_table
+from weft.cli.views import figures, job_table, stages
 
 if TYPE_CHECKING:
     from weft.wire.views.jobs import JobDetailView
@@ -71,6 +71,7 @@ def _pairs(job: JobDetailView) -> list[tuple[str, str]]:
         ("on", job.place),
         ("was on", "" if job.place else job.last_place),
         ("also on", _misplaced(job)),
+        *_weave(job),
         ("priority", str(job.priority)),
         ("time limit", _duration(job.time_limit_s)),
         ("after", ", ".join(job.after)),
@@ -119,6 +120,18 @@ def _gpus(job: JobDetailView) -> str:
     if job.measured_mb:
         parts.append(f"{job.measured_mb} MB measured, or estimated after it ran out of memory")
     return ", ".join(filter(None, parts))
+
+
+def _weave(job: JobDetailView) -> list[tuple[str, str]]:
+    woven = job.weave
+    if woven is None:
+        return [("unwoven", job.unwoven or "")]
+    return [
+        ("woven with", ", ".join(woven.partners) or "no job now"),
+        ("pace", "" if woven.rate is None else f"{stages.pace(woven.rate)} of its pace alone"),
+        ("stages", stages.times(woven.stages) if woven.stages else ""),
+        ("waits", stages.waits(woven.stages) if woven.stages else ""),
+    ]
 
 
 def _misplaced(job: JobDetailView) -> str:

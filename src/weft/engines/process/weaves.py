@@ -15,7 +15,7 @@ class WeaveSpec:
     """The weave of one run, as the scheduler decided it."""
 
     id: str
-    """The name of the weave's directory. Empty: the run takes no tokens here, because its lead node is another."""
+    """The name of the weave's directory. Never used twice."""
     place: int
     """From 0."""
     size: int

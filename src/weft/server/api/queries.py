@@ -31,6 +31,7 @@ from weft.server.state_views import (
     node_views,
     whereabouts,
 )
+from weft.server.weaves.views import weave_of_job, weave_views, why_not_woven
 from weft.wire.messages import QueryRequest
 from weft.wire.views.base import extend_view, replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
@@ -38,6 +39,7 @@ from weft.wire.views.groups import GroupsView
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
 from weft.wire.views.timestamps import iso
+from weft.wire.views.weaves import WeavesView
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 10_000
@@ -64,7 +66,7 @@ class Queries:
     def answer(self, request: QueryRequest) -> QueryAnswer:
         what = {
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
-            "groups": self._groups,
+            "groups": self._groups, "weaves": self._weaves,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -97,6 +99,8 @@ class Queries:
 
     def _whereabouts(self, job: JobState) -> Iterator[ReasonView]:
         yield ReasonView(Reason.NONE, whereabouts(job, self._now, self._numbers.renumbered))
+        if text := why_not_woven(job, self._state) if job.active and self._scheduler.policy.weaves else "":
+            yield ReasonView(Reason.NONE, text)
         for node, gpu in self._misplaced(job.id) if job.active else ():
             place = format_slots(self._numbers.renumbered(((node, (gpu,)),)))
             text = f"it has a process on {place}, which is not allocated to it: does it change CUDA_VISIBLE_DEVICES?"
@@ -211,6 +215,8 @@ class Queries:
             misplaced=[self._numbers.number(*where) for where in strays],
             checkpoint=reported or last_checkpoint(self._controller.paths.jobs, job.id),
             log=_log_file(self._controller.paths.jobs, job),
+            weave=weave_of_job(job, self._state, self._controller.weaves),
+            unwoven=job.unwoven or None,
         )
 
     def _misplaced(self, job: JobId) -> list[tuple[NodeId, int]]:
@@ -231,6 +237,12 @@ class Queries:
 
     def _groups(self, _request: QueryRequest) -> GroupsView:
         return GroupsView(**self._head, groups=group_views(self._state))
+
+    def _weaves(self, _request: QueryRequest) -> WeavesView:
+        controller = self._controller
+        found = weave_views(self._state, controller.weaves, controller.weave_order, self._numbers.renumbered)
+        rates = [member.rate for weave in found for member in weave.members if member.rate is not None]
+        return WeavesView(**self._head, weaves=found, total_rate=round(sum(rates), 3) if rates else None)
 
     def _nodes(self, _request: QueryRequest) -> NodesView:
         return NodesView(**self._head, nodes=node_views(self._state, self._controller.inventory.nodes()))

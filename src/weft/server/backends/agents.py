@@ -73,7 +73,7 @@ class AgentBackend:
         return NodeRegistry(
             self._host.state(), self._host.loop.clock.now(), lease_s=self._lease_s, heartbeat_s=self._heartbeat_s,
             margin_s=self._margin_s, cluster=self._host.cluster, version=VERSION,
-            checkpoint=self._checkpoints.of,
+            checkpoint=self._checkpoints.of, order=self._host.order, weaves=self._host.weaves,
         )  # fmt: skip
 
     # ---- opening and closing

@@ -15,13 +15,15 @@ from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.endpoints.paths import Paths
 from weft.engines.process.output.logs import MISSING, LogPart
-from weft.model import Continued, Decision, JobId, NodeId, Suspended
+from weft.model import Continued, Decision, JobId, NodeId, Suspended, Unwoven
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import AdmissionRules, ClusterRules
 from weft.server.jobs.quotas import Quotas
 from weft.server.loop import Loop
 from weft.server.settings import Settings
+from weft.server.weaves.messages import DEFAULT_ORDER
+from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.messages import SchedulerMessage
 
 if TYPE_CHECKING:  # the server of one machine does not load gRPC
@@ -35,7 +37,7 @@ class Kill(NamedTuple):
     run: int
 
 
-Order = Decision | Kill | Suspended | Continued
+Order = Decision | Kill | Suspended | Continued | Unwoven
 """A decision of the scheduler, or a command of a user that needs no decision."""
 
 
@@ -54,6 +56,10 @@ class Host:
     """Receives the progress that a run reports. Raises if the report is invalid."""
     cluster: str
     """The name of the journal. It identifies the cluster and never changes."""
+    weaves: WeaveMonitor = field(default_factory=WeaveMonitor)
+    """Receives the counters of woven runs."""
+    order: Callable[[], str] = lambda: DEFAULT_ORDER
+    """Returns how the members of a weave take turns."""
 
 
 class Backend(Protocol):

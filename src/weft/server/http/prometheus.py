@@ -16,10 +16,13 @@ from weft.model.status import Reason
 from weft.server.controller import Controller
 from weft.server.event_loop import current_turns
 from weft.server.http.job_counters import JobCounters, UserFigures
+from weft.server.weaves.views import members_by_weave
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 ACTIVE: Final = ("blocked", "held", "waiting", "starting", "running", "stopping")
 ENDED: Final = ("done", "failed", "cancelled")
+WEAVE_SIZES: Final = (1, 2, 3, 4)
+"""Sizes that are always listed. A weave whose other members have ended has a size of 1."""
 Sample = tuple[dict[str, str], float]
 
 
@@ -92,6 +95,7 @@ class _State:
         yield from _jobs(controller)
         yield from _users(self._counters.by_user(controller.scheduler.state.jobs.values()))
         yield from _gpus(controller)
+        yield from _weaves(controller)
         agents = Count(each.state for each in controller.inventory.nodes().values())
         yield _gauge(
             "weft_agents",
@@ -186,6 +190,21 @@ def _gpus(controller: Controller) -> Iterator[Metric]:
         "Memory in use on each GPU, from the driver.",
         ((gpu, reading.used_mb * (1 << 20)) for gpu, reading in readings if reading.used_mb is not None),
     )
+
+
+def _weaves(controller: Controller) -> Iterator[Metric]:
+    state = controller.scheduler.state
+    sizes = Count(len(members) for members in members_by_weave(state).values())
+    yield _gauge(
+        "weft_weaves",
+        "Weaves, by the number of jobs that run in them.",
+        (({"size": str(size)}, sizes[size]) for size in sorted({*WEAVE_SIZES, *sizes})),
+    )
+    waits = Metric("weft_stage_wait_seconds", "Waits of woven jobs for their turns, by stage.", "summary")
+    for stage, use in sorted(controller.weaves.totals().items()):
+        waits.add_sample("weft_stage_wait_seconds_sum", {"stage": stage}, use.waited_s)
+        waits.add_sample("weft_stage_wait_seconds_count", {"stage": stage}, use.grants)
+    yield waits
 
 
 def _gauge(name: str, about: str, samples: Iterable[Sample]) -> Metric:

@@ -30,7 +30,8 @@ class Progress:
     def receive(self, body: Mapping[str, Any]) -> None:
         """Record what a run reports. Raise if it makes no sense."""
         job, run = str(body["job"]), int(body["run"])
-        if self._state().running(job, run) is None:
+        running = self._state().running(job, run)
+        if running is None:
             return
         now = self._loop.clock.now()
         known = self._reports.get((job, run))
@@ -40,7 +41,9 @@ class Progress:
         remaining_s = known.remaining_s(now)
         if remaining_s is not None and now - known.journalled_at > JOURNAL_PERIOD_S:
             known.journalled_at = now
-            self._loop.post(lambda at: [Progressed(at, job, run, remaining_s)])
+            # a woven job reports the time at its woven pace; its remaining work counts at its solo pace
+            rate = running.rate if running.weave and running.rate else 1.0
+            self._loop.post(lambda at: [Progressed(at, job, run, remaining_s * rate, rate)])
 
     def of(self, job: JobState) -> ProgressView | None:
         """Return the progress of a job, if it reports any or its log shows a progress bar."""

@@ -14,8 +14,9 @@ from weft.server.nodes.health import UNHEALTHY, NodeHealth, may_cordon
 from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
-from weft.server.nodes.weaves import DEFAULT_ORDER, reweave_run, weave_id, weave_message
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_id, weave_message
+from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.convert import run_exited
 from weft.wire.messages import Confirm, RunNews, SchedulerMessage
 from weft.wire.runs import ASKED, FENCED, NODE_STOPPED, TORN
@@ -41,9 +42,11 @@ class RunReconciler:
         out: Outbox,
         checkpoint: Callable[[JobId], str],
         order: Callable[[], str] = lambda: DEFAULT_ORDER,
+        weaves: WeaveMonitor | None = None,
     ) -> None:
         self.state = state
         self._members, self._out, self._checkpoint, self._order = members, out, checkpoint, order
+        self._weaves = weaves or WeaveMonitor()
         self._gangs = Gangs()
         self.health = NodeHealth()
 
@@ -83,8 +86,15 @@ class RunReconciler:
                 self._out.events.append(Started(now, job.id, job.run))
         if gang.must_stop(job):
             self._send_next(member, job, gang)
-        elif news.phase == RunNews.STARTED and member.id == gang.nodes[0] and news.weave_id != weave_id(job):
-            self._out.send(member, reweave_run(job, self.state, member, self._order()))
+        elif news.phase == RunNews.STARTED and member.id == gang.nodes[0]:
+            self._compare_weave(member, job, news, now)
+
+    def _compare_weave(self, member: RegisteredNode, job: JobState, news: RunNews, now: Seconds) -> None:
+        """Record the counters of a woven run. If it is not in the weave that was decided, send that again."""
+        if news.weave_id != weave_id(job):
+            self._out.send(member, reweave_run(job, self.state, member.epoch, self._order()))
+        elif news.weave_id:
+            self._out.events += self._weaves.record(self.state, job, news.weave_id, news.stages, now)
 
     def cordon_unhealthy(self, member: RegisteredNode, words: str, now: Seconds) -> None:
         """Cordon a node if `words` say what is wrong with it, unless it is the last of its kind or leaves anyway."""
@@ -148,7 +158,7 @@ class RunReconciler:
         gang = self._gangs.of(job)
         member = self._members.get(gang.nodes[0])
         if member is not None and member.connected and member.id in gang.started:
-            self._out.send(member, reweave_run(job, self.state, member, self._order()))
+            self._out.send(member, reweave_run(job, self.state, member.epoch, self._order()))
 
     def _send_next_to_all(self, job: JobState, gang: Gang) -> None:
         for node in gang.unfinished():
@@ -166,9 +176,7 @@ class RunReconciler:
             message = stop_run(job.id, job.run, member, ASKED)
         else:
             checkpoint = self._checkpoint(job.id) if job.run > 1 else ""
-            weave = None
-            if job.weave:
-                weave = weave_message(job, self.state, self._order(), lead=member.id == gang.nodes[0])
+            weave = weave_message(job, self.state, self._order()) if job.weave else None
             message = start_run(job, member, self._members, checkpoint, weave)
         if message is not None:
             self._out.send(member, message)
@@ -195,6 +203,7 @@ class RunReconciler:
 
     def prune(self) -> None:
         self._gangs.prune(self.state.active)
+        self._weaves.prune(self.state.active)
 
     # ---- the state
 

@@ -22,11 +22,13 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
+    Rewoven,
     Seconds,
     Start,
     Stop,
     Unblocked,
     Uncordoned,
+    Unwoven,
 )
 from weft.model.status import Reason
 from weft.server.nodes import registration
@@ -34,8 +36,9 @@ from weft.server.nodes.outbox import Close, Outbox, Outcome, Reply
 from weft.server.nodes.reconciler import CORDON_S, RunReconciler
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.validation import find_problem
-from weft.server.nodes.weaves import DEFAULT_ORDER
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.weaves.messages import DEFAULT_ORDER
+from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.convert import node_of
 from weft.wire.messages import (
     AgentMessage,
@@ -62,7 +65,8 @@ class NodeRegistry:
     """All nodes of the cluster and their connections. A connection is a number that is never used twice.
 
     The lease of every node in the state counts from `started_at`. `cluster` is the name of the journal. `checkpoint`
-    looks up what earlier runs of a job recorded to resume from. `order` is how the members of weaves take turns.
+    looks up what earlier runs of a job recorded to resume from. `order` is how the members of weaves take turns;
+    `weaves` receives their counters.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class NodeRegistry:
         version: str = "",
         checkpoint: Callable[[JobId], str] = lambda _: "",
         order: Callable[[], str] = lambda: DEFAULT_ORDER,
+        weaves: WeaveMonitor | None = None,
     ) -> None:
         self._lease_s, self._heartbeat_s, self._margin_s = lease_s, heartbeat_s, margin_s
         self._cluster, self._version = cluster, version
@@ -88,7 +93,7 @@ class NodeRegistry:
         """Nodes that have been cordoned because they leave."""
         self._members: dict[NodeId, RegisteredNode] = {}
         self._out = Outbox()
-        self._reconciler = RunReconciler(state, self._members, self._out, checkpoint, order)
+        self._reconciler = RunReconciler(state, self._members, self._out, checkpoint, order, weaves)
         for host in state.resources.nodes:
             if host.alive:
                 self._add(host.node, started_at).silent = True
@@ -176,10 +181,12 @@ class NodeRegistry:
         self._reconciler.prune()
         return self._out.flush()
 
-    def execute(self, decision: Decision) -> list[Reply]:
+    def execute(self, decision: Decision | Unwoven) -> list[Reply]:
         """Return the messages for a decision that is on disk. Silent nodes get them when they report again."""
         if isinstance(decision, Start | Stop):
             self._reconciler.execute(decision.job)
+        elif isinstance(decision, Rewoven | Unwoven):
+            self._reconciler.reweave(decision.job)
         return self._out.flush()[1]
 
     # ---- connections

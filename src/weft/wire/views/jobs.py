@@ -27,6 +27,35 @@ class ProgressView(View):
     """`job`: reported by the job. `log`: found in its log."""
 
 
+class StageView(View):
+    """The turns of a woven run in one stage, since its weave was formed."""
+
+    stage: str = ""
+    """data, gpu or net."""
+    time_s: float | None = None
+    """The mean time of one turn; None: it had none."""
+    wait_s: float | None = None
+    """The mean wait for a turn."""
+    served_s: float = 0.0
+    waited_s: float = 0.0
+    grants: int = 0
+    """The number of its turns."""
+    passed_over: int = 0
+    """The number of times that the next member went on because it held the stage too long."""
+
+
+class WeaveOfJobView(View):
+    """The weave that a job runs in."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"stages": StageView}
+
+    weave: str = ""
+    partners: Sequence[str] = ()
+    rate: float | None = None
+    """Its pace against its solo pace; None: not measured yet."""
+    stages: Sequence[StageView] = ()
+
+
 class JobView(View):
     """One line of the queue."""
 
@@ -83,11 +112,13 @@ class JobFields(TypedDict):
 class JobDetailView(JobView):
     """Everything about a job except its environment, which may hold secrets."""
 
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"progress": ProgressView, "checkpoint": CheckpointView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {
+        "progress": ProgressView, "checkpoint": CheckpointView, "weave": WeaveOfJobView,
+    }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "misplaced": "misplaced", "checkpoint": "misplaced", "log": "misplaced",
         "failed_rank": "failed_rank", "failed_node": "failed_rank",
-        "tasks": "tasks", "depends_on": "depends_on",
+        "tasks": "tasks", "depends_on": "depends_on", "weave": "weave", "unwoven": "unwoven",
     }  # fmt: skip
 
     command: Sequence[str] = ()
@@ -123,6 +154,10 @@ class JobDetailView(JobView):
     failed_rank: int | None = None
     """The part of a gang that ended the last run; None: none, or the job runs on one node."""
     failed_node: str = ""
+    weave: WeaveOfJobView | None = None
+    """None: it is not woven."""
+    unwoven: str | None = None
+    """The reason why it is not woven any more: `silent`, `hangs`. None: it may be woven."""
 
 
 class QueryAnswer(Answer):

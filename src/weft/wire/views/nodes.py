@@ -21,7 +21,7 @@ class GpuView(View):
     PARTS: ClassVar[Mapping[str, type[View]]] = {"blocked": BlockView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "used_mb": "used_mb", "utilisation": "used_mb", "processes": "used_mb", "misplaced": "misplaced",
-        "error": "error",
+        "error": "error", "weave": "weave",
     }  # fmt: skip
 
     node: str = ""
@@ -38,6 +38,8 @@ class GpuView(View):
     misplaced: Sequence[str] | None = None
     error: str | None = None
     """The fault that the driver reports."""
+    weave: str | None = None
+    """The weave of its jobs; None: they are not woven."""
 
 
 class NodeView(View):

@@ -6,7 +6,6 @@ from typing import Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.messages import ReweaveRun, SchedulerMessage, Weave
 
 DEFAULT_ORDER: Final = "fair"
@@ -22,13 +21,12 @@ def weave_id(job: JobState) -> str:
     return f"{job.weave[0]}-{round(job.woven_at * 1e6)}" if len(job.weave) > 1 else ""
 
 
-def weave_message(job: JobState, state: State, order: str, *, lead: bool = True) -> Weave:
-    """Return the weave of a job's present run, for the lead node of its gang or for another node. The weave of a run
-    that is not woven any more has a size of 0."""
+def weave_message(job: JobState, state: State, order: str) -> Weave:
+    """Return the weave of a job's present run. That of a run which is not woven any more has a size of 0."""
     if len(job.weave) < 2:
         return Weave()
     return Weave(
-        id=weave_id(job) if lead else "",
+        id=weave_id(job),
         place=job.weave.index(job.id),
         size=len(job.weave),
         order=order or DEFAULT_ORDER,
@@ -38,13 +36,17 @@ def weave_message(job: JobState, state: State, order: str, *, lead: bool = True)
 
 def limit_s(job: JobState, state: State) -> float:
     """Return how long a member may hold a stage before it is passed over."""
-    members = [state.jobs[member].job.profile for member in job.weave if member in state.jobs]
-    if not members or None in members:
-        return MAX_LIMIT_S
-    longest_s = max((max(profile.gpu_s, profile.network_s) for profile in members if profile is not None), default=0.0)
+    longest_s = 0.0
+    for name in job.weave:
+        member = state.jobs.get(name)
+        profile = state.profiles.of(member.job) if member is not None else None
+        if profile is None:
+            return MAX_LIMIT_S
+        longest_s = max(longest_s, profile.gpu_s, profile.network_s)
     return min(max(LIMIT_PER_STAGE * longest_s, MIN_LIMIT_S), MAX_LIMIT_S)
 
 
-def reweave_run(job: JobState, state: State, to: RegisteredNode, order: str) -> SchedulerMessage:
+def reweave_run(job: JobState, state: State, epoch: int, order: str) -> SchedulerMessage:
+    """Return the message that gives a run its present weave."""
     weave = weave_message(job, state, order)
-    return SchedulerMessage(reweave=ReweaveRun(epoch=to.epoch, job=job.id, run=job.run, weave=weave))
+    return SchedulerMessage(reweave=ReweaveRun(epoch=epoch, job=job.id, run=job.run, weave=weave))

@@ -1,0 +1,1 @@
+"""The weaves of runs: the messages that change them, what their counters tell, and how they are shown. Pure."""

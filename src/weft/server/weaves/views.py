@@ -1,0 +1,88 @@
+"""Weaves as the views that answers consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.model.slots import Renumber, format_slots
+from weft.server.weaves.messages import weave_id
+from weft.server.weaves.monitor import WeaveMonitor, WovenRun
+from weft.wire.views.jobs import StageView, WeaveOfJobView
+from weft.wire.views.timestamps import iso
+from weft.wire.views.weaves import WeaveMemberView, WeaveView
+
+
+def members_by_weave(state: State) -> dict[str, list[JobState]]:
+    """Return the running members of each weave, in the order of their places."""
+    found: dict[str, list[JobState]] = {}
+    for job in state.active.values():
+        if woven := weave_id(job):
+            found.setdefault(woven, []).append(job)
+    for members in found.values():
+        members.sort(key=lambda job: job.weave.index(job.id))
+    return found
+
+
+def weave_views(state: State, monitor: WeaveMonitor, order: str, renumber: Renumber) -> list[WeaveView]:
+    return [
+        WeaveView(
+            weave=woven, gpus=format_slots(renumber(members[0].slots)), order=order, since=iso(members[0].woven_at),
+            members=[_member(job, monitor.of(job)) for job in members],
+        )
+        for woven, members in members_by_weave(state).items()
+    ]  # fmt: skip
+
+
+def weave_of_job(job: JobState, state: State, monitor: WeaveMonitor) -> WeaveOfJobView | None:
+    """Return the weave of a job's present run; None: it is not woven."""
+    woven = weave_id(job) if job.active else ""
+    if not woven:
+        return None
+    known = monitor.of(job)
+    others = [name for name in job.weave if name != job.id and _is_in(state, name, woven)]
+    return WeaveOfJobView(woven, others, known.rate if known else None, list(stage_views(known)))
+
+
+UNWOVEN: Final = {
+    "silent": "it takes no turns; see the how-to on weaving for weft.train.stage and --stages auto",
+    "hangs": "it held a stage for too long, several times",
+}
+
+
+def why_not_woven(job: JobState, state: State) -> str:
+    """Return why a running job shares its GPUs with no other, under a policy that weaves; empty: it is woven, or no
+    partner is worth it."""
+    if job.unwoven:
+        return f"not woven any more: {UNWOVEN.get(job.unwoven, job.unwoven)}"
+    if job.weave or job.gpus == 0:
+        return ""
+    if state.profiles.of(job.job) is None:
+        return "not woven: it has no profile; weft profile run measures one, --profile gives one"
+    return ""
+
+
+def _is_in(state: State, name: str, woven: str) -> bool:
+    other = state.active.get(name)
+    return other is not None and weave_id(other) == woven
+
+
+def _member(job: JobState, known: WovenRun | None) -> WeaveMemberView:
+    return WeaveMemberView(
+        job=job.id, name=job.job.name, user=job.job.user, run=job.run, place=job.weave.index(job.id),
+        rate=_rounded(known.rate) if known else None, stages=list(stage_views(known)),
+    )  # fmt: skip
+
+
+def stage_views(known: WovenRun | None) -> Iterable[StageView]:
+    for name, use in sorted(known.stages.items()) if known is not None else ():
+        yield StageView(
+            stage=name, time_s=_rounded(use.mean_s), wait_s=_rounded(use.mean_wait_s), served_s=round(use.served_s, 6),
+            waited_s=round(use.waited_s, 6), grants=use.grants, passed_over=use.passed_over,
+        )  # fmt: skip
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
