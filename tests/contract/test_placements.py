@@ -130,6 +130,11 @@ NODES_OF_EIGHT: dict[str, tuple[tuple[int, int], ...]] = {
     "balanced": ((3, 3),),  # (1 - 2)/8, (1 - 5)/8, (1 - 3)/8, (0 - 8)/8
     "memory-fit": ((1, 3),),  # all GPUs have the same memory: the first
     "fgd": ((2, 3),),  # no demand yet: the tightest
+    "dilu": ((1, 3),),  # no GPU is shared: the first node
+    "exclusive": ((1, 3),),
+    "infless-l": ((1, 3),),
+    "infless-r": ((1, 3),),
+    "holes": ((2, 3),),  # the node with the fewest GPUs to give
 }
 
 

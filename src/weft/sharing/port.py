@@ -1,0 +1,104 @@
+"""The interface of placements that choose by request, limit and memory.
+
+Such a placement has one rule, `choose`, over a `GpuLedger`. The live core and the simulator call `place` and `pick` as
+for every placement; they see the same rule through a ledger of the nodes that have room. Studies keep a ledger and call
+`choose` and `improve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import ClassVar, Final
+
+from weft.core.ports import Placement
+from weft.core.resources.free import Free, members
+from weft.core.resources.node import Holder, NodeResources, memory_held
+from weft.core.resources.partition import fill_whole
+from weft.core.resources.shapes import Shape
+from weft.model import WHOLE, Share
+from weft.sharing.demand import Demand, Move, Part
+from weft.sharing.ledger import OVERSUBSCRIPTION, GpuLedger
+
+ASKED: Final = "?"
+PRESENT: Final = "present"
+"""Names for the instance to place and for all that is there already; a ledger of the core needs no others."""
+
+
+class SharePlacement(Placement):
+    """A placement of instances on GPUs that they share."""
+
+    sees_runs: ClassVar[bool] = True
+    oversubscription: ClassVar[float] = OVERSUBSCRIPTION
+    """The largest sum of limits on one GPU."""
+
+    def choose(self, demand: Demand, ledger: GpuLedger) -> tuple[Part, ...] | None:
+        """Return parts of GPUs for the instance; None if it does not fit."""
+        raise TypeError(f"{type(self).__name__} has no choose")
+
+    def improve(self, ledger: GpuLedger, max_moves: int) -> list[Move]:
+        """Move replicas to empty GPUs, at most this many, and return the moves. The ledger has them already."""
+        return []
+
+    def charged(self, share: Share) -> Share:
+        """Return the share that an instance is charged for; a static placement charges one figure for both."""
+        return share
+
+    # ---- for the core
+
+    def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
+        if shape.gpus > free.largest():
+            return _place_on_whole_nodes(shape.gpus, free)
+        able = list(members(free.at_least(shape.gpus)))
+        gpus = [free.gpus(node, shape) for node in able]
+        ledger = self._ledger([free.nodes[node] for node in able], gpus, free)
+        parts = self.choose(_demand_of(shape), ledger)
+        return None if parts is None else ((able[ledger.node_of[parts[0].gpu]], shape.gpus),)
+
+    def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
+        gpus = sorted(fitting)
+        if count == shape.gpus:
+            parts = self.choose(_demand_of(shape), self._ledger([host], [gpus], None))
+            if parts is not None:
+                return [gpus[part.gpu] for part in parts]
+        return list(fitting[:count])
+
+    def _ledger(self, hosts: Sequence[NodeResources], gpus: Sequence[Sequence[int]], free: Free | None) -> GpuLedger:
+        """Return a ledger of these GPUs of each host, with the runs that stay on them. The core has compared the
+        limits: its oversubscription is the policy's."""
+        sizes = [[host.node.gpus[gpu].memory_mb for gpu in some] for host, some in zip(hosts, gpus, strict=True)]
+        ledger, at = GpuLedger(sizes, oversubscription=inf), 0
+        for host, some in zip(hosts, gpus, strict=True):
+            for gpu in some:
+                holders = [holder for holder in host.holders[gpu] if free is None or free.stays(holder)]
+                if holders or host.foreign_mb.get(gpu):
+                    ledger.load(_HOLDERS, Part(at, *self._load(host, gpu, holders)))
+                at += 1
+        return ledger
+
+    def _load(self, host: NodeResources, gpu: int, holders: Sequence[Holder]) -> tuple[float, float, int]:
+        """Return the sums of request, limit and memory of a GPU's holders. A weave counts once."""
+        shares: dict[object, Share] = {}
+        memory_mb = host.foreign_mb.get(gpu, 0)
+        for holder in holders:
+            memory_mb += memory_held(holder, host.node.id, gpu)
+            shares[holder.weave or holder] = self.charged(holder.allocation.family.share)
+        return sum(s.request for s in shares.values()), sum(s.limit for s in shares.values()), memory_mb
+
+
+_HOLDERS: Final = Demand(PRESENT, "inference", WHOLE, ())
+
+
+def _demand_of(shape: Shape) -> Demand:
+    return Demand(
+        ASKED, "inference" if shape.gpus == 1 else "training", shape.family.share, shape.memory_mb.each(shape.gpus)
+    )
+
+
+def _place_on_whole_nodes(need: int, free: Free) -> tuple[tuple[int, int], ...] | None:
+    """Place a gang that no node could hold on idle nodes, and its rest on the tightest other node."""
+    parts, need, others = fill_whole(need, free.largest_idle_nodes(), free)
+    if not need:
+        return parts
+    rest = others.tightest(need) if parts else None
+    return None if rest is None else (*parts, (rest, need))
