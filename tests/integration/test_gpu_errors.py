@@ -30,6 +30,23 @@ def test_a_node_whose_gpu_reports_errors_is_cordoned_until_an_admin_opens_it() -
         first, second = here.submit("sleep", "600"), here.submit("sleep", "600")
         assert here.until_status(first, "running")["place"] == "n2[0]"
         assert "NodeUnhealthy" in {each["code"] for each in here.json("why", second)["reasons"]}
-        write_gpus(here, "n1")
-        here.weft("undrain", "n1")
+        here.weft("undrain", "n1")  # the error stays, and the admin knows it
         assert here.until_status(second, "running")["place"] == "n1[0]"
+        here.kill9("server")
+        here.serve()
+        until(lambda: here.connected() == {"n1", "n2"} and has_reported_its_gpus(here))
+        assert here.node("n1")["closed"] == []
+        write_gpus(here, "n1")
+        until(lambda: gpu_error(here) is None)
+        write_gpus(here, "n1", "Xid 79")
+        until(lambda: here.node("n1")["closed"] == ["NodeUnhealthy"])
+
+
+def gpu_error(here: Cluster) -> str | None:
+    (gpu,) = (each for each in here.json("gpus")["gpus"] if each["node"] == "n1")
+    error: str | None = gpu.get("error")
+    return error
+
+
+def has_reported_its_gpus(here: Cluster) -> bool:
+    return gpu_error(here) == "Xid 79"

@@ -51,6 +51,11 @@ class Feeder:
     def is_done(self) -> bool:
         return len(self.jobs) == self._made
 
+    @property
+    def waiting(self) -> int:
+        """How many jobs have not begun a run."""
+        return self._made - len({line.job for line in self._book.begins()})
+
     def _submit_all(self) -> None:
         with self._here.channel() as call:
             while not self._over.is_set():

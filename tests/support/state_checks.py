@@ -138,6 +138,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "paused": state.paused,
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "closed": {key: closure.detail for key, closure in state.closed.items()},
+        "cleared": dict(state.cleared),
         "limits": dict(state.eligibility.limits),
         "groups": dict(state.eligibility.groups.settings),
         "idle": list(idle),

@@ -99,6 +99,8 @@ class State:
         """The occupants of GPUs, by node, GPU and reason."""
         self.closed: dict[tuple[NodeId, str], Closure] = {}
         """The closures of cordoned nodes, by node and reason; lost nodes keep theirs."""
+        self.cleared: dict[NodeId, tuple[str, ...]] = {}
+        """The last faults for which each node was cordoned and opened again: they are known, and no news."""
         self.gpus = 0
         """GPUs of the living nodes."""
         self.highest_id = 0

@@ -39,6 +39,7 @@ class NodeHealth:
     def __init__(self) -> None:
         self._failed: dict[NodeId, list[FailedStart]] = {}
         self._errors: dict[tuple[NodeId, int], str] = {}
+        self._heard: set[NodeId] = set()
 
     def record_start(self, node: NodeId) -> None:
         self._failed.pop(node, None)
@@ -56,13 +57,20 @@ class NodeHealth:
         jobs = ", ".join(f"job {each.job}: {each.why}" for each in last)
         return f"{len(failed)} starts in a row failed ({jobs})"
 
-    def new_errors(self, node: NodeId, readings: Iterable[GpuReading]) -> str:
-        """Return the errors that the node's GPUs report and did not report before, in words; empty: none."""
+    def new_errors(self, node: NodeId, readings: Iterable[GpuReading], cleared: Iterable[str] = ()) -> str:
+        """Return the errors that the node's GPUs report and did not report before, in words; empty: none.
+
+        `cleared` lists faults of the node that an admin has seen. They count when the node reports for the first time
+        since this server started: an error that goes away and comes back later is new.
+        """
+        known = "" if node in self._heard else ", ".join(cleared)
+        self._heard.add(node)
         found = []
         for reading in readings:
             key = node, reading.gpu
-            if reading.error and self._errors.get(key) != reading.error:
-                found.append(f"GPU {reading.gpu}: {reading.error}")
+            words = f"GPU {reading.gpu}: {reading.error}"
+            if reading.error and self._errors.get(key) != reading.error and f"{words}, " not in f"{known}, ":
+                found.append(words)
             if reading.error:
                 self._errors[key] = reading.error
             else:

@@ -285,7 +285,9 @@ class NodeRegistry:
         member.heartbeat_at, member.status = heartbeat.at, heartbeat.status
         self._out.send(member, SchedulerMessage(heartbeat=HeartbeatReply(epoch=heartbeat.epoch, at=heartbeat.at)))
         self._update_blocks(member, heartbeat.blocks, now)
-        errors = self._reconciler.health.new_errors(member.id, heartbeat.status.readings)
+        errors = self._reconciler.health.new_errors(
+            member.id, heartbeat.status.readings, self.state.cleared.get(member.id, ())
+        )
         self._reconciler.cordon_unhealthy(member, errors, now)
         self._reconciler.reconcile(member, heartbeat.runs, now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.node import Closure, NodeResources, Occupant
 from weft.model import Blocked, Cordoned, Node, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
@@ -10,6 +10,9 @@ from weft.model.status import Reason
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
+
+MAX_CLEARED: Final = 16
+"""Faults of one node that are kept after it was opened again."""
 
 
 def joined(state: State, fact: NodeJoined) -> bool:
@@ -146,6 +149,9 @@ def uncordoned(state: State, fact: Uncordoned) -> bool:
     closure = state.closed.pop((fact.node, fact.why), None)
     if closure is None:
         return False
+    if fact.why == Reason.NODE_UNHEALTHY:
+        known = [each for each in state.cleared.get(fact.node, ()) if each != closure.detail]
+        state.cleared[fact.node] = (*known, closure.detail)[-MAX_CLEARED:]
     host = state.resources.by_id[fact.node]
     if host.alive:
         state.resources.open(host, closure)

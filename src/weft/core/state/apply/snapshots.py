@@ -20,8 +20,9 @@ from weft.model import (
     NodeLost,
     Seconds,
     StateSnapshot,
+    Uncordoned,
 )
-from weft.model.status import ACTIVE, ENDED
+from weft.model.status import ACTIVE, ENDED, Reason
 
 if TYPE_CHECKING:
     from weft.core.state.state import State
@@ -48,6 +49,10 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():
         yield Blocked(now, node, gpu, why, occupant.memory_mb, occupant.detail)
+    for node, faults in state.cleared.items():
+        for fault in faults:
+            yield Cordoned(now, node, Reason.NODE_UNHEALTHY, fault)
+            yield Uncordoned(now, node, Reason.NODE_UNHEALTHY)
     for (node, why), closure in state.closed.items():
         yield Cordoned(now, node, why, closure.detail)
     planned_at = None if state.planned_at == float("-inf") else state.planned_at
