@@ -33,6 +33,7 @@ from weft.engines.process.shim.shim import CHECK_STOP_FILE, STOP_SIGNALS
 from weft.engines.process.shim.stop_escalation import first_step
 from weft.engines.process.shim_arguments import shim_arguments
 from weft.engines.process.starter_client import StarterClient, remove_spooled
+from weft.engines.process.weaves import NodeWeaves, WeaveSpec
 from weft.errors import InputError
 from weft.inputs.atomic import write_atomic
 from weft.model import JobId, NodeId
@@ -71,7 +72,7 @@ class ProcessEngine:
     ) -> None:
         self.node, self._lease = node, lease
         self._jobs_dir, self._runtime_dir = os.path.abspath(jobs_dir), os.path.abspath(runtime_dir)
-        self._report = report
+        self._report, self._weaves = report, NodeWeaves(self._jobs_dir, lambda: self.runs)
         self._runs: dict[str, _Run] = {}
         self._notify_socket: Any = None
         self._starter_client: StarterClient | None = None
@@ -149,6 +150,8 @@ class ProcessEngine:
         if run.name in self._runs:
             raise InputError(f"run {run.run} of job {run.job} is already started")
         self._runs[run.name] = run
+        if spec.weave is not None and (spec.gang is None or spec.gang.rank == 0):
+            self._weaves.enter(spec.job, spec.run, spec.weave)
         try:
             if self._starter_client is not None:
                 self._starter_client.send(self._encode_launch(spec, run.token))
@@ -203,6 +206,10 @@ class ProcessEngine:
                 send_signal(known.shim, CHECK_STOP_FILE)
         return True
 
+    def reweave(self, job: JobId, run: int, weave: WeaveSpec | None) -> bool:
+        """Move a run to another weave or to none, from its first node; return False if it has ended."""
+        return f"{job}/{run}" in self._runs and self._weaves.enter(job, run, weave)
+
     def kill_all(self) -> None:
         """Kill every run now, with all its processes."""
         for run in list(self._runs.values()):
@@ -213,6 +220,7 @@ class ProcessEngine:
         found = [_Run(job, run, "", time.monotonic()) for job, run in runs if is_valid_job_id(job) and run > 0]
         self._runs.update((run.name, run) for run in found)
         await asyncio.gather(*(self._resolve(run) for run in found))
+        self._weaves.collect()
 
     # ---- notifications
 
@@ -244,6 +252,7 @@ class ProcessEngine:
         if known is None or known.held_exit is not None:
             return
         self._watcher.unwatch(run.name)
+        self._weaves.leave(run.job, run.run)
         if node_stop.is_unrequested_sigterm(exited):
             exited = node_stop.with_node_stop(exited, run_files.run_dir(self._jobs_dir, run.job, run.run))
             wait_s = node_stop.remaining_hold_s(exited)

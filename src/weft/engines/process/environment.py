@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
-from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process import weaves
+from weft.engines.process.launch_spec import AUTO_STAGES, LaunchSpec
 from weft.engines.process.rendezvous import Gang, GangMember, gang_variables
 from weft.engines.process.shim import run_files
 from weft.engines.process.slurm_variables import slurm_variables
 from weft.model import NodeId
+from weft.train import hooks
 
 LOOPBACK: Final = "127.0.0.1"
+HOOKS_PATH: Final = str(Path(hooks.__file__).with_name("site"))
+"""The folder with the `sitecustomize` module that installs the hooks of `weft.train`."""
 _NOT_ALLOWED_IN_NAME: Final = re.compile(r"[^A-Z0-9_]")
 
 
@@ -62,7 +68,29 @@ def run_environment(
         env.update((param_variable(name), value) for name, value in spec.params)
     if spec.gpus or spec.hide_gpus:
         env.update(visible_devices(spec))
-    return env
+    env |= weave_variables(spec, gang.rank, jobs_dir)
+    return env | stage_variables(spec, env)
+
+
+def weave_variables(spec: LaunchSpec, rank: int, jobs_dir: str) -> dict[str, str]:
+    """Return the variables of a run that may be woven. Members take turns on their first node, for all their nodes."""
+    found = {}
+    if (spec.gpus or spec.weave) and not rank:
+        found["WEFT_WEAVE_FILE"] = f"{run_files.run_dir(jobs_dir, spec.job, spec.run)}/{run_files.WEAVE}"
+    if spec.weave:
+        found["WEFT_WEAVE_SIZE"] = str(spec.weave.size)
+        if not rank:
+            found["WEFT_WEAVE_DIR"] = f"{os.path.dirname(jobs_dir)}/{weaves.FOLDER}/{spec.weave.id}"
+            found["WEFT_WEAVE_PLACE"] = str(spec.weave.place)
+    return found
+
+
+def stage_variables(spec: LaunchSpec, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that install the hooks of `--stages auto` in every Python of the run."""
+    if AUTO_STAGES not in (spec.stages, env.get("WEFT_STAGES")):
+        return {}
+    path = env.get("PYTHONPATH", "")
+    return {"WEFT_STAGES": AUTO_STAGES, "PYTHONPATH": f"{HOOKS_PATH}:{path}" if path else HOOKS_PATH}
 
 
 def visible_devices(spec: LaunchSpec) -> dict[str, str]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.engines.process.rendezvous import Gang
-from weft.engines.process.weaves import WeaveSpec
+from weft.engines.process.weave_spec import WeaveSpec
 from weft.errors import InputError
 from weft.model import JobId
 
 LOG_CAP_BYTES: Final = 512 << 20
 GRACE_S: Final = 30.0
 PREEMPT_GRACE_S: Final = 60.0
+AUTO_STAGES: Final = "auto"
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
@@ -79,6 +80,8 @@ class LaunchSpec:
     """Path of the lease file; empty: the run may continue without contact to the scheduler."""
     weave: WeaveSpec | None = None
     """None: the run is not woven."""
+    stages: str = ""
+    """`auto`: the run finds its stages by hooks in torch; empty: it names them itself, or has none."""
 
     @property
     def cpus_here(self) -> int:
@@ -107,6 +110,10 @@ class LaunchSpec:
         for name, _ in self.env:
             if not name or "=" in name:
                 raise InputError(f"invalid environment variable name {name!r}")
+        if self.weave is not None:
+            self.weave.check()
+        if self.stages not in ("", AUTO_STAGES):
+            raise InputError(f"unknown stages {self.stages!r}", hint=f"use {AUTO_STAGES}, or nothing")
         if self.gpu_uuids and len(self.gpu_uuids) != len(self.gpus):
             raise InputError(f"{len(self.gpus)} GPUs but {len(self.gpu_uuids)} UUIDs: give one for each GPU, or none")
         for what, seconds in (

@@ -1,24 +1,114 @@
-"""The weave of a run on this node: the directory in which its members take turns, and the run's place there."""
+"""The weaves of a node: the directories in which members take turns, and the file that tells each run its place.
+
+`weave.json` in a run's folder says which weave counts now. It survives the engine: a new engine reads from it which
+directories are in use. Nothing of Weft is on the path of a turn; see `weft.train.weave`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
-Order = Literal["fair", "fifo", "slots"]
-ORDERS: Final[tuple[Order, ...]] = ("fair", "fifo", "slots")
-MAX_MEMBERS: Final = 8
+from weft.engines.process.shim import run_files
+from weft.engines.process.weave_spec import MAX_MEMBERS, ORDERS, WeaveSpec
+from weft.inputs.atomic import write_atomic
+from weft.model import JobId
+from weft.train.weave import directory
+
+FOLDER: Final = "weaves"
+__all__ = ["MAX_MEMBERS", "ORDERS", "NodeWeaves", "WeaveSpec", "collect", "heal", "prepare", "rewrite", "weave_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class WeaveSpec:
-    """The weave of one run, as the scheduler decided it."""
+class NodeWeaves:
+    """The weaves of one engine. `runs` returns its living runs.
 
-    id: str
-    """The name of the weave's directory. Never used twice."""
-    place: int
-    """From 0."""
-    size: int
-    order: Order = "fair"
-    limit_s: float = 20.0
-    """A member that holds a stage for longer is passed over."""
+    A node that cannot write starts its runs unwoven: turns are only for speed.
+    """
+
+    def __init__(self, jobs_dir: str, runs: Callable[[], Iterable[tuple[JobId, int]]]) -> None:
+        self._jobs_dir, self._runs = jobs_dir, runs
+        self._state_dir = os.path.dirname(jobs_dir)
+
+    def enter(self, job: JobId, run: int, spec: WeaveSpec | None) -> bool:
+        """Give a run its place in a weave, or take it from one; return False if nothing could be written."""
+        try:
+            if spec is not None:
+                prepare(self._state_dir, spec)
+            rewrite(run_files.run_dir(self._jobs_dir, job, run), spec, self._state_dir)
+        except OSError:
+            return False
+        return True
+
+    def leave(self, job: JobId, run: int) -> None:
+        """Pass on the turns of a run that has ended, and remove the weaves that no other run uses."""
+        run_dir = run_files.run_dir(self._jobs_dir, job, run)
+        if os.path.exists(f"{run_dir}/{run_files.WEAVE}"):
+            found = weave_of(run_dir)
+            if found is not None:
+                heal(*found)
+            self.collect(without=(job, run))
+
+    def collect(self, without: tuple[JobId, int] | None = None) -> None:
+        """Remove the weaves that no living run uses, apart from one that has just ended."""
+        if os.path.isdir(f"{self._state_dir}/{FOLDER}"):
+            living = (run_files.run_dir(self._jobs_dir, *key) for key in self._runs() if key != without)
+            collect(self._state_dir, {found[0].name for run_dir in living if (found := weave_of(run_dir))})
+
+
+def prepare(state_dir: str | Path, spec: WeaveSpec) -> Path:
+    """Create the directory of a weave unless it exists, and return its path."""
+    spec.check()
+    path = Path(state_dir, FOLDER, spec.id)
+    directory.make(str(path), spec.order, spec.size, spec.limit_s)
+    return path
+
+
+def rewrite(run_dir: str | Path, spec: WeaveSpec | None, state_dir: str | Path | None = None) -> None:
+    """Tell a run its weave; None: it is not woven. `state_dir` defaults to the folder above the folder of the jobs."""
+    body: dict[str, object] = {}
+    if spec is not None:
+        state_dir = Path(run_dir).parents[2] if state_dir is None else state_dir
+        body = {"dir": str(Path(state_dir, FOLDER, spec.id)), "place": spec.place, "size": spec.size}
+    path = f"{run_dir}/{run_files.WEAVE}"
+    if spec is None and not os.path.exists(path):
+        return
+    run_files.make_run_dir(str(run_dir))
+    write_atomic(path, run_files.to_json(body))
+
+
+def weave_of(run_dir: str | Path) -> tuple[Path, int] | None:
+    """Return the directory of a run's weave and its place there; None if the run is not woven."""
+    body = run_files.read_object(f"{run_dir}/{run_files.WEAVE}") or {}
+    match body:
+        case {"dir": str(path), "place": int(place)}:
+            return Path(path), place
+    return None
+
+
+def heal(path: str | Path, place: int) -> None:
+    """Pass on the turns of a member that has ended, at once."""
+    directory.heal(str(path), place)
+
+
+def collect(state_dir: str | Path, alive: Collection[str]) -> list[str]:
+    """Remove the weaves that no living run uses, and return their ids. `alive` holds the ids of weaves in use."""
+    folder, removed = Path(state_dir, FOLDER), []
+    for name in _list_names(folder):
+        if name in alive or any(directory.is_alive(str(folder / name), place) for place in range(MAX_MEMBERS)):
+            continue
+        shutil.rmtree(folder / name, ignore_errors=True)
+        removed.append(name)
+    with suppress(OSError):  # not empty, or not there
+        folder.rmdir()
+    return removed
+
+
+def _list_names(path: Path) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []

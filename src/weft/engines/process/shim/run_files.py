@@ -37,6 +37,8 @@ DONE: Final = "done"
 PARAMS: Final = "params.json"
 HOSTFILE: Final = "hostfile"
 CHECKPOINTS: Final = "checkpoints"
+WEAVE: Final = "weave.json"
+"""The weave of the run, its place there and the size, as `weft.train` reads them; an empty object: not woven."""
 NOTIFY_SOCKET: Final = "bell.sock"
 
 
