@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.builders import Rig, node
 from support.state_checks import check, check_tally, snapshot
 from weft.core.ports import Policy, Replanner
+from weft.core.queue.order import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (
@@ -37,6 +38,7 @@ from weft.model import (
     Paused,
     PerRank,
     Profile,
+    Profiled,
     Progressed,
     Purged,
     Released,
@@ -44,12 +46,15 @@ from weft.model import (
     Share,
     Start,
     Started,
+    Stop,
     Submitted,
     Task,
     Unblocked,
     Uncordoned,
+    Unwoven,
     Where,
 )
+from weft.model.profiles import key_of
 from weft.plugins import registry
 
 NODES = (
@@ -218,6 +223,18 @@ class Anything(RuleBasedStateMachine):
         if (job := self.pick(index)) is not None:
             self.tell(Progressed(self.rig.now, job, self.rig.job(job).run, float(left), rate))
 
+    @rule(index=which, why=st.sampled_from(["hangs", "silent"]))
+    def unwoven(self, index: int, why: str) -> None:
+        """A run does not keep to its turns, and what watches it says so."""
+        if (job := self.pick(index)) is not None and self.rig.job(job).weave:
+            self.tell(Unwoven(self.rig.now, job, self.rig.job(job).run, why))
+
+    @rule(profile=st.sampled_from(PROFILES[1:]), gpus=st.integers(1, 4), model=st.sampled_from(["", "A"]))
+    def profiled(self, profile: Profile | None, gpus: int, model: str) -> None:
+        """The jobs without a profile were measured: they have one command and no params."""
+        assert profile is not None
+        self.tell(Profiled(self.rig.now, key_of(Job("")), gpus, model, profile, "run"))
+
     @rule(index=which, what=st.sampled_from([Cancelled, Held, Released, Released]))
     def user(self, index: int, what: Callable[[float, str], Event]) -> None:
         if (job := self.pick(index)) is not None:
@@ -259,6 +276,17 @@ class Counted(Anything):
 
     def teardown(self) -> None:
         check_tally(self.rig.state, self.rig.facts)
+
+
+class Protected(Rig):
+    """No run is preempted or moved before it has lasted long enough."""
+
+    def tell(self, *events: Event) -> list[Decision]:
+        decisions = super().tell(*events)
+        for decision in decisions:
+            if isinstance(decision, Stop) and decision.why == "preempted":
+                assert self.now - self.job(decision.job).started_at >= 300, decision
+        return decisions
 
 
 class Restarted(Rig):
@@ -322,6 +350,10 @@ def run(make: Callable[[], Rig], machine: type[Anything] = Anything) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_state_stays_sound(policy: str) -> None:
     run(lambda: Rig(policy), Counted)
+
+
+def test_protected_runs_are_rewoven_but_not_stopped() -> None:
+    run(lambda: Protected("muri-l", protection=Protection(min_run_s=300.0)), Counted)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

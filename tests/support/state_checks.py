@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from weft.core.metrics.figures import figures, gather
 from weft.core.resources.shapes import plain_shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Slots, Start, Stop
+from weft.model import Cancelled, Exited, Fact, JobId, NodeId, NodeLost, Rewoven, Slots, Start, Stop
 from weft.model.status import ACTIVE, ENDED
 
 GpuId = tuple[NodeId, int]
@@ -19,7 +20,7 @@ VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "tie_breaker", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "releasing",
     "cancelling", "held", "lost", "unmet_dependencies", "exclusive", "measured_mb", "requeues", "delays", "begin_at",
-    "code", "why", "over_quota", "over_group_limit",
+    "code", "why", "over_quota", "over_group_limit", "woven_at", "unwoven",
 )  # fmt: skip
 
 
@@ -82,9 +83,11 @@ def holders(state: State) -> dict[GpuId, list[JobState]]:
 
 
 def _shares(state: State, began: dict[JobId, Slots]) -> None:
-    """No GPU is over its compute or its memory; a weave is one share."""
+    """No GPU is over its compute or its memory; a weave is one share. A run that leaves its weave, or takes no more
+    turns in it, still counts with it."""
     for (node_id, gpu), jobs in holders(state).items():
-        shares = {job.weave or job.id: job.share for job in jobs}
+        left = [job for job in jobs if job.unwoven or (job.releasing and job.weave)]
+        shares = {job.weave or job.id: job.share for job in jobs if job not in left or len(jobs) == 1}
         assert sum(s.request for s in shares.values()) <= 1 + PATIENCE, f"{node_id}:{gpu} is over its share"
         assert sum(s.limit for s in shares.values()) <= state.resources.oversubscription + PATIENCE
         memory = sum(memory_on(job, (node_id, gpu), began) for job in jobs)
@@ -207,6 +210,10 @@ def double_booked(facts: Iterable[Fact]) -> Iterator[str]:
                 shares = {start.weave or start.job: start.share for start in on[gpu].values()}
                 if sum(share.request for share in shares.values()) > 1 + PATIENCE:
                     yield f"{fact.at}: {gpu} carries {list(on[gpu])}"
+        elif isinstance(fact, Rewoven):
+            for jobs in on.values():
+                if fact.job in jobs and jobs[fact.job].run == fact.run:
+                    jobs[fact.job] = replace(jobs[fact.job], weave=fact.weave)
         elif isinstance(fact, Exited):
             for jobs in on.values():
                 if fact.job in jobs and jobs[fact.job].run == fact.run:

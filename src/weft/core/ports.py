@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol
 from weft.core.resources.free import Free
 from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
-from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Seconds, Share, Slots, Where
+from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Profile, Seconds, Share, Slots, Where
 
 PATIENCE_S: Final = 600.0
 """The usual patience of a policy for users that declare no times."""
@@ -50,6 +50,14 @@ class JobView(Protocol):
     @property
     def run(self) -> int:
         """The number of the latest run; 0: it never ran."""
+
+    @property
+    def measured_mb(self) -> int:
+        """The most memory measured on one of its GPUs."""
+
+    @property
+    def unwoven(self) -> str:
+        """Why the job is not woven any more; empty: it may be woven."""
 
     @property
     def waits(self) -> bool:
@@ -177,6 +185,9 @@ class View(Protocol):
         """True if no waiting job could start: no GPU is idle, and all waiting jobs need whole GPUs."""
 
     def job(self, job: JobId) -> JobView: ...
+    def profile(self, job: JobView) -> Profile | None:
+        """Return the stage times of a job: its own, or the ones that were measured for its kind; None: unknown."""
+
     def shapes(self) -> Iterable[Shape]:
         """Return the shapes of all jobs that wait or hold GPUs."""
 

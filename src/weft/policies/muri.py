@@ -61,21 +61,21 @@ class Muri(Replanner):
         split: list[Weave] = []
         for group in groups:
             if len(group.members) > 1 and self._weaver.worse_than_in_turn(group.kind):
-                split += split_weave(group, self._weaver)
+                split += split_weave(view, group, self._weaver)
             else:
                 split.append(group)
         trial = view.trial()
-        return [group for group in sorted(split, key=rank_of) if trial.fits(shape_of(group))]
+        return [group for group in sorted(split, key=rank_of) if trial.fits(shape_of(view, group))]
 
     def _split_misfits(self, groups: list[Weave], view: View) -> list[Weave]:
         """Split weaves whose total memory, CPUs or RAM no node has."""
         fits: dict[Shape, bool] = {}
         split: list[Weave] = []
         for group in groups:
-            shape = shape_of(group)
+            shape = shape_of(view, group)
             if not shape.plain and shape not in fits:
                 fits[shape] = len(group.members) == 1 or view.trial().fits(shape)
-            split += [group] if shape.plain or fits[shape] else split_weave(group, self._weaver)
+            split += [group] if shape.plain or fits[shape] else split_weave(view, group, self._weaver)
         return split
 
 

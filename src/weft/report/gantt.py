@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from weft.model import Exited, Fact, JobId, NodeId, NodeJoined, NodeLost, Seconds, Start
+from weft.model import Exited, Fact, JobId, NodeId, NodeJoined, NodeLost, Rewoven, Seconds, Start
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_DRAWN_RUNS: Final = 2000
 MAX_DRAWN_GPUS: Final = 64
 TIME_BINS: Final = 600
-USED_FACTS: Final = frozenset({Start, Exited, NodeJoined, NodeLost})
+USED_FACTS: Final = frozenset({Start, Rewoven, Exited, NodeJoined, NodeLost})
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,13 @@ class _Occupancies:
             holds = [_Occupancy(fact.job, node, gpus, fact.at, fact.weave, guest) for node, gpus in fact.slots]
             self.now[fact.job] = fact.run, holds
 
+    def reweave(self, fact: Rewoven) -> None:
+        """Continue a run with other partners on the same GPUs."""
+        run, holds = self.now.get(fact.job, (0, []))
+        if run == fact.run:
+            self._close(holds, fact.at)
+            self.now[fact.job] = run, [replace(hold, start_s=fact.at, members=fact.weave) for hold in holds]
+
     def exit(self, job: JobId, run: int, at: Seconds) -> None:
         if job in self.now and self.now[job][0] == run:
             self._close(self.now.pop(job)[1], at)
@@ -112,6 +119,8 @@ def build_gantt(facts: Iterable[Fact]) -> Gantt:
             continue
         if isinstance(fact, Start):
             holds.start(fact)
+        elif isinstance(fact, Rewoven):
+            holds.reweave(fact)
         elif isinstance(fact, Exited):
             holds.exit(fact.job, fact.run, fact.at)
         elif isinstance(fact, NodeJoined):

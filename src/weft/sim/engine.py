@@ -20,6 +20,7 @@ from weft.model import (
     NodeId,
     NodeJoined,
     NodeLost,
+    Rewoven,
     Seconds,
     Start,
     Stop,
@@ -45,6 +46,7 @@ class Costs(Protocol):
 
     def start(self, start: Start) -> Sequence[Event]: ...
     def stop(self, stop: Stop) -> Sequence[Event]: ...
+    def reweave(self, rewoven: Rewoven) -> Sequence[Event]: ...
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
         """Remove a node that fails. Return the events that precede its loss."""
 
@@ -107,6 +109,8 @@ class Engine:
             self._at_once += self._costs.start(decision)  # type: ignore[arg-type]
         elif kind is Stop:
             self._at_once += self._costs.stop(decision)  # type: ignore[arg-type]
+        elif kind is Rewoven:
+            self._at_once += self._costs.reweave(decision)  # type: ignore[arg-type]
         elif kind is Alarm:
             due = decision.due  # type: ignore[union-attr]
             self._alarm = NEVER if due is None else due

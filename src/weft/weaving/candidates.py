@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from weft.core.ports import Ask, JobView, View
-from weft.core.resources.shapes import Shape, shape_of_weave
+from weft.core.resources.shapes import Shape, member_shape, shape_of_weave
 from weft.model import WHOLE, Profile
 from weft.weaving.grouping import Group, Weaver
 
@@ -28,20 +28,20 @@ def select_candidates(view: View, weaver: Weaver) -> dict[Shape, list[Weave]]:
         if not trial.fits(shape):
             continue
         bucket = taken.setdefault(shape, [])
-        bucket.append(weaver.single((turn, job), _profile(job)))
+        bucket.append(weaver.single((turn, job), _profile(view, job)))
         for _ in range(weaver.packing - 1):
             following = next(streams[shape], None)
             if following is not None:
-                bucket.append(weaver.single(following, _profile(following[1])))
+                bucket.append(weaver.single(following, _profile(view, following[1])))
         head = next(streams[shape], None)
         if head is not None:
             heappush(heads, (*head, shape))
     return taken
 
 
-def split_weave(weave: Weave, weaver: Weaver) -> list[Weave]:
+def split_weave(view: View, weave: Weave, weaver: Weaver) -> list[Weave]:
     """Return the members as single jobs."""
-    return [weaver.single(member, _profile(member[1])) for member in weave.members]
+    return [weaver.single(member, _profile(view, member[1])) for member in weave.members]
 
 
 def rank_of(weave: Weave) -> Rank:
@@ -52,17 +52,18 @@ def gpus_of(weave: Weave) -> int:
     return weave.members[0][1].gpus
 
 
-def shape_of(weave: Weave) -> Shape:
-    shape = weave.members[0][1].shape
-    if shape.plain:  # jobs of a weave have one shape, and on whole GPUs a weave needs no more than one of its jobs
-        return shape
+def shape_of(view: View, weave: Weave) -> Shape:
+    """Return what the members need together."""
     jobs = [job for _, job in weave.members]
-    share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
-    return shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
+    if len(jobs) == 1:
+        return jobs[0].shape
+    shapes = [member_shape(job.shape, job.measured_mb, view.profile(job)) for job in jobs]
+    return shape_of_weave(shapes, WHOLE, jobs[0].job.where)
 
 
 def ask_of(weave: Weave) -> Ask:
-    return Ask(tuple([job.id for _, job in weave.members]), gpus_of(weave), shape_of(weave).family.share)
+    jobs = [job for _, job in weave.members]
+    return Ask(tuple([job.id for job in jobs]), gpus_of(weave), jobs[0].wanted_share if len(jobs) == 1 else WHOLE)
 
 
 def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:
@@ -71,6 +72,9 @@ def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:
         yield (key, new, 0 if new else -job.gpus, job.tie_breaker), job
 
 
-def _profile(job: JobView) -> Profile | None:
-    """Return the profile for weaving; None for jobs that share or pin their GPUs, or use none: they are not woven."""
-    return job.job.profile if job.shape.whole and not (job.job.where.pinned or job.job.where.choice) else None
+def _profile(view: View, job: JobView) -> Profile | None:
+    """Return the profile for weaving; None for jobs that are not woven: without a profile, with pinned or shared GPUs
+    or none, or because they did not keep to their turns."""
+    if not job.shape.whole or job.job.where.pinned or job.job.where.choice or job.unwoven:
+        return None
+    return view.profile(job)

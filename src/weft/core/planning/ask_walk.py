@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
-from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
+from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice, weave_of, weave_shape
 from weft.core.planning.backfill import EasyBackfill
 from weft.core.planning.planner import Context, TargetPlanner
 from weft.core.ports import Ask, Replanner
 from weft.core.queue.cursors import Cursor
-from weft.core.resources.shapes import shape_of_weave
 from weft.core.state.job import JobState
 from weft.model import WHOLE, JobId, Planned, Reserve
 
@@ -36,7 +35,7 @@ class StartPlanner(TargetPlanner):
                 context.decide(Reserve(state.now, ask.jobs[0], ask.where.pinned))
                 continue
             jobs = jobs_of(state, ask)
-            shape = ask_shape(ask, jobs)
+            shape = ask_shape(state, ask, jobs)
             if ask.where.pinned:
                 allocator.start(jobs, shape, ask.share)
             else:
@@ -63,12 +62,20 @@ class AskPlanner(TargetPlanner):
             return
         allocator.begin()
         for ids in state.pending:
-            self._start_pending(tuple([state.jobs[job] for job in ids]))
+            if all(job in state.jobs for job in ids):  # a job that has ended may be purged
+                self._start_pending(tuple([state.jobs[job] for job in ids]))
         if state.news:
+            kept_back = self._kept_back()
             cursor = order.cursor(state.resources.after_release.top)
             for _, _, job in cursor:
+                if job.id in kept_back:
+                    continue
                 if not allocator.start((job,), job.shape, job.wanted_share):
                     cursor.fail(job.shape)
+
+    def _kept_back(self) -> Collection[JobId]:
+        """Return the waiting jobs that start only as planned."""
+        return ()
 
     def _start_pending(self, jobs: tuple[JobState, ...]) -> None:
         """Start jobs that were planned together, or promise them GPUs that are being released."""
@@ -76,7 +83,7 @@ class AskPlanner(TargetPlanner):
         if any(job.status != "waiting" and not job.releasing for job in jobs):
             return
         share = jobs[0].wanted_share if len(jobs) == 1 else WHOLE
-        shape = shape_of_weave([job.shape for job in jobs], share, jobs[0].job.where)
+        shape = weave_shape(self.context.state, jobs, share)
         if any(job.releasing for job in jobs) or not allocator.start(jobs, shape, share):
             allocator.promise(shape)
 
@@ -94,7 +101,7 @@ class AskPlanner(TargetPlanner):
         for place, ask in enumerate(asks):
             jobs = jobs_of(state, ask)
             running = tuple([job for job in jobs if job.active])
-            shape = ask_shape(ask, jobs)
+            shape = ask_shape(state, ask, jobs)
             if running and _as_asked(ask, jobs):
                 continue
             if not running and (hopeless.dropped(shape) or allocator.start(jobs, shape, ask.share)):
@@ -131,5 +138,5 @@ def _less_wanted(runs: list[JobState], rank: dict[JobId, int], place: int, ask: 
 
 
 def _as_asked(ask: Ask, jobs: tuple[JobState, ...]) -> bool:
-    weave = tuple(sorted(ask.jobs)) if len(ask.jobs) > 1 else ()
+    weave = weave_of(ask.jobs)
     return all(job.active and job.weave == weave and job.slots == jobs[0].slots for job in jobs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.core.ports import Ask
-from weft.core.resources.shapes import Shape, pinned_shape, shape_of_weave
+from weft.core.resources.shapes import Shape, member_shape, pinned_shape, shape_of_weave
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.errors import PlanError
-from weft.model import JobId
+from weft.model import JobId, Share
 
 
 def jobs_of(state: State, ask: Ask) -> tuple[JobState, ...]:
@@ -30,10 +30,23 @@ def refuse_twice(asks: Iterable[Ask]) -> None:
             seen.add(job)
 
 
-def ask_shape(ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
+def ask_shape(state: State, ask: Ask, jobs: tuple[JobState, ...]) -> Shape:
     """Return the shape of an ask. Woven jobs must need the same number of GPUs, and get exactly that many."""
     if any(job.gpus != ask.gpus for job in jobs):
         raise PlanError(f"{ask} gives jobs other than the {[job.gpus for job in jobs]} GPUs they need")
     if ask.where.pinned:
         return pinned_shape(jobs[0].shape, ask.share, ask.where)
-    return shape_of_weave([job.shape for job in jobs], ask.share, jobs[0].job.where)
+    return weave_shape(state, jobs, ask.share)
+
+
+def weave_shape(state: State, jobs: tuple[JobState, ...], share: Share) -> Shape:
+    """Return the shape of jobs that run together. A woven job counts with the memory that was measured."""
+    shapes = [job.shape for job in jobs]
+    if len(jobs) > 1:
+        shapes = [member_shape(job.shape, job.measured_mb, state.profiles.of(job.job)) for job in jobs]
+    return shape_of_weave(shapes, share, jobs[0].job.where)
+
+
+def weave_of(jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
+    """Return the weave of these jobs, as decisions name it: empty for a single job."""
+    return tuple(sorted(jobs)) if len(jobs) > 1 else ()

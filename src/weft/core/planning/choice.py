@@ -7,6 +7,7 @@ from weft.core.planning.backfill import BackfillPlanner
 from weft.core.planning.key_walk import PreemptivePlanner, StrictPlanner, StrictPreemptivePlanner
 from weft.core.planning.planner import Planner
 from weft.core.planning.repack import RepackAsksPlanner, RepackKeysPlanner
+from weft.core.planning.weaves import WeavePlanner
 from weft.core.ports import Policy, Replanner
 from weft.core.queue.order import has_key
 from weft.errors import PlanError
@@ -17,7 +18,9 @@ def planner_of(policy: Policy, *, repack: bool) -> type[Planner]:
     if isinstance(policy, Replanner):
         if not policy.preempts:
             return StartPlanner
-        return RepackAsksPlanner if repack else AskPlanner
+        if repack:
+            return RepackAsksPlanner
+        return WeavePlanner if policy.weaves else AskPlanner
     if not has_key(policy):
         raise PlanError(f"policy {type(policy).__name__} has no key: define key(self, job, now)")
     if not policy.preempts:

@@ -15,7 +15,7 @@ from weft.core.queue.cursors import StreamCursor
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import JobId, Share, Slots, Start, Stop, StopReason
+from weft.model import JobId, Rewoven, Share, Slots, Start, Stop, StopReason
 
 
 @dataclass(slots=True)
@@ -77,21 +77,27 @@ def as_wanted(state: State, asks: Iterable[Ask]) -> Wanted:
     refuse_twice(asks)
     for ask in asks:
         jobs = jobs_of(state, ask)
-        yield jobs, ask_shape(ask, jobs), ask.share
+        yield jobs, ask_shape(state, ask, jobs), ask.share
 
 
 def move_to(state: State, target: list[Assignment], decide: Decide) -> None:
-    """Stop the runs that are not in the target; once they have exited, start the rest."""
+    """Stop the runs that are not in the target, and give the ones that stay their partners; once the stopped runs have
+    exited, start the rest."""
     assigned = {job.id: assignment for assignment in target for job in assignment.jobs}
     stops: list[tuple[JobState, StopReason]] = []
+    others: list[Rewoven] = []
     for job in state.active.values():
         assignment = assigned.get(job.id)
-        as_planned = assignment is not None and (assignment.slots, assignment.weave) == (job.slots, job.weave)
-        if job.releasing or as_planned:
+        if job.releasing:
             continue
-        stops.append((job, "preempted" if assignment is None else "moved"))
+        if assignment is None or assignment.slots != job.slots:
+            stops.append((job, "preempted" if assignment is None else "moved"))
+        elif assignment.weave != job.weave:
+            others.append(Rewoven(state.now, job.id, job.run, assignment.weave))
     for job, why in sorted(stops, key=lambda stop: stop[0].tie_breaker, reverse=True):
         decide(Stop(state.now, job.id, job.run, why))
+    for rewoven in others:
+        decide(rewoven)
     if state.resources.releasing:
         return
     starts = [(job, assignment) for assignment in target for job in assignment.jobs if job.status == "waiting"]

@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from weft.core.planning.tentative import TentativeCluster
-from weft.core.ports import Placement
+from weft.core.ports import JobView, Placement
 from weft.core.queue.cursors import StreamCursor
 from weft.core.queue.order import Order
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import JobId, Seconds
+from weft.model import JobId, Profile, Seconds
 
 
 class ClusterView:
@@ -56,6 +56,9 @@ class ClusterView:
 
     def job(self, job: JobId) -> JobState:
         return self._state.jobs[job]
+
+    def profile(self, job: JobView) -> Profile | None:
+        return self._state.profiles.of(job.job)
 
     def shapes(self) -> list[Shape]:
         shapes = {shape: None for shape, entries in self._order.waiting.items() if entries}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from weft.model import ANYWHERE, UNCOUNTED, WHOLE, Job, PerRank, Share, Where
+from weft.model import ANYWHERE, UNCOUNTED, WHOLE, Job, PerRank, Profile, Share, Where
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +83,14 @@ def with_memory(shape: Shape, memory_mb: int) -> Shape:
     """Return the same shape with this much memory on each GPU."""
     family = shape.family
     return _shape(shape.gpus, _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where))
+
+
+def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
+    """Return the shape of a job in a weave: with the memory that it was measured to need, if that is more."""
+    needed = max(measured_mb, profile.memory_mb if profile is not None else 0)
+    if needed <= shape.memory_mb.min or shape.memory_mb.differs:
+        return shape
+    return with_memory(shape, needed)
 
 
 def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isclose
 
-from weft.model import Event, Exited, JobId, NodeId, Outcome, Progressed, Seconds, Start, Started, Stop
+from weft.model import Event, Exited, JobId, NodeId, Outcome, Progressed, Rewoven, Seconds, Start, Started, Stop
 from weft.sim.costs.speed import Run, Speed, profile_of
 from weft.sim.faults.estimates import Estimates
 from weft.sim.faults.failures import Crashes
@@ -68,6 +68,11 @@ class MuriCosts:
     def stop(self, stop: Stop) -> list[Event]:
         run = self._remove(stop.job)
         return [Exited(stop.at, stop.job, stop.run, "stopped", self._believed_s(run))]
+
+    def reweave(self, rewoven: Rewoven) -> list[Event]:
+        """Give the run other partners; `settle` sets its pace."""
+        self._runs[rewoven.job].members = rewoven.weave
+        return []
 
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:  # noqa: ARG002
         """Remove runs with GPUs only on this node; `happen` has reported their progress. Others get a Stop."""

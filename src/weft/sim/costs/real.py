@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from weft.model import Event, Exited, JobId, NodeId, Progressed, Seconds, Start, Started, Stop
+from weft.model import Event, Exited, JobId, NodeId, Progressed, Rewoven, Seconds, Start, Started, Stop
 from weft.sim.costs.speed import Run, Speed
 from weft.sim.faults.estimates import Estimates
 from weft.sim.faults.failures import Crashes
@@ -61,6 +61,14 @@ class RealCosts:
             self._advance(run, stop.at)
         left = self._save(run, all_of_it=stop.why == "moved")
         return [*self._remove(run, stop.at), Exited(stop.at, stop.job, stop.run, "stopped", left)]
+
+    def reweave(self, rewoven: Rewoven) -> Sequence[Event]:
+        """Give the run other partners: its pace changes, and that of its old and new partners."""
+        run = self._runs[rewoven.job]
+        before = self._affected(run)
+        run.members = rewoven.weave
+        affected = dict.fromkeys((*before, *self._affected(run), *((run,) if run.started else ())))
+        return self._repace_all(list(affected), rewoven.at)
 
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
         """Remove runs with GPUs only on this node, back to their last checkpoint. Others get a Stop."""

@@ -1,0 +1,163 @@
+"""The layout of a plan that weaves: which jobs run on which GPUs, so that as many runs as possible stay where they are.
+
+Each ask goes to the GPUs that most of its members already hold. Asks without such GPUs get the room that is left. If
+that is not enough, the asks for fewer GPUs give up theirs first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from weft.core.planning.tentative import TentativeCluster
+from weft.core.ports import Placement
+from weft.core.resources.node import Occupant
+from weft.core.resources.shapes import Shape
+from weft.core.state.job import JobState
+from weft.core.state.state import State
+from weft.model import JobId, Share, Slots
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """Jobs that are to run together, and the GPUs that they get."""
+
+    jobs: tuple[JobState, ...]
+    shape: Shape
+    share: Share
+    weave: tuple[JobId, ...]
+    slots: Slots | None = None
+    """None: they get none."""
+    anchor: Slots | None = None
+    """The GPUs of a member that must not move."""
+
+
+@dataclass(slots=True)
+class Layout:
+    """The wishes that get GPUs, and the runs that stay because they must not move."""
+
+    wishes: list[Wish]
+    fixed: set[JobId] = field(default_factory=set)
+
+
+class LayoutCluster(TentativeCluster):
+    """An emptied copy of the cluster without the GPUs and the memory that may not be used now."""
+
+    def __init__(self, state: State, placement: Placement) -> None:
+        super().__init__(state, placement)
+        if any(host.occupants or host.foreign_mb for host in state.resources.nodes if host.alive):
+            full = self.resources()
+            for host, twin in zip(state.resources.nodes, full.nodes, strict=True):
+                twin.foreign_mb.update(host.foreign_mb)
+                for gpu in {occupant.gpu for occupant in host.occupants} if host.alive else ():
+                    full.occupy(Occupant(host.node.id, gpu, "", None, ""))
+
+    def fits_at(self, shape: Shape, slots: Slots) -> bool:
+        """Return whether the shape fits on exactly these GPUs."""
+        if not shape.gpus:
+            return True
+        if shape.plain and self._full is None:
+            return self.vacant(slots)
+        nodes = self.resources().by_id
+        return all(
+            set(gpus) <= set(nodes[node].fitting(shape, after_release=False))
+            and nodes[node].count_for(shape, after_release=False) >= len(gpus)
+            for node, gpus in slots
+        )
+
+    def try_keep(self, shape: Shape, slots: Slots) -> bool:
+        """Take exactly these GPUs; return False and take nothing if the shape does not fit there."""
+        fits = self.fits_at(shape, slots)
+        if fits and shape.gpus:
+            self.keep(shape, slots)
+        return fits
+
+
+def lay_out(state: State, wishes: Sequence[Wish], placement: Placement, protected: set[JobId]) -> Layout:
+    """Give the wishes GPUs. Runs in `protected`, and runs on GPUs that may not be used any more, stay in place."""
+    layout = _fix_runs(state, wishes, protected)
+    sizes = list(dict.fromkeys(wish.shape.gpus for wish in layout.wishes))
+    for staying in range(len(sizes), -1, -1):
+        if _try(state, layout, placement, set(sizes[:staying])):
+            break
+    layout.wishes = [wish for wish in layout.wishes if wish.slots is not None]
+    return layout
+
+
+def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> Layout:
+    """Find the runs that must not move. A wish goes where its only such run is; a wish that cannot is dropped."""
+    wish_of = {job.id: wish for wish in wishes for job in wish.jobs}
+    fixed_on: dict[Slots, list[JobState]] = {}
+    frozen: set[JobId] = set()
+    for job in state.active.values():
+        if job.releasing:
+            continue
+        if _is_blocked(state, job.slots):
+            frozen.add(job.id)
+        elif job.id in protected:
+            fixed_on.setdefault(job.slots, []).append(job)
+    for slots, jobs in fixed_on.items():
+        wanted = {id(wish_of.get(job.id)): wish_of.get(job.id) for job in jobs}
+        wish = wanted.popitem()[1] if len(wanted) == 1 else None
+        if wish is None or wish.anchor not in (None, slots):
+            frozen.update(job.id for job in jobs)
+        else:
+            wish.anchor = slots
+    for wish in wishes:  # a wish with an anchor and a frozen member cannot be met either
+        if wish.anchor is not None and any(job.id in frozen for job in wish.jobs):
+            frozen.update(job.id for job in wish.jobs if job.slots == wish.anchor and job.id in protected)
+    met = [wish for wish in wishes if not any(job.id in frozen for job in wish.jobs)]
+    return Layout(met, frozen)
+
+
+def _is_blocked(state: State, slots: Slots) -> bool:
+    """Return whether nothing new may start on one of these GPUs."""
+    return any(
+        (host := state.resources.by_id[node]).closures or any(occupant.gpu in gpus for occupant in host.occupants)
+        for node, gpus in slots
+    )
+
+
+def _try(state: State, layout: Layout, placement: Placement, staying: set[int]) -> bool:
+    """Lay out all wishes; return whether each got GPUs. Wishes of the sizes `staying` stay in place if they can."""
+    cluster = LayoutCluster(state, placement)
+    by_size: dict[int, list[Wish]] = {}
+    for wish in layout.wishes:
+        wish.slots = None
+        by_size.setdefault(wish.shape.gpus, []).append(wish)
+    _hold_fixed(state, cluster, layout)
+    for wish in layout.wishes:
+        if wish.anchor is not None and cluster.try_keep(wish.shape, wish.anchor):
+            wish.slots = wish.anchor
+    for size, wishes in by_size.items():
+        if size in staying:
+            _stay(cluster, wishes)
+    for size, wishes in by_size.items():
+        if size not in staying:
+            _stay(cluster, wishes)
+        for wish in wishes:
+            if wish.slots is None and wish.anchor is None:
+                wish.slots = cluster.allocate(wish.shape)
+    return all(wish.slots is not None for wish in layout.wishes)
+
+
+def _hold_fixed(state: State, cluster: LayoutCluster, layout: Layout) -> None:
+    held: set[Slots] = set()
+    for name in layout.fixed:
+        job = state.jobs[name]
+        if job.slots not in held and job.allocation.gpus and not _is_blocked(state, job.slots):
+            held.add(job.slots)
+            cluster.keep(job.allocation, job.slots)
+
+
+def _stay(cluster: LayoutCluster, wishes: Iterable[Wish]) -> None:
+    """Give wishes the GPUs that most of their members hold, the largest such part first."""
+    places: list[tuple[int, int, Slots, Wish]] = []
+    for at, wish in enumerate(wishes):
+        if wish.slots is None and wish.anchor is None:
+            held = Counter(job.slots for job in wish.jobs if job.active and not job.releasing)
+            places += [(-count, at, slots, wish) for slots, count in held.items()]
+    for _, _, slots, wish in sorted(places, key=lambda place: place[:2]):
+        if wish.slots is None and cluster.try_keep(wish.shape, slots):
+            wish.slots = slots

@@ -1,0 +1,120 @@
+"""The planner for replanners that weave. Runs whose GPUs stay the same keep them and are rewoven: no run restarts only
+because its partners change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from weft.core.planning.ask_walk import AskPlanner
+from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice, weave_of
+from weft.core.planning.weave_layout import Layout, Wish, lay_out
+from weft.core.ports import Ask
+from weft.core.resources.node import Holder
+from weft.core.state.job import JobState
+from weft.model import WHOLE, JobId, NodeId, Rewoven, Share, Slots, Start, Stop, StopReason
+
+
+class WeavePlanner(AskPlanner):
+    """The planner lays out all asks, with each where most of its members are, and moves to that layout."""
+
+    def work_towards(self, *, planned: bool) -> None:
+        if not planned:
+            for ids in self.context.state.pending:  # their partners hold the GPUs: none of these is idle
+                self._join_partners(ids)
+        super().work_towards(planned=planned)
+
+    def _kept_back(self) -> Collection[JobId]:
+        return {job for ids in self.context.state.pending for job in ids}
+
+    def _walk(self, asks: list[Ask]) -> list[tuple[JobId, ...]]:
+        """Serve the asks; return the jobs that wait for GPUs to be released."""
+        context = self.context
+        state, protection = context.state, context.protection
+        refuse_twice(asks)
+        context.allocator.begin()
+        wishes = [
+            Wish(jobs, ask_shape(state, ask, jobs), ask.share, weave_of(ask.jobs))
+            for ask in asks
+            for jobs in (jobs_of(state, ask),)
+        ]
+        protected = {job.id for job in state.active.values() if protection.until(job) > state.now}
+        layout = lay_out(state, wishes, context.placement, protected)
+        self._stop_others(layout)
+        self._reweave(layout)
+        return [tuple([job.id for job in wish.jobs]) for wish in layout.wishes if not self._start(wish)]
+
+    def _stop_others(self, layout: Layout) -> None:
+        """Stop the runs that are to run elsewhere, and the runs that are in the way of others; worst first."""
+        state = self.context.state
+        wish_of = {job.id: wish for wish in layout.wishes for job in wish.jobs}
+        claimed = {gpu for wish in layout.wishes for gpu in _gpus(wish.slots or ())}
+        stops: list[tuple[JobState, StopReason]] = []
+        for job in state.active.values():
+            if job.releasing or job.id in layout.fixed:
+                continue
+            wish = wish_of.get(job.id)
+            if wish is None:
+                if not claimed.isdisjoint(_gpus(job.slots)):
+                    stops.append((job, "preempted"))
+            elif wish.slots != job.slots:
+                stops.append((job, "moved"))
+        for job, why in sorted(stops, key=lambda stop: stop[0].tie_breaker, reverse=True):
+            self.context.decide(Stop(state.now, job.id, job.run, why))
+
+    def _reweave(self, layout: Layout) -> None:
+        """Give the runs that stay their new partners. A run that no ask names keeps the partners that stay."""
+        state = self.context.state
+        weave_of_job = {job.id: wish.weave for wish in layout.wishes for job in wish.jobs}
+        for job in [job for job in state.active.values() if not job.releasing]:
+            weave = weave_of_job.get(job.id)
+            if weave is None:
+                weave = self._remaining_weave(job)
+            if weave != job.weave:
+                self.context.decide(Rewoven(state.now, job.id, job.run, weave))
+
+    def _remaining_weave(self, job: JobState) -> tuple[JobId, ...]:
+        active = self.context.state.active
+        there = [name for name in job.weave if (other := active.get(name)) and _are_together(job, other)]
+        return tuple(there) if len(there) > 1 else ()
+
+    def _start(self, wish: Wish) -> bool:
+        """Start the members that wait, if the GPUs of the wish are clear; return whether all of its members run."""
+        assert wish.slots is not None
+        waiting = [job for job in wish.jobs if job.status == "waiting"]
+        if waiting and self._is_clear(wish.slots, wish.jobs):
+            self._start_at(waiting, wish.slots, wish.share, wish.weave)
+        elif waiting and not wish.shape.whole and len(waiting) == len(wish.jobs):
+            self.context.allocator.start(tuple(waiting), wish.shape, wish.share)
+        return all(job.active and not job.releasing for job in wish.jobs)
+
+    def _join_partners(self, ids: tuple[JobId, ...]) -> None:
+        """Start planned jobs next to the partners that stayed, once all others have left."""
+        weave = weave_of(ids)
+        jobs = [job for job in map(self.context.state.jobs.get, ids) if job is not None]
+        kept = [job for job in jobs if weave and job.active and not job.releasing and job.weave == weave]
+        waiting = [job for job in jobs if job.status == "waiting"]
+        if kept and waiting and self._is_clear(kept[0].slots, kept):
+            self._start_at(waiting, kept[0].slots, WHOLE, weave)
+
+    def _start_at(self, jobs: list[JobState], slots: Slots, share: Share, weave: tuple[JobId, ...]) -> None:
+        now = self.context.state.now
+        for job in jobs:
+            self.context.decide(Start(now, job.id, job.run + 1, slots, share, weave))
+
+    def _is_clear(self, slots: Slots, members: Collection[Holder]) -> bool:
+        """Return whether only these members hold the GPUs."""
+        nodes = self.context.state.resources.by_id
+        return all(
+            holder in members and not holder.releasing
+            for node, gpus in slots
+            for gpu in gpus
+            for holder in nodes[node].holders[gpu]
+        )
+
+
+def _are_together(job: JobState, other: JobState) -> bool:
+    return other.slots == job.slots and other.weave == job.weave and not other.releasing
+
+
+def _gpus(slots: Slots) -> Iterable[tuple[NodeId, int]]:
+    return ((node, gpu) for node, gpus in slots for gpu in gpus)
