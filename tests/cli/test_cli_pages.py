@@ -17,7 +17,7 @@ from weft.wire.views.jobs import JobDetailView, QueueView
 from weft.wire.views.nodes import GpuView, NodeView
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
-SIMULATING = {"sim", "compare", "figures", "policies", "trace"}
+SIMULATING = {"sim", "compare", "figures", "policies", "trace", "testbed"}
 COMMON = {"-h", "--help", "--json", "--color"}
 ELSEWHERE = {"schema", "fact"}
 
@@ -32,6 +32,13 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert all(f"`{word}`" in text for word in (command, *COMMANDS[command].aliases))
     missing = [flag for flag in list_flags(build_parser(command)) if flag not in COMMON and not _names(text, flag)]
     assert not missing, f"docs/reference/cli.md says nothing of {missing} of weft {command}"
+
+
+def test_every_flag_of_the_testbed_is_on_its_page() -> None:
+    (actions,) = [each for each in build_parser("testbed")._actions if isinstance(each.choices, dict)]
+    for parser in actions.choices.values():  # type: ignore[union-attr]
+        missing = [flag for flag in list_flags(parser) if flag not in COMMON and not _names(page("testbed.md"), flag)]
+        assert not missing
 
 
 def _names(text: str, flag: str) -> bool:

@@ -9,9 +9,13 @@ from weft.cli import render
 from weft.cli.help_format import HelpFormatter
 
 
-def add_action(actions: Any, command: str, name: str, summary: str, *, json: bool = True) -> None:
-    """Add the module of that name as a subcommand of `command`, with its help text, flags and examples."""
-    module = importlib.import_module(f"weft.cli.commands.{command}.{name.replace('-', '_')}")
+def add_action(
+    actions: Any, command: str, name: str, summary: str, *, json: bool = True, module_name: str = ""
+) -> None:
+    """Add the module of that name as a subcommand of `command`, with its help text, flags and examples.
+
+    `module_name`: for an action called `run`, whose module would hide the function of that name."""
+    module = importlib.import_module(f"weft.cli.commands.{command}.{module_name or name.replace('-', '_')}")
     action = actions.add_parser(
         name,
         help=summary,

@@ -92,6 +92,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "policies": Command("list policies and placements, with their options"),
         "trace": Command("show, convert and generate traces"),
         "figures": Command("reproduce the figures of a paper"),
+        "testbed": Command("play traces through real schedulers and processes, with emulated GPUs"),
     },
 }
 """The commands, in the groups in which the help lists them."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from weft.client import Client
@@ -22,19 +23,33 @@ MAX_POLLED_JOBS: Final = 500
 MAX_SUBMITTED_JOBS: Final = 1000
 """Jobs in one request."""
 CANCEL_TIMEOUT_S: Final = 120.0
+NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 COMMAND: Final = 'exec "${WEFT_PYTHON:-python3}" -m weft.train.standin "$0" "$1"'
+
+Program = Callable[[TraceJob, float, str], JobSpec]
+"""Returns what runs in place of a job: called with the job, its work in real seconds, and a file for its saves."""
+
+
+def stand_in(_: TraceJob, work_s: float, file: str) -> JobSpec:
+    """Return the stand-in that runs on any node that has Weft."""
+    return JobSpec(command=["sh", "-c", COMMAND, f"{work_s:.6f}", file])
 
 
 class TracePlayer:
     """Submits the jobs of a trace when they are due, and waits for their ends.
 
     All jobs have one group, by which `cancel` finds them, those of an interrupted request too. `folder` is where the
-    stand-ins save; nodes that do not have it use the checkpoint folder of the job.
+    stand-ins save; nodes that do not have it use the checkpoint folder of the job. `program` returns the command of
+    each job, and what else is special about it.
     """
 
-    def __init__(self, client: Client, jobs: Sequence[TraceJob], speed: float, *, group: str, folder: str) -> None:
+    def __init__(
+        self, client: Client, jobs: Sequence[TraceJob], speed: float, *, group: str, folder: str,
+        program: Program = stand_in, env: Mapping[str, str] = NO_VARIABLES, poll_s: float = POLL_S,
+    ) -> None:  # fmt: skip
         self._client, self._jobs, self._speed = client, jobs, speed
-        self.group, self._folder = group, folder
+        self.group, self._folder, self._program, self._poll_s = group, folder, program, poll_s
+        self._env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **env}
         self._open: dict[str, None] = {}
         """Ids of jobs that have not ended, the oldest first."""
         self.submitted = 0
@@ -57,8 +72,8 @@ class TracePlayer:
                 continue
             self._poll()
             tick(self.ended)
-            pause_s = POLL_S if self.submitted == len(self._jobs) else due[self.submitted] - time.monotonic()
-            time.sleep(max(min(pause_s, POLL_S), 0.0))
+            pause_s = self._poll_s if self.submitted == len(self._jobs) else due[self.submitted] - time.monotonic()
+            time.sleep(max(min(pause_s, self._poll_s), 0.0))
 
     def cancel(self) -> None:
         """Cancel the jobs that have not ended, and return when they have."""
@@ -82,7 +97,7 @@ class TracePlayer:
         while end < len(due) and due[end] <= now and end - self.submitted < MAX_SUBMITTED_JOBS:
             end += 1
         specs = [self._spec(number) for number in range(self.submitted, end)]
-        env = [Variable(name="PATH", value=os.environ.get("PATH", "/usr/bin:/bin"))]
+        env = [Variable(name=name, value=value) for name, value in self._env.items()]
         ids = self._client.submit(SubmitRequest(jobs=specs, env=env, chdir=os.path.abspath(os.sep)))
         self._open.update(dict.fromkeys(ids))
         self.submitted = end
@@ -90,13 +105,14 @@ class TracePlayer:
     def _spec(self, number: int) -> JobSpec:
         each = self._jobs[number]
         work_s = each.work_s / self._speed
-        words = ["sh", "-c", COMMAND, f"{work_s:.6f}", os.path.join(self._folder, str(number))]
         job = each.job
         declared_s = work_s if job.declared_s is None else job.declared_s / self._speed
-        return JobSpec(
-            command=words, name=job.name or f"{self.group}-{job.id}"[:80], gpus=job.gpus, priority=job.priority,
-            retries=job.retries, declared_s=declared_s, group=self.group,
+        spec = JobSpec(
+            name=job.name or f"{self.group}-{job.id}"[:80], gpus=job.gpus, priority=job.priority, retries=job.retries,
+            declared_s=declared_s, group=self.group,
         )  # fmt: skip
+        spec.MergeFrom(self._program(each, work_s, os.path.join(self._folder, str(number))))
+        return spec
 
     def _poll(self) -> None:
         oldest = [job for job, _ in zip(self._open, range(MAX_POLLED_JOBS), strict=False)]

@@ -1,0 +1,163 @@
+"""`weft testbed`: a small matrix end to end, interrupted, killed and continued, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.live_cluster import SOURCE
+from support.local_scheduler import PATIENCE_S, until
+from weft.cli.main import main
+
+TRACE = "job_id,submit_s,gpus,duration_s\nlong,0,2,3000\nshort,300,1,300\nwide,600,4,600\nlast,900,2,300\n"
+MATRIX = ("--spec", "2x2", "--policies", "srtf,tiresias", "--intervals", "60", "--speed", "2400")
+
+
+@dataclass
+class Bench:
+    """A folder, an environment and a state directory that go with the test."""
+
+    root: Path
+    env: dict[str, str]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "weft", "testbed", *words], env=self.env, cwd=self.root, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, *words: str, code: int = 0) -> tuple[str, str]:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=3 * PATIENCE_S)
+        assert process.returncode == code, err
+        return out, err
+
+    def processes(self) -> list[str]:
+        """Return the command lines of all processes of this bench."""
+        mark, found = f"XDG_STATE_HOME={self.root}/s".encode(), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+    def results(self) -> dict[str, float]:
+        return {path.parent.name: path.stat().st_mtime for path in self.root.glob("out/cells/*/cell.json")}
+
+    def playing(self, policy: str) -> bool:
+        """Return whether a job of the cell runs: its process is there."""
+        return bool(list(self.root.glob(f"out/cells/*{policy}*/cluster.json"))) and any(
+            "emulated/program.py" in line for line in self.processes()
+        )
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    root = Path(tempfile.mkdtemp(prefix="weft-tb-"))  # short: sockets are in it
+    keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
+    env = {
+        **keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
+        "XDG_CONFIG_HOME": f"{root}/c", "PYTHONPATH": SOURCE,
+    }  # fmt: skip
+    (root / "t.csv").write_text(TRACE)
+    try:
+        yield Bench(root, env)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def test_interrupted_or_killed_it_continues_and_leaves_no_process(bench: Bench) -> None:
+    words = ("run", *MATRIX, "--trace", "t.csv", "--out", "out")
+    driver = bench.start(*words)
+    until(lambda: len(bench.results()) == 1 and bench.playing("tiresias"), 2 * PATIENCE_S)
+    driver.send_signal(signal.SIGINT)
+    _, err = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 130, err
+    assert bench.processes() == [], "an interrupt ends everything"
+    first = bench.results()
+
+    driver = bench.start(*words)
+    until(lambda: bench.playing("tiresias"), PATIENCE_S)
+    driver.kill()
+    driver.communicate(timeout=PATIENCE_S)
+    assert bench.processes(), "nothing can clean up after kill -9"
+
+    out, err = bench.run(*words)
+    assert "1 cell finished before" in err
+    assert bench.processes() == [], "the next driver ends what the killed one left"
+    assert first.items() <= bench.results().items(), "a finished cell is kept"
+    assert len(bench.results()) == 2
+    assert "emulated" in out
+    assert not list(Path(bench.env["XDG_STATE_HOME"], "weft", "servers").glob("*")), "no files of clusters are left"
+    assert not list(Path(bench.env["XDG_STATE_HOME"], "weft", "clusters").glob("*.json"))
+
+
+def test_the_report_compares_with_the_simulator_and_draws(bench: Bench) -> None:
+    found = json.loads(bench.run("report", "out", "--json")[0])
+    (setup,) = found["setups"]
+    assert (setup["cluster"], setup["trace"], setup["jobs"], found["gpus"]) == ("2x2", "t", 4, "emulated")
+    srtf, tiresias = setup["cells"]
+    assert (srtf["policy"], tiresias["policy"]) == ("srtf", "tiresias")
+    assert srtf["figures"]["finished"] == tiresias["figures"]["finished"] == 4
+    assert srtf["figures"]["makespan_s"] >= 3000
+    assert srtf["latencies"]["start"]["count"] >= 4
+    assert srtf["published"] is None, "the published figures belong to another trace"
+    assert -0.5 < srtf["against_simulated"]["makespan_s"] < 3.0, "a busy machine plays with delays"
+    for name in ("utilisation", "queue", "blocking", "jct"):
+        assert (bench.root / "out" / f"1-{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "emulated GPUs" in (bench.root / "out" / "report.html").read_text()
+    assert "| srtf |" in (bench.root / "out" / "tables.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--policies", "srtf,,srsf"), "--policies: 'srtf,,srsf' has an empty name"),
+        (("--policies", "nope"), "nope"),
+        (("--intervals", "soon"), "'soon' is not a number of seconds"),
+        (("--speed", "0"), "expected a number from 1 to"),
+        (("--spec", "2x2", "--trace", "gone.csv"), "gone.csv"),
+        (("--spec", "1x2", "--trace", "t.csv"), "can never run"),
+        (("--spec", "9z9", "--trace", "t.csv"), "no cluster"),
+        (("--policies", "srtf,srtf", "--trace", "t.csv", "--spec", "2x2"), "two cells are called"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    text: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(TRACE)
+    assert main(["testbed", "run", *words, "--out", "never"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert text in err
+    assert not Path("never").exists()
+
+
+def test_folders_that_are_no_testbed_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(TRACE)
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("kept")
+    for words in (["run", *MATRIX, "--trace", "t.csv", "--out", "mine"], ["report", "mine"]):
+        assert main(["testbed", *words]) == 2
+        assert "no testbed" in capsys.readouterr().err
+    assert Path("mine/thesis.txt").read_text() == "kept"
