@@ -38,6 +38,7 @@ VARYING = (
     (r'"id": "[0-9a-f]{12}"', '"id": "<id>"'),
     (r"servers/\d+", "servers/<port>"),
     (r'"settings": \{[^}]*\}', '"settings": <settings>'),
+    (r'"checks": \[[^]]*\]', '"checks": <checks>'),
     (r'"(enforced|advisory)": \[[^]]*\]', r'"\1": <sentences>'),
     (r"127\.0\.0\.1:\d+|localhost:\d+", "<address>"),
 )  # fmt: skip

@@ -155,6 +155,17 @@ def test_check_names_what_is_wrong_with_the_gpus(weft: Weft, driver: DriverProgr
     assert (found["compute mode"]["state"], found["compute mode"]["advice"]) == ("failed", "as root: nvidia-smi -c 0")
 
 
+def test_doctor_runs_the_checks_and_reports_what_failed(weft: Weft, driver: DriverPrograms) -> None:
+    driver.set_ecc_errors(0, 1)
+    weft("queue")
+    found = json.loads(weft("doctor", "--json", code=1).out)
+    named = {step["name"]: step["state"] for step in found["checks"]}
+    assert (named["driver"], named["ecc"], named["clock"]) == ("ok", "failed", "ok")
+    (problem,) = found["problems"]
+    assert problem.startswith("uncorrected ECC errors on GPU 0: ")
+    assert "ecc: failed, uncorrected ECC errors on GPU 0; weft drain" in weft("doctor", code=1).out
+
+
 @pytest.mark.parametrize(
     ("offset_s", "uncertainty_s", "state"),
     [(0.1, 0.0, "ok"), (-3.0, 0.5, "warning"), (3.0, 2.0, "ok"), (40.0, 1.0, "failed"), (-29.0, 0.0, "warning")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from weft.endpoints.paths import user_paths
@@ -25,16 +25,16 @@ SHM: Final = "/dev/shm"
 SET_CLOCK: Final = "fix time synchronisation: chronyc tracking, or timedatectl"
 
 
-def check(scheduler_offset: Callable[[], tuple[float, float]] | None = None) -> list[StepView]:
+def check(scheduler_offset: tuple[float, float] | None = None) -> list[StepView]:
     """Return the result of every check.
 
-    `scheduler_offset` returns how far this clock is ahead of the scheduler's, and the uncertainty, in seconds; None: no
-    scheduler runs.
+    `scheduler_offset` says how far this clock is ahead of the scheduler's, and the uncertainty, in seconds; None: there
+    is no scheduler.
     """
     steps = [*_check_gpus(), check_disk(), check_limits(), check_shm()]
     if scheduler_offset is None:
         return [*steps, StepView("clock", SKIPPED, "no scheduler to compare with")]
-    return [*steps, check_clock(*scheduler_offset(), "the scheduler's")]
+    return [*steps, check_clock(*scheduler_offset, "the scheduler's")]
 
 
 def _check_gpus() -> Iterator[StepView]:

@@ -20,6 +20,7 @@ class NodeConnection:
     status: NodeStatus | None = None
     """As the last heartbeat reported it."""
     address: str | None = None
+    port: int | None = None
     version: str | None = None
     lost_in_s: float | None = None
     """Seconds until the scheduler gives the node up; None while it is connected."""

@@ -165,7 +165,7 @@ def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeVi
             closed=[why for node, why in state.closed if node == host.node.id],
             state=connection.state, beat_s=connection.beat_s,
             load=round(connection.status.load, 2) if connection.status else None, address=connection.address,
-            version=connection.version, lost_in_s=connection.lost_in_s,
+            port=connection.port, version=connection.version, lost_in_s=connection.lost_in_s,
             unhealthy=getattr(state.closed.get((host.node.id, Reason.NODE_UNHEALTHY)), "detail", None),
         )
         for host, connection in zip(hosts, connections, strict=True)

@@ -8,6 +8,7 @@ import argparse
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from weft.cli import connection, flags, render, tables
 from weft.errors import WeftError
 from weft.model.status import Reason
 from weft.wire.views.base import extend_view, plain, replace_fields
+from weft.wire.views.steps import FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,8 @@ configure = flags.add_common
 def run(args: argparse.Namespace) -> int:
     from weft.endpoints.config import effective_setting
     from weft.endpoints.paths import user_paths
+    from weft.node.checks import check
+    from weft.node.scheduler_side import clock_offset
     from weft.wire.views.doctor import DoctorView
 
     here = user_paths()
@@ -45,17 +49,22 @@ def run(args: argparse.Namespace) -> int:
         scheduler_at=f"{where.value} ({where.origin})",
     )  # fmt: skip
     problems: list[str] = []
+    offset = None
     if where.value != connection.LOCAL or here.answers():
         try:
             with connection.connect(args.scheduler) as client:
                 found = extend_view(DoctorView, found, vars(client.doctor()))
+                with suppress(WeftError):  # a token may not permit the query
+                    offset = clock_offset(client)
         except WeftError as error:
             problems.append(_one_line(error))
     else:
         found = _would_be(here, found, problems)
     found = _with_journal(here, found, problems)
     problems += _problems(here, found)
-    found = replace_fields(found, problems=problems)
+    checks = check(offset)
+    problems += [f"{step.detail}: {step.advice}" for step in checks if step.state == FAILED and step.name != "disk"]
+    found = replace_fields(found, checks=checks, problems=problems)
     if args.json:
         render.print_json(_without_home(plain(found)))
     else:
@@ -203,9 +212,16 @@ def _show(found: Mapping[str, object], color: str) -> None:
     for key, value in found.items():
         if key == "pid":
             pairs.append(("scheduler", "not running" if value is None else f"pid {value}"))
+        elif key == "checks" and isinstance(value, list):
+            pairs += [(key if not at else " ", _check_text(step)) for at, step in enumerate(value)]
         elif key != "schema" and value != "":
             pairs += [(key if not at else " ", text) for at, text in enumerate(_texts(value))]
     tables.print_pairs([(label, tables.Cell(text)) for label, text in pairs], color)
+
+
+def _check_text(step: Mapping[str, str]) -> str:
+    advice = f"; {step['advice']}" if step["advice"] else ""
+    return f"{step['name']}: {step['state']}, {step['detail']}{advice}"
 
 
 def _texts(value: object) -> list[str]:

@@ -47,6 +47,7 @@ class AgentInventory:
                 beat_s=round(now - member.heard_at, 3),
                 status=member.status,
                 address=member.spec.address,
+                port=member.spec.port,
                 version=member.version,
                 lost_in_s=None if member.connected else round(registry.lost_at(member) - now, 3),
             )

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from weft.wire.views.base import Answer, View
 from weft.wire.views.operations import Operation
+from weft.wire.views.steps import StepView
 
 
 class DeviceView(View):
@@ -92,7 +93,7 @@ class SchedulerView(Answer):
 class DoctorView(Answer):
     """The findings of `weft doctor`, with or without a scheduler. Unknown values are omitted."""
 
-    PARTS: ClassVar[Mapping[str, type[View]]] = SchedulerView.PARTS
+    PARTS: ClassVar[Mapping[str, type[View]]] = {**SchedulerView.PARTS, "checks": StepView}
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         name: name
         for name in (
@@ -132,6 +133,8 @@ class DoctorView(Answer):
     enforced: Sequence[str] | None = None
     advisory: Sequence[str] | None = None
     idle_s: float | None = None
+    checks: Sequence[StepView] = ()
+    """The checks of `weft node check`, of this machine."""
     problems: Sequence[str] = ()
 
 

@@ -44,8 +44,8 @@ class GpuView(View):
 
 class NodeView(View):
     OPTIONAL: ClassVar[Mapping[str, str]] = {
-        "state": "state", "beat_s": "beat_s", "load": "beat_s", "address": "beat_s", "version": "beat_s",
-        "lost_in_s": "beat_s", "unhealthy": "unhealthy",
+        "state": "state", "beat_s": "beat_s", "load": "beat_s", "address": "beat_s", "port": "beat_s",
+        "version": "beat_s", "lost_in_s": "beat_s", "unhealthy": "unhealthy",
     }  # fmt: skip
 
     node: str = ""
@@ -65,6 +65,8 @@ class NodeView(View):
     beat_s: float | None = None
     load: float | None = None
     address: str | None = None
+    port: int | None = None
+    """The first port for gangs; 0: any."""
     version: str | None = None
     lost_in_s: float | None = None
     unhealthy: str | None = None

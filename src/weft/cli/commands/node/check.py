@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from weft.cli import connection, flags
 from weft.cli.views import node_steps
 from weft.errors import WeftError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLE: Final = """examples:
   weft node check
@@ -30,8 +27,8 @@ def run(args: argparse.Namespace) -> int:
     return node_steps.print_steps(args, check(_offset(args.scheduler)))
 
 
-def _offset(scheduler: str | None) -> Callable[[], tuple[float, float]] | None:
-    """Return a function that compares the clocks; None: no scheduler answers."""
+def _offset(scheduler: str | None) -> tuple[float, float] | None:
+    """Return how far this clock is ahead of the scheduler's, and the uncertainty; None: no scheduler answers."""
     from weft.node.scheduler_side import clock_offset
 
     try:
@@ -39,7 +36,6 @@ def _offset(scheduler: str | None) -> Callable[[], tuple[float, float]] | None:
         if client is None:
             return None
         with client:
-            found = clock_offset(client)
+            return clock_offset(client)
     except WeftError:
         return None
-    return lambda: found
