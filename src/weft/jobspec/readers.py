@@ -9,7 +9,6 @@ from typing import Final
 from weft.errors import InputError
 from weft.inputs import quantities
 from weft.jobspec import dependencies
-from weft.model.profiles import problem_of_profile
 from weft.wire.convert import profile_of
 from weft.wire.messages import StageProfile, Variable
 
@@ -189,6 +188,8 @@ def profile(value: Given) -> StageProfile:
         model=line(given.get("model", "")), iteration_s=iteration, data_s=times["data"], gpu_s=times["gpu"],
         network_s=times["net"], start_s=times["start"], memory_mb=memory,
     )  # fmt: skip
+    from weft.model.profiles import problem_of_profile  # few jobs have a profile
+
     if problem := problem_of_profile(profile_of(found)):
         raise InputError(problem, hint=_PROFILE_HINT)
     return found
