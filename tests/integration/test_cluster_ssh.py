@@ -154,3 +154,19 @@ def test_what_makes_no_sense_in_a_hosts_file_is_named_with_its_line(
     said = person.weft("cluster", "ssh", "--hosts", str(hosts), "--scheduler", "localhost:1", code=2).stderr
     assert says in said
     assert f"{hosts}" in said or "cannot reach" in said
+
+
+def test_nodes_are_checked_and_prepared_over_ssh(person: Person, door: Sshd, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    weft = str(far_weft(tmp_path / "far"))
+    hosts.write_text(f"{door.host(id='far', weft=weft)}\n{door.host(id='nobody', weft='no-such-weft')}\n")
+    over_ssh = ("--hosts", str(hosts), "--ssh-config", str(door.config))
+    done = person.weft("node", "prepare", "--mps", "--dry-run", *over_ssh, "--json", code=1)
+    far, missing = json.loads(done.stdout)["hosts"]
+    assert (far["node"], [step["name"] for step in far["steps"]]) == ("far", ["driver"])
+    assert "nothing to prepare" in far["steps"][0]["detail"]
+    assert (missing["steps"][0]["name"], missing["steps"][0]["state"]) == ("ssh", "failed")
+    hosts.write_text(door.host(id="far", weft=weft))
+    rows = [line.split() for line in person.weft("node", "check", *over_ssh).stdout.splitlines()[1:]]
+    assert {row[0] for row in rows} == {"127.0.0.1"}
+    assert {row[1] for row in rows} >= {"driver", "disk", "clock"}

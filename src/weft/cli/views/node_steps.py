@@ -12,6 +12,7 @@ from weft.wire.views import steps
 
 if TYPE_CHECKING:
     from weft.bringup.ssh import CallResult
+    from weft.node.mesh.cluster import ClusterCheckView
     from weft.wire.views.steps import StepView
 
 COLOURS: Final = {
@@ -58,6 +59,21 @@ def run_over_ssh(args: argparse.Namespace, action: str, *flags: str) -> int:
         cells = [[Cell(result.host.host), *_cells(step)] for result, found in listed for step in found]
         tables.print_table((Column("HOST"), *COLUMNS), cells, args.color)
     return 1 if any(steps.has_failed(found) for _, found in listed) else 0
+
+
+def print_cluster(args: argparse.Namespace, found: ClusterCheckView) -> int:
+    """Print the check of a cluster: its problems, and the network of each node. Return 1 if a check failed."""
+    if args.json:
+        render.print_json(found)
+    else:
+        cells = [
+            [Cell(each.node), *_cells(step)]
+            for each in found.nodes
+            for step in each.steps
+            if step.name == "network" or step.state in (steps.WARNING, steps.FAILED)
+        ]
+        tables.print_table((Column("NODE"), *COLUMNS), cells, args.color)
+    return 1 if any(steps.has_failed(each.steps) for each in found.nodes) else 0
 
 
 def _steps_of(result: CallResult) -> Sequence[StepView]:
