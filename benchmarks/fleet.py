@@ -28,6 +28,7 @@ from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.gpu.nvml import Device
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.shim.process_id import Identity
+from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId, Node
 from weft.wire.convert import node_spec
 
@@ -58,6 +59,9 @@ class InstantEngine:
         return ""
 
     def suspend(self, job: JobId, run: int, suspended: bool) -> bool:  # noqa: ARG002
+        return False
+
+    def reweave(self, job: JobId, run: int, weave: WeaveSpec | None) -> bool:  # noqa: ARG002
         return False
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:  # noqa: ARG002

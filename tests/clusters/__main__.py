@@ -1,5 +1,6 @@
 """`python -m clusters SEED` plays one world and tells all that happens; `FIRST-LAST` plays many and counts those that
-fail; `FIRST-LAST mutants` counts how many notice each rule that is broken on purpose."""
+fail; `FIRST-LAST mutants` counts how many notice each rule that is broken on purpose. `weaves` after it: with jobs that
+are woven."""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ import sys
 from collections.abc import Sequence
 from time import process_time
 
-from clusters.mutants import MUTANTS, catching
+from clusters.mutants import MUTANTS, WEAVE_MUTANTS, catching
 from clusters.world import play
 
 
-def count(seeds: Sequence[int]) -> None:
+def count(seeds: Sequence[int], weaves: bool) -> None:
     began, bad = process_time(), []
     for seed in seeds:
         try:
-            play(seed)
+            play(seed, weaves=weaves)
         except Exception as error:
             bad.append(seed)
             print(seed, type(error).__name__, str(error)[:300], flush=True)
@@ -26,13 +27,13 @@ def count(seeds: Sequence[int]) -> None:
 def main(which: str, *rest: str) -> None:
     first, _, last = which.partition("-")
     if not last:
-        play(int(first), print)
+        play(int(first), print, weaves="weaves" in rest)
         return
     seeds = range(int(first), int(last) + 1)
-    if not rest:
-        count(seeds)
+    if "mutants" not in rest:
+        count(seeds, "weaves" in rest)
         return
-    for mutant in MUTANTS:
+    for mutant in WEAVE_MUTANTS if "weaves" in rest else MUTANTS:
         print(f"{mutant.__name__:26} {len(list(catching(mutant, seeds)))} of {len(seeds)}", flush=True)
 
 

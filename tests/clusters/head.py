@@ -10,7 +10,7 @@ from clusters.mayhem import HEARTBEAT_S, LEASE_S, MARGIN_S, Mayhem
 from clusters.network import Network
 from clusters.timeline import Timeline
 from weft.core.scheduler import Scheduler
-from weft.model import Alarm, Decision, Event, Fact, Start, Stop, Wake
+from weft.model import Alarm, Decision, Event, Fact, Rewoven, Start, Stop, Unwoven, Wake
 from weft.plugins import registry
 from weft.server.nodes.outbox import Close, Outcome, Reply, Send
 from weft.server.nodes.registry import NodeRegistry
@@ -151,7 +151,7 @@ class Head:
                     self._time.note(f"  {fact}")
             for _, then in batch:
                 then()
-            self._do(replies, decisions)
+            self._do(replies, [*(event for event in events if isinstance(event, Unwoven)), *decisions])
             if self._waiting:
                 self._turn()
 
@@ -161,11 +161,11 @@ class Head:
         else:
             written()
 
-    def _do(self, replies: list[Reply], decisions: Sequence[Decision]) -> None:
+    def _do(self, replies: list[Reply], decisions: Sequence[Decision | Unwoven]) -> None:
         for decision in decisions:
             if isinstance(decision, Alarm):
                 self._set_alarm(decision.due)
-            elif isinstance(decision, Start | Stop):
+            elif isinstance(decision, Start | Stop | Rewoven | Unwoven):
                 replies += self.registry.execute(decision)
         for reply in replies:
             if isinstance(reply, Send):

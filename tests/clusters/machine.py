@@ -13,7 +13,7 @@ from clusters.network import Network
 from clusters.timeline import Timeline
 from clusters.truth import Process, RunKey, Truth
 from clusters.work import Work
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
 from weft.agent.state_machine import Agent
 from weft.engines.process.events import Report, RunExited, RunStarted
 from weft.engines.process.shim.process_id import Identity
@@ -39,6 +39,8 @@ class Folder:
     stop: tuple[str, float] | None = None
     exit: RunExited | None = None
     told: bool = False
+    weave: str = ""
+    """The weave that the run takes turns in."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,12 @@ class Machine:
             self.later(lambda key=key: self.look(key))  # type: ignore[misc]
         self.dial()
 
+    def read_weaves(self) -> None:
+        """What the folders of runs say of their weaves goes with the next message."""
+        for key, folder in self.disk.items():
+            if self.agent is not None and folder.weave:
+                self.agent.record_counters(key, folder.weave, [self.work.turns(key[0], self.now)])
+
     def crash_agent(self) -> None:
         if self.agent is not None:
             self.time.note(f"{self.name}: the agent dies")
@@ -136,6 +144,7 @@ class Machine:
         if self.conn is None:
             self.later(self.dial, 4.0)
         else:
+            self.read_weaves()
             self.do(self.agent.connected(self.now))
             self.tick()
 
@@ -143,6 +152,7 @@ class Machine:
         if self.agent is None or self.conn is None:
             return
         conn = self.conn
+        self.read_weaves()
         self.do(self.agent.tick(self.now))
         due = self.agent.next_tick_at()
         if due is not None and conn == self.conn:
@@ -193,6 +203,8 @@ class Machine:
                     self.stop((job, run), why, GRACE_S if grace_s is None else grace_s)
                 case Reconcile(job, run):
                     self.later(lambda key=(job, run): self.settle(key))  # type: ignore[misc]
+                case Reweave(job, run, weave):
+                    self.reweave((job, run), weave.id)
                 case Disconnect(words):
                     self.time.note(f"{self.name}: {words}")
                     self.drop_line()
@@ -227,6 +239,14 @@ class Machine:
         self.time.after(chance.uniform(0, 1), self.crash_agent)
         self.time.after(chance.uniform(1, 2), self.start_agent)
         self.time.after(chance.uniform(2, 4), self.leave)
+
+    def reweave(self, key: RunKey, weave: str) -> None:
+        """Its file is written again, unless the disk is full just then."""
+        folder, failed = self.disk[key], self.time.chance.random() < self.mayhem.order_loss
+        if self.network.calm or not failed:
+            folder.weave = weave
+        if self.agent is not None:
+            self.do(self.agent.report_weave(key, folder.weave))
 
     def stop(self, key: RunKey, why: str, grace_s: float) -> None:
         folder = self.disk.get(key)
@@ -264,7 +284,7 @@ class Machine:
         if key in self.disk:
             self.soon(key)
             return
-        folder = self.disk[key] = Folder(self.boot, order)
+        folder = self.disk[key] = Folder(self.boot, order, weave=order.weave.id)
         stop = self.stops.pop(key, None)
         if stop is not None or self.lease_boot != self.boot or self.now >= self.lease:
             folder.exit = RunExited(0.0, *key, why=stop[0] if stop else "lease-ended")

@@ -14,11 +14,13 @@ from weft.agent.actions import Action
 from weft.agent.state_machine import Agent
 from weft.engines.process import exit_rules
 from weft.errors import WeftError
+from weft.model import Unwoven
 from weft.server.nodes import registration
 from weft.server.nodes.gangs import Gang
 from weft.server.nodes.reconciler import RunReconciler
 from weft.server.nodes.registry import NodeRegistry
-from weft.wire.messages import HeartbeatReply, Hello, StartRun
+from weft.server.weaves.messages import weave_id
+from weft.wire.messages import HeartbeatReply, Hello, ReweaveRun, StartRun
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -250,6 +252,51 @@ def leaving_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NodeRegistry, "_handle_hello", hello)
 
 
+def weave_sent_once(patch: pytest.MonkeyPatch) -> None:
+    """A new weave is ordered when it is decided, and not again."""
+    before = RunReconciler._compare_weave
+
+    def compare(self: RunReconciler, member: Any, job: Any, news: Any, now: float) -> None:
+        if news.weave_id == weave_id(job):
+            before(self, member, job, news, now)
+
+    patch.setattr(RunReconciler, "_compare_weave", compare)
+
+
+def unwoven_in_the_journal_only(patch: pytest.MonkeyPatch) -> None:
+    """A run that is woven no more is not told so."""
+    before = NodeRegistry.execute
+
+    def execute(self: NodeRegistry, decision: Any) -> Any:
+        return [] if isinstance(decision, Unwoven) else before(self, decision)
+
+    patch.setattr(NodeRegistry, "execute", execute)
+    compare = RunReconciler._compare_weave
+
+    def only_woven(self: RunReconciler, member: Any, job: Any, news: Any, now: float) -> None:
+        if weave_id(job):
+            compare(self, member, job, news, now)
+
+    patch.setattr(RunReconciler, "_compare_weave", only_woven)
+
+
+def weave_reported_as_ordered(patch: pytest.MonkeyPatch) -> None:
+    """An agent reports the weave that was ordered last, whatever the folder of the run says."""
+    before = Agent._on_reweave
+
+    def ordered(self: Agent, asked: ReweaveRun) -> list[Action]:
+        actions = before(self, asked)
+        if actions:
+            self._known[asked.job, asked.run].weave_id = asked.weave.id
+        return actions
+
+    patch.setattr(Agent, "_on_reweave", ordered)
+    patch.setattr(Agent, "record_counters", lambda *_: None)
+    patch.setattr(Agent, "report_weave", lambda *_: [])
+
+
+WEAVE_MUTANTS: Final[tuple[Break, ...]] = (weave_sent_once, unwoven_in_the_journal_only, weave_reported_as_ordered)
+"""Only worlds that weave notice these."""
 MUTANTS: Final[tuple[Break, ...]] = (
     no_margin, no_lease, lease_from_answer, lease_from_before_restart, lease_without_end, answer_before_commit,
     order_before_commit, no_epoch, no_fence, no_claim, no_home, nothing_again,
@@ -265,6 +312,6 @@ def catching(break_it: Break, seeds: Iterable[int]) -> Iterator[int]:
         with pytest.MonkeyPatch.context() as patch:
             break_it(patch)
             try:
-                play(seed)
+                play(seed, weaves=break_it in WEAVE_MUTANTS)
             except (AssertionError, WeftError):
                 yield seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from weft.model import JobId
@@ -34,6 +35,8 @@ class Truth:
     living: dict[tuple[RunKey, str], Process] = field(default_factory=dict)
     ends: dict[RunKey, list[End]] = field(default_factory=dict)
     begun: set[tuple[RunKey, str]] = field(default_factory=set)
+    woven: Callable[[RunKey, RunKey], bool] = lambda _one, _other: False
+    """Whether two runs are decided to take turns on the same GPUs."""
 
     def begin(self, process: Process) -> None:
         """The strong property: at no time has a job two runs with processes, or a GPU two runs on it."""
@@ -44,7 +47,9 @@ class Truth:
                 f"run {key} starts on {process.machine} while {other.key} lives on {other.machine}"
             )
             shared = set(other.gpus) & set(process.gpus) if other.machine == process.machine else set()
-            assert not shared, f"run {key} starts on GPUs {shared} of {process.machine}, where {other.key} lives"
+            assert not shared or self.woven(key, other.key), (
+                f"run {key} starts on GPUs {shared} of {process.machine}, where {other.key} lives"
+            )
         self.begun.add((key, process.machine))
         self.living[key, process.machine] = process
 

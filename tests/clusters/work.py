@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from clusters.mayhem import Mayhem
-from weft.model import Job, JobId
+from weft.model import Job, JobId, Profile
+from weft.wire.messages import StageCounters
 
 CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
 """85: it asks to be run again."""
@@ -29,6 +30,7 @@ class Work:
     seed: int
     jobs: dict[JobId, Job] = field(default_factory=dict)
     lasts_s: dict[JobId, float] = field(default_factory=dict)
+    hanging: set[JobId] = field(default_factory=set)
 
     def invent(self, chance: Random, mayhem: Mayhem) -> None:
         most = sum(mayhem.nodes)
@@ -41,6 +43,23 @@ class Work:
                 name, gpus, retries=chance.randint(0, 2), declared_s=lasts_s, priority=chance.randint(0, 3),
                 cpus=0 if gpus else 1, command=("mpirun",) if chance.random() < 0.1 else ("train",),
             )  # fmt: skip
+
+    def weave(self) -> None:
+        """Every job has stages, so that it can be woven with others. One in four holds its turns too long."""
+        chance = Random(f"{self.seed}/stages")
+        for name, job in self.jobs.items():
+            data_s, gpu_s, net_s = (round(chance.uniform(0.05, 1), 2) for _ in range(3))
+            stages = Profile(f"m{name}", data_s + gpu_s + net_s, data_s, gpu_s, net_s)
+            self.jobs[name] = replace(job, profile=stages)
+            if chance.random() < 0.25:
+                self.hanging.add(name)
+
+    def turns(self, job: JobId, now: float) -> StageCounters:
+        """What it has done in its weave by then."""
+        grants, over = max(int(now * 2), 0), max(int(now / 2), 0) if job in self.hanging else 0
+        return StageCounters(
+            stage="gpu", grants=grants, served_s=0.3 * grants, waited_s=0.1 * grants, passed_over=over
+        )  # fmt: skip
 
     def fate(self, job: JobId, run: int, parts: int) -> Fate:
         """The same whenever it is asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from clusters.head import Head
 from clusters.machine import Machine
@@ -17,17 +18,22 @@ from weft.engines.process.exit_rules import CHECKPOINTED_EXIT
 from weft.model import Cancelled, JobId, Submitted
 from weft.model.status import ENDED
 from weft.server.nodes.gangs import parts_of
+from weft.server.weaves.messages import weave_id
 
 PATIENCE_S = 2000.0
 """So long after everything works again, all jobs must have ended."""
-ROUND_S = 20.0
+ROUND_S = 5.0
+SETTLED_S = 45.0
+"""So long after a decision, the last message from before has arrived, and a heartbeat has corrected what it did."""
+WEAVING = "muri-l:autopack=off"
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, weaves: bool = False) -> None:
         self.time = Timeline(seed)
         chance = self.time.chance
-        self.mayhem = mayhem = draw(chance)
+        mayhem = draw(chance)
+        self.mayhem = mayhem = replace(mayhem, policy=WEAVING) if weaves else mayhem
         self.truth, self.work = Truth(), Work(seed)
         self.network = Network(self.time, mayhem)
         self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000))
@@ -42,6 +48,11 @@ class World:
         ]  # fmt: skip
         self.acked: set[JobId] = set()
         self.work.invent(chance, mayhem)
+        if weaves:
+            self.work.weave()
+        self.truth.woven = self._are_woven
+        self._decided: dict[JobId, tuple[str, float]] = {}
+        """The weave of each running job, and since when it was decided so, as of the last round."""
         for machine in self.machines:
             self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
         self._submit_all()
@@ -133,6 +144,27 @@ class World:
             elif rank == fate.culprit:
                 machine.finish_after(fate.lasts_s, key, fate.code, None, "")
 
+    # ---- weaves
+
+    def _are_woven(self, one: RunKey, other: RunKey) -> bool:
+        first, second = (self.head.scheduler.state.running(*key) for key in (one, other))
+        return first is not None and second is not None and bool(first.weave) and first.weave == second.weave
+
+    def _check_weaves(self) -> None:
+        """A run takes its turns in the weave that was decided a while ago, now that everything works again."""
+        running = [job for job in self.head.scheduler.state.active.values() if job.status == "running"]
+        decided = {job.id: weave_id(job) for job in running}
+        kept = {job: self._decided.get(job, ("?", 0.0)) for job in decided}
+        self._decided = {
+            job: kept[job] if kept[job][0] == weave else (weave, self.time.now) for job, weave in decided.items()
+        }
+        for job in running:
+            if self.time.now - max(self._decided[job.id][1], CHAOS_S) < SETTLED_S:
+                continue
+            lead = next(m for m in self.machines if m.node == parts_of(job)[0] and (job.id, job.run) in m.disk)
+            really = lead.disk[job.id, job.run].weave
+            assert really == weave_id(job), f"{job.id} takes turns in {really!r}, not in {weave_id(job)!r}"
+
     # ---- from beginning to end
 
     def play(self) -> None:
@@ -141,6 +173,7 @@ class World:
         end = CHAOS_S + PATIENCE_S
         while self.time.now < end and not self._all_ended():
             self.time.run(self.time.now + ROUND_S)
+            self._check_weaves()
         if not self._all_ended():
             left = {job.id: job.status for job in self.head.scheduler.state.jobs.values() if job.status not in ENDED}
             raise Stuck(f"not ended {PATIENCE_S:.0f} s after everything works: {left}, acknowledged {self.acked}")
@@ -191,8 +224,8 @@ class World:
         return any(end.code not in (0, CHECKPOINTED_EXIT) for end in self.truth.by_themselves((job, run)))
 
 
-def play(seed: int, trace: Callable[[str], None] | None = None) -> World:
-    world = World(seed)
+def play(seed: int, trace: Callable[[str], None] | None = None, *, weaves: bool = False) -> World:
+    world = World(seed, weaves=weaves)
     world.time.trace = trace
     world.play()
     return world

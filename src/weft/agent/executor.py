@@ -14,8 +14,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from weft.agent.actions import Reconcile, Stop
-from weft.agent.launch import to_launch_spec
+from weft.agent.actions import Reconcile, Reweave, Stop
+from weft.agent.launch import to_launch_spec, weave_spec
 from weft.agent.runtime import NodeRuntime
 from weft.agent.source_tree import BadSnapshot, is_hash, receive_blob, unpack
 from weft.agent.state_dir import AgentDir
@@ -143,6 +143,15 @@ class Executor:
             self._runtime.report(RunExited(time.time(), launch.job, launch.run, why=why, detail=detail[:500]))
         else:
             self.reconcile(Reconcile(launch.job, launch.run))
+
+    def reweave(self, request: Reweave) -> str:
+        """Give a run another weave. Return the id of the one that it has then."""
+        key = request.job, request.run
+        try:
+            self._runtime.reweave(*key, weave_spec(request.weave))
+        except InputError as error:
+            log.warning("job %s, run %d: %s", *key, error)
+        return self._runtime.woven.of(key).id
 
     # ---- ending
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from math import inf
 from typing import Final
 
 from weft.endpoints.blob_folder import is_blob_name
 from weft.engines.process import interfaces, rendezvous
 from weft.engines.process.gpu.discovery import Machine
-from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec, is_valid_job_id
+from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
-from weft.engines.process.weaves import MAX_MEMBERS, ORDERS, WeaveSpec
+from weft.engines.process.weave_spec import ORDERS, WeaveSpec
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, capture
 from weft.wire.convert import get, pairs
@@ -78,14 +77,10 @@ def weave_spec(weave: Weave) -> WeaveSpec | None:
         return None
     order = next((each for each in ORDERS if each == weave.order), None)
     if order is None:
-        raise InputError(f"unknown order {weave.order[:40]!r} of a weave", hint=f"known: {', '.join(ORDERS)}")
-    if weave.size > MAX_MEMBERS or weave.place >= weave.size:
-        raise InputError(f"place {weave.place} of {weave.size} in a weave: at most {MAX_MEMBERS} jobs are woven")
-    if not is_valid_job_id(weave.id):
-        raise InputError(f"invalid weave {weave.id[:80]!r}: use letters, digits and . _ - only")
-    if not 0 < weave.limit_s < inf:
-        raise InputError(f"invalid limit of a stage: {weave.limit_s} s")
-    return WeaveSpec(weave.id, weave.place, weave.size, order, weave.limit_s)
+        raise InputError(f"unknown order {weave.order[:40]!r} of a weave", hint=f"use {', '.join(ORDERS)}")
+    spec = WeaveSpec(weave.id, weave.place, weave.size, order, weave.limit_s)
+    spec.check()
+    return spec
 
 
 def merge_environment(submitted: Mapping[str, str], node_env: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import JobId
 
 
@@ -28,6 +29,9 @@ class Engine(Protocol):
 
     def suspend(self, job: JobId, run: int, suspended: bool) -> bool:
         """Suspend a run, or let it continue; return False if it is unknown or has ended."""
+
+    def reweave(self, job: JobId, run: int, weave: WeaveSpec | None) -> bool:
+        """Move a run to another weave, or to none; return False if it has ended or nothing could be written."""
 
     def stop(self, job: JobId, run: int, why: str, grace_s: float | None = None) -> bool:
         """Stop a run; return False if it is unknown or has ended."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from weft.agent.ports import Engine
+from weft.agent.weaves import WovenRuns
 from weft.engines.background import TaskSet
 from weft.engines.process.engine import ProcessEngine
 from weft.engines.process.events import Report, RunExited
@@ -25,6 +26,7 @@ from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt, GpuPoller, HeldGpus
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.output.progress_socket import ProgressSocket
+from weft.engines.process.weave_spec import WeaveSpec
 from weft.model import Gpu, JobId
 
 RunKey = tuple[JobId, int]
@@ -97,6 +99,7 @@ class NodeRuntime:
                 self.engine.gpu_locks = setup.ledger.arguments
         self._holdings: dict[RunKey, HeldGpus] = {}
         """The GPUs that each run holds."""
+        self.woven = WovenRuns(paths.jobs)
         self._progress = ProgressSocket(paths.progress, listener.progress_reported)
         self._tasks = TaskSet()
 
@@ -148,6 +151,8 @@ class NodeRuntime:
 
     def start(self, spec: LaunchSpec) -> None:
         """Start a run. Raise InputError for an invalid spec; report everything else."""
+        if spec.weave is not None:
+            self.woven.add((spec.job, spec.run))
         try:
             self.engine.start(spec)
         except Exception:
@@ -162,8 +167,16 @@ class NodeRuntime:
         """Suspend a run, or let it continue; return False if it is unknown or has ended."""
         return self.engine.suspend(job, run, suspended)
 
+    def reweave(self, job: JobId, run: int, weave: WeaveSpec | None) -> bool:
+        """Move a run to another weave, or to none; return False if it has ended or nothing could be written."""
+        if not self.engine.reweave(job, run, weave):
+            return False
+        self.woven.add((job, run))
+        return True
+
     async def adopt(self, runs: Mapping[RunKey, HeldGpus]) -> None:
         """Determine and report the state of these runs. A run without a claim never starts."""
+        self.woven.find(runs)
         for key, held in runs.items():
             self._holdings.setdefault(key, held)
             self.ledger.stand_in(key, held.gpus)
@@ -190,6 +203,7 @@ class NodeRuntime:
         if isinstance(report, RunExited):
             self._holdings.pop((report.job, report.run), None)
             self.ledger.release((report.job, report.run))
+            self.woven.discard((report.job, report.run))
         self._listener.run_changed(report)
 
     # ---- GPUs

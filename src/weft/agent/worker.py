@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Send, Start, Stop
+from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
 from weft.agent.connection import FIRST_RETRY_S, Backoff, Dial, Disconnected, Stream, disconnected_by
 from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
@@ -196,7 +196,7 @@ class Worker:
         self._was_registered = False
         try:
             self._stream = Stream(self._dial())
-            self.agent.status = self._status.current(self._runtime.readings())
+            self._update_status()
             self._execute(self.agent.connected(lease.now()))
             sending = repeat(TICK_S / 4, self._send_when_idle)
             await self._stream.run(self._handle, self._tick(), sending)
@@ -214,10 +214,16 @@ class Worker:
         while True:
             due, now = self.agent.next_tick_at(), lease.now()
             if due is not None and now >= due:
-                self.agent.status = self._status.current(self._runtime.readings())
+                self._update_status()
                 self._execute(self.agent.tick(now))
                 due = self.agent.next_tick_at()
             await asyncio.sleep(TICK_S if due is None else min(max(due - lease.now(), 0.01), TICK_S))
+
+    def _update_status(self) -> None:
+        """Give the state machine what the next Hello or heartbeat reports of the node and its woven runs."""
+        self.agent.status = self._status.current(self._runtime.readings())
+        for key, weave in self._runtime.woven.reports().items():
+            self.agent.record_counters(key, weave.id, weave.stages)
 
     def _send_when_idle(self) -> None:
         """Send progress and log tails while no other message waits."""
@@ -313,6 +319,9 @@ class Worker:
                     self._executor.stop(action)
                 case Reconcile():
                     self._executor.reconcile(action)
+                case Reweave():
+                    key = action.job, action.run
+                    self._execute(self.agent.report_weave(key, self._executor.reweave(action)))
                 case Lease():
                     self._write_lease(action.until)
                 case Confirmed():

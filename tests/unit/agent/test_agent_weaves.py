@@ -98,9 +98,9 @@ def test_a_weave_becomes_what_the_engine_takes() -> None:
     ("weave", "words"),
     [
         (Weave(id="1-1", size=2, order="best", limit_s=1), "unknown order 'best'"),
-        (Weave(id="1-1", size=9, order="fair", limit_s=1), "at most 8 jobs are woven"),
-        (Weave(id="1-1", size=2, place=2, order="fair", limit_s=1), "place 2 of 2"),
-        (Weave(id="../x", size=2, order="fair", limit_s=1), "invalid weave '../x'"),
+        (Weave(id="1-1", size=9, order="fair", limit_s=1), "place 0 in a weave of 9"),
+        (Weave(id="1-1", size=2, place=2, order="fair", limit_s=1), "place 2 in a weave of 2"),
+        (Weave(id="../x", size=2, order="fair", limit_s=1), "invalid weave id '../x'"),
         (Weave(id="1-1", size=2, order="fair", limit_s=-1), "invalid limit of a stage: -1.0 s"),
     ],
 )

@@ -31,13 +31,16 @@ from weft.model import (
     NodeLost,
     Paused,
     Resumed,
+    Rewoven,
     Seconds,
     Start,
     Started,
     Stop,
     Suspended,
+    Unwoven,
 )
 from weft.server.backends.base import BackendPorts, BuildBackend, Host, Kill, Order
+from weft.server.backends.local_weaves import LocalWeaves
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.inventory import BackendSummary, GpuUsage, NodeConnection
 from weft.server.jobs.admission import SingleNodeRules
@@ -63,6 +66,7 @@ class LocalBackend:
         setup = NodeSetup(nvml, host.settings.foreign, host.loop.clock.now, ledger=ledger)
         self.runtime = NodeRuntime(self.machine, host.paths, self, setup)
         self._progress_socket, self._blobs = str(host.paths.progress), str(host.paths.blobs)
+        self._weaves = LocalWeaves(host, self.runtime)
         self._is_open = False
 
     async def open(self, known: Mapping[JobId, JobState]) -> None:
@@ -74,6 +78,7 @@ class LocalBackend:
         else:
             self._is_open = True
             await self.runtime.open(runs, self._blocks())
+            self._weaves.open()
         for job in [job for job in known.values() if job.releasing]:
             self.runtime.stop(job.id, job.run, job.stop_why)
 
@@ -93,6 +98,7 @@ class LocalBackend:
         self.runtime.begin_node_stop()
 
     async def close(self) -> None:
+        await self._weaves.close()
         await self.runtime.close()
 
     def reset(self) -> None:
@@ -110,6 +116,8 @@ class LocalBackend:
             self.runtime.stop(order.job, order.run, order.why)
         elif isinstance(order, Suspended | Continued):
             self.runtime.suspend(order.job, order.run, isinstance(order, Suspended))
+        elif isinstance(order, Rewoven | Unwoven):
+            self._weaves.reweave(self._host.state().jobs[order.job])
         elif isinstance(order, Kill):
             self.runtime.stop(order.job, order.run, "cancelled", 0.0)
 
@@ -118,6 +126,8 @@ class LocalBackend:
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
         memory_mb = job.allocation.memory_mb.max
         spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket, self._blobs)
+        if start.weave:
+            spec = replace(spec, weave=self._weaves.spec(job))
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
 

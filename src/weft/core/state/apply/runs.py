@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
-NEVER_TAKES_TURNS: Final = "silent"
-"""Why a job is unwoven for all its runs; for any other reason, its next run may be woven again."""
 OOM_MEMORY_FACTOR: Final = 1.5
 """The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
@@ -46,8 +44,6 @@ def start(state: State, fact: Start) -> bool:
     job.reserved = ()
     if fact.weave:
         job.woven_at = _formed_at(state, job, fact.weave, fact.at)
-    if job.unwoven and job.unwoven != NEVER_TAKES_TURNS:
-        job.unwoven = ""
     if fact.share is not job.wanted_share:
         job.allocation = shape_of_weave((job.shape,), fact.share, job.job.where)
     else:
