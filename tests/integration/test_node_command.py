@@ -85,7 +85,12 @@ def test_prepare_without_rights_says_so_and_goes_on(weft: Weft, driver: DriverPr
     found = steps(weft, "prepare")
     assert (found["persistence"]["state"], found["dcgm"]["state"]) == ("skipped", "done")
     assert "Insufficient Permissions" in found["persistence"]["detail"]
-    assert "as root" in found["persistence"]["advice"]
+    assert "--sudo" in found["persistence"]["advice"]
+    driver.mark("no-sudo")
+    assert "password is required" in steps(weft, "prepare", "--sudo")["persistence"]["detail"]
+    driver.mark("no-sudo", present=False)
+    assert steps(weft, "prepare", "--sudo")["persistence"]["state"] == "done"
+    assert "sudo -n -- nvidia-smi -pm 1" in driver.calls()
 
 
 def test_a_driver_that_fails_is_reported(weft: Weft, driver: DriverPrograms) -> None:
@@ -189,10 +194,20 @@ def test_reset_needs_a_drained_and_empty_node(weft: Weft, driver: DriverPrograms
     driver.change(1, apps=[])
     assert states(weft, "reset", "--gpu", "1", "--dry-run")["gpu 1"] == "planned"
     assert not [call for call in driver.calls() if "--gpu-reset" in call]
-    assert states(weft, "reset", "--gpu", "1")["gpu 1"] == "done"
-    assert [call for call in driver.calls() if "--gpu-reset" in call] == ["nvidia-smi --gpu-reset -i 1"]
+    assert states(weft, "reset", "--gpu", "1", "--sudo")["gpu 1"] == "done"
+    assert "nvidia-smi --gpu-reset -i 1" in driver.calls()
     assert states(weft, "check")["ecc"] == "ok"
     weft("undrain")
+
+
+@pytest.mark.usefixtures("driver")
+def test_reset_under_sudo_does_not_overlook_the_workers_of_the_user(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be called by sudo")
+    monkeypatch.setenv("SUDO_UID", "1000")
+    assert "weft node reset --sudo" in weft("node", "reset", "--gpu", "1", code=6).err
 
 
 def test_clean_kills_what_ended_runs_left_and_nothing_else(weft: Weft) -> None:

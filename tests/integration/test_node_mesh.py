@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support.live_cluster import Cluster, cluster
-from support.local_scheduler import until
+from support.local_scheduler import is_alive, until
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +61,24 @@ def test_a_node_that_does_not_exist_is_an_error(nodes: Cluster) -> None:
     assert "unknown node 'n9'" in done.stderr
     alone = nodes.call("node", "check", "--nodes", "all", "--hosts", "x")
     assert "one or the other" in alone.stderr
+
+
+def test_clean_kills_the_processes_of_a_run_whose_worker_and_shim_were_killed(nodes: Cluster) -> None:
+    job = nodes.submit("sh", "-c", "setsid sleep 600 & echo $! up; sleep 601", flags=("--node", "n1"))
+    kept = nodes.submit("sleep", "602", flags=("--node", "n2"))
+    nodes.says("n1", job, "up")
+    nodes.until_status(kept, "running")
+    detached = int((nodes.run_folder("n1", job) / "output.log").read_text().split()[0])
+    record = json.loads((nodes.run_folder("n1", job) / "started.json").read_bytes().rstrip(b"\0"))
+    nodes.kill9("n1")
+    os.kill(record["shim"][1], signal.SIGKILL)
+    until(lambda: not is_alive(record["shim"][1]))
+    assert is_alive(detached)
+    (step,) = [
+        each for each in json.loads(nodes.weft("node", "clean", "--json"))["steps"] if each["name"] == "processes"
+    ]
+    assert step["state"] == "done"
+    assert all(f"pid {pid} of job {job}, run 1" in step["detail"] for pid in (detached, record["leader"][1]))
+    assert not is_alive(detached)
+    assert not is_alive(record["leader"][1])
+    assert nodes.job(kept)["status"] == "running"

@@ -1,5 +1,5 @@
 """Stand-ins for the programs of NVIDIA's driver, as real programs on PATH: nvidia-smi, nvidia-cuda-mps-control, dcgmi,
-nv-hostengine. They keep the state of two GPUs in a file, and write down how they were called."""
+nv-hostengine, and for sudo. They keep the state of two GPUs in a file, and write down how they were called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ words = sys.argv[1:]
 if state.exists("broken"):
     sys.exit("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")
 if words[:2] == ["-pm", "1"]:
-    if state.exists("not-root"):
+    if state.exists("not-root") and "SUDO_UID" not in os.environ:
         print("Unable to set persistence mode for GPU 0: Insufficient Permissions", file=sys.stderr)
         sys.exit(4)
     save([{**gpu, "persistence_mode": "Enabled"} for gpu in gpus])
@@ -56,6 +56,13 @@ if not state.exists("hostengine"):
 """
 HOSTENGINE = """
 state.touch("hostengine")
+"""
+SUDO = """
+if state.exists("no-sudo"):
+    sys.exit("sudo: a password is required")
+assert sys.argv[1:3] == ["-n", "--"]
+os.environ["SUDO_UID"] = "1000"
+os.execvp(sys.argv[3], sys.argv[3:])
 """
 HEAD = """#!{python} -IS
 import json, os, sys
@@ -97,7 +104,8 @@ class DriverPrograms:
         self.change(gpu, **{"ecc.errors.uncorrected.volatile.total": count})
 
     def mark(self, name: str, *, present: bool = True) -> None:
-        """`not-root`: persistence mode is refused. `broken`: nvidia-smi fails. `hostengine`: DCGM runs."""
+        """`not-root`: persistence mode is refused without sudo. `no-sudo`: sudo asks for a password. `broken`:
+        nvidia-smi fails. `hostengine`: DCGM runs."""
         path = self.root / name
         path.touch() if present else path.unlink(missing_ok=True)
 
@@ -116,6 +124,7 @@ def driver_programs(root: Path) -> DriverPrograms:
     (root / "gpus.json").write_text(json.dumps(gpus))
     head = HEAD.format(python=sys.executable, root=str(root))
     bodies = {"nvidia-smi": SMI, "nvidia-cuda-mps-control": MPS, "dcgmi": DCGMI, "nv-hostengine": HOSTENGINE}
+    bodies["sudo"] = SUDO
     for name, body in bodies.items():
         program = root / "bin" / name
         program.write_text(head + body)

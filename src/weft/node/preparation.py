@@ -16,35 +16,35 @@ from weft.wire.views.steps import DONE, FAILED, OK, PLANNED, SKIPPED, StepView
 DAEMON_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.05
 NO_DRIVER: Final = "no NVIDIA driver: nvidia-smi is not on PATH"
-AS_ROOT: Final = "run weft node prepare as root, or ask the administrator to"
+AS_ROOT: Final = "add --sudo if you may run nvidia-smi with sudo, or ask the administrator"
 
 
-def prepare(*, with_mps: bool, dry_run: bool) -> list[StepView]:
-    """Prepare the machine; with `dry_run`, return what would be done."""
+def prepare(*, with_mps: bool, dry_run: bool, sudo: bool = False) -> list[StepView]:
+    """Prepare the machine; with `dry_run`, return what would be done. `sudo`: for what needs root."""
     if not nvidia_smi.has_driver():
         return [StepView("driver", SKIPPED, f"nothing to prepare: {NO_DRIVER}")]
-    return list(_steps(with_mps, dry_run))
+    return list(_steps(with_mps, dry_run, sudo))
 
 
-def _steps(with_mps: bool, dry_run: bool) -> Iterator[StepView]:
+def _steps(with_mps: bool, dry_run: bool, sudo: bool) -> Iterator[StepView]:
     try:
-        yield _enable_persistence(dry_run)
+        yield _enable_persistence(dry_run, sudo)
     except nvidia_smi.DriverError as error:
         yield StepView("driver", FAILED, str(error), "install or load the driver; dmesg has the reason")
         return
     if with_mps:
         yield _start_mps(dry_run)
-    yield _start_dcgm(dry_run)
+    yield _start_dcgm(dry_run, sudo)
 
 
-def _enable_persistence(dry_run: bool) -> StepView:
+def _enable_persistence(dry_run: bool, sudo: bool) -> StepView:
     """Keep the driver loaded between jobs: otherwise the first process on an idle GPU waits for seconds."""
     name, off = "persistence", [str(gpu.number) for gpu in nvidia_smi.read_gpus() if not gpu.persistence]
     if not off:
         return StepView(name, OK, "persistence mode is on")
     if dry_run:
         return StepView(name, PLANNED, f"turn persistence mode on for GPU {', '.join(off)}")
-    done = programs.call(nvidia_smi.PROGRAM, "-pm", "1")
+    done = programs.call(*programs.elevated(nvidia_smi.PROGRAM, "-pm", "1", sudo=sudo))
     if done.code:
         return _not_done(name, done)
     return StepView(name, DONE, f"turned persistence mode on for GPU {', '.join(off)}")
@@ -78,7 +78,7 @@ def _start_mps(dry_run: bool) -> StepView:
     return StepView(name, DONE, f"started the MPS daemon, pid {running.pid}; jobs on shared GPUs use it from now on")
 
 
-def _start_dcgm(dry_run: bool) -> StepView:
+def _start_dcgm(dry_run: bool, sudo: bool) -> StepView:
     """Start the service of NVIDIA's Data Center GPU Manager, if that is installed."""
     name = "dcgm"
     if not programs.is_installed("dcgmi"):
@@ -89,7 +89,7 @@ def _start_dcgm(dry_run: bool) -> StepView:
         return StepView(name, SKIPPED, "DCGM does not answer, and nv-hostengine is not installed")
     if dry_run:
         return StepView(name, PLANNED, "start nv-hostengine")
-    done = programs.call("nv-hostengine")
+    done = programs.call(*programs.elevated("nv-hostengine", sudo=sudo))
     if done.code:
         return _not_done(name, done)
     done = programs.call("dcgmi", "discovery", "-l")

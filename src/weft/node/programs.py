@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 
 TIMEOUT_S: Final = 60.0
 """The first call of nvidia-smi without persistence mode initialises every GPU, which takes seconds each."""
-NOT_PERMITTED: Final = ("insufficient permissions", "permission denied", "not have permission", "must be root")
+NOT_PERMITTED: Final = (
+    "insufficient permissions",
+    "permission denied",
+    "not have permission",
+    "must be root",
+    "password is required",
+)
 MAX_TEXT_CHARS: Final = 300
 
 
@@ -28,6 +34,11 @@ class Result(NamedTuple):
 
 def is_installed(program: str) -> bool:
     return shutil.which(program) is not None
+
+
+def elevated(*words: str, sudo: bool) -> tuple[str, ...]:
+    """Return a command that needs root; with `sudo`, through it. sudo never asks for a password."""
+    return ("sudo", "-n", "--", *words) if sudo else words
 
 
 def call(*words: str, env: Mapping[str, str] | None = None, stdin: str = "") -> Result:

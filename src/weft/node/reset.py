@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -20,12 +21,22 @@ Blockers = Callable[[AgentFolder], str]
 """Returns why the scheduler of a running agent may start jobs here; empty: it starts none."""
 
 
-def reset(gpus: Sequence[int], may_start: Blockers, *, dry_run: bool, folders: Sequence[str] = ()) -> list[StepView]:
-    """End the MPS daemon and reset these GPUs; with `dry_run`, return what would be done. Refuse on a busy node."""
+def reset(
+    gpus: Sequence[int], may_start: Blockers, *, dry_run: bool, sudo: bool = False, folders: Sequence[str] = ()
+) -> list[StepView]:
+    """End the MPS daemon and reset these GPUs; with `dry_run`, return what would be done. Refuse on a busy node.
+
+    `sudo`: for what needs root.
+    """
     if not nvidia_smi.has_driver():
         return [StepView("driver", SKIPPED, f"nothing to reset: {NO_DRIVER}")]
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        raise Refused(
+            "root does not see the workers of the user who called sudo, nor whether they are drained\n"
+            "  run it as the user of the workers: weft node reset --sudo"
+        )
     _require_empty(agent_folders(folders), may_start)
-    return list(_steps(gpus, dry_run))
+    return list(_steps(gpus, dry_run, sudo))
 
 
 def _require_empty(agents: Sequence[AgentFolder], may_start: Blockers) -> None:
@@ -40,7 +51,7 @@ def _require_empty(agents: Sequence[AgentFolder], may_start: Blockers) -> None:
             raise Refused(f"{reason}\n  run weft drain first, and weft undrain after the reset")
 
 
-def _steps(gpus: Sequence[int], dry_run: bool) -> Iterator[StepView]:
+def _steps(gpus: Sequence[int], dry_run: bool, sudo: bool) -> Iterator[StepView]:
     try:
         known = {gpu.number: gpu.uuid for gpu in nvidia_smi.read_gpus()}
     except nvidia_smi.DriverError as error:
@@ -55,7 +66,7 @@ def _steps(gpus: Sequence[int], dry_run: bool) -> Iterator[StepView]:
     yield step
     for gpu in gpus:
         yield (
-            _reset_gpu(gpu, known[gpu], dry_run)
+            _reset_gpu(gpu, known[gpu], dry_run, sudo)
             if step.state != FAILED
             else StepView(f"gpu {gpu}", SKIPPED, "the MPS daemon still runs")
         )
@@ -80,15 +91,15 @@ def _quit_mps(dry_run: bool) -> StepView:
     return StepView("mps", DONE, "ended the MPS daemon", "weft node prepare --mps starts it again")
 
 
-def _reset_gpu(gpu: int, uuid: str, dry_run: bool) -> StepView:
+def _reset_gpu(gpu: int, uuid: str, dry_run: bool, sudo: bool) -> StepView:
     name = f"gpu {gpu}"
     if pids := nvidia_smi.read_processes().get(uuid):
         listed = ", ".join(map(str, pids))
         return StepView(name, FAILED, f"process {listed} uses it", "end it; weft node clean ends what ended jobs left")
     if dry_run:
         return StepView(name, PLANNED, f"reset GPU {gpu}")
-    done = programs.call(nvidia_smi.PROGRAM, "--gpu-reset", "-i", str(gpu))
+    done = programs.call(*programs.elevated(nvidia_smi.PROGRAM, "--gpu-reset", "-i", str(gpu), sudo=sudo))
     if done.code:
-        advice = "run weft node reset as root" if done.is_refused else "a reboot resets every GPU"
+        advice = "add --sudo if you may run nvidia-smi with sudo" if done.is_refused else "a reboot resets every GPU"
         return StepView(name, FAILED, done.error, advice)
     return StepView(name, DONE, f"reset GPU {gpu}")

@@ -33,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
     )
 
 
+def add_sudo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sudo", action="store_true", help="run what needs root with sudo, which must not ask")
+
+
 def print_steps(args: argparse.Namespace, found: Sequence[StepView]) -> int:
     """Print the steps of this machine. Return 1 if one failed."""
     from weft.engines.process.gpu.this_machine import host_name
@@ -49,7 +53,8 @@ def run_over_ssh(args: argparse.Namespace, action: str, *flags: str) -> int:
     from weft.bringup.hosts import read_hosts
     from weft.bringup.ssh import call_each
 
-    words = ("node", action, *(["--dry-run"] if getattr(args, "dry_run", False) else []), *flags, "--json")
+    given = [f"--{name.replace('_', '-')}" for name in ("dry_run", "sudo") if getattr(args, name, False)]
+    words = ("node", action, *given, *flags, "--json")
     results = call_each(read_hosts(args.hosts), words, ssh_config=args.ssh_config)
     listed = [(result, _steps_of(result)) for result in results]
     if args.json:

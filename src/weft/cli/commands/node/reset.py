@@ -1,7 +1,8 @@
 """End the MPS daemon that `weft node prepare --mps` started, and reset the GPUs that --gpu names.
 
 Only on a node that is drained and empty: run weft drain first. A GPU that a process uses is not reset. Resetting a GPU
-clears its ECC counters and hung contexts; it needs root on most systems."""
+clears its ECC counters and hung contexts; it needs root on most systems. Call it as the user of the worker, with
+--sudo: it looks at that user's workers."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from weft.cli import flags
 from weft.cli.views import node_steps
 
 EXAMPLE: Final = """examples:
-  weft drain --move; weft node reset --gpu 3; weft undrain
+  weft drain --move; weft node reset --gpu 3 --sudo; weft undrain
   weft node reset --dry-run"""
 
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", metavar="DIR", action="append", default=[], help="also look at a worker with this --folder"
     )
+    node_steps.add_sudo(parser)
     node_steps.add_arguments(parser)
     flags.add_scheduler(parser)
 
@@ -39,4 +41,5 @@ def run(args: argparse.Namespace) -> int:
     from weft.node.scheduler_side import blockers
 
     may_start = blockers(config.scheduler_address(args.scheduler))
-    return node_steps.print_steps(args, reset(args.gpu, may_start, dry_run=args.dry_run, folders=args.folder))
+    found = reset(args.gpu, may_start, dry_run=args.dry_run, sudo=args.sudo, folders=args.folder)
+    return node_steps.print_steps(args, found)
