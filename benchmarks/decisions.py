@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.figure import Figure
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.core.scheduler import Scheduler
 from weft.model import Event, Exited, Fact, NodeJoined, Start, Started, Stop, Submitted, Wake
 from weft.plugins import registry

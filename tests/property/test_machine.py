@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.builders import Rig, node
 from support.state_checks import check, check_tally, snapshot
 from weft.core.ports import Policy, Replanner
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.core.scheduler import Scheduler
 from weft.core.state.apply.snapshots import snapshot as compact
 from weft.model import (

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.core.metrics.figures import figures, gather
+from weft.core.resources.node import SERVICE_OVERSUBSCRIPTION
 from weft.core.resources.shapes import plain_shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -20,7 +21,8 @@ VALUES = (
     "status", "run", "slots", "reserved", "weave", "share", "tie_breaker", "key", "attained_s", "remaining_s", "rate",
     "started_at", "first_start", "ended_at", "waiting_since", "preemptions", "failures", "moves", "releasing",
     "cancelling", "held", "lost", "unmet_dependencies", "exclusive", "measured_mb", "requeues", "delays", "begin_at",
-    "code", "why", "over_quota", "over_group_limit", "woven_at", "unwoven",
+    "code", "why", "over_quota", "over_group_limit", "woven_at", "unwoven", "ready_at", "draining_since", "drained",
+    "leaving", "address",
 )  # fmt: skip
 
 
@@ -47,7 +49,9 @@ def check(state: State, facts: Iterable[Fact] = ()) -> None:
 def _statuses(state: State) -> None:
     for job in state.jobs.values():
         assert (job.id in state.active) == (job.status in ACTIVE), job.id
-        assert (job.id in state.waiting) == (job.status == "waiting"), job.id
+        replica = job.job.replica is not None
+        assert (job.id in state.waiting) == (job.status == "waiting" and not replica), job.id
+        assert (job.id in state.services.waiting) == (job.status == "waiting" and replica), job.id
         assert (job.id in state.ended) == (job.status in ENDED), job.id
         assert job.status == "blocked" or not job.unmet_dependencies, job.id
         assert job.status != "blocked" or job.begin_at is None or job.begin_at > state.now, job.id
@@ -89,7 +93,9 @@ def _shares(state: State, began: dict[JobId, Slots]) -> None:
         left = [job for job in jobs if job.unwoven or (job.releasing and job.weave)]
         shares = {job.weave or job.id: job.share for job in jobs if job not in left or len(jobs) == 1}
         assert sum(s.request for s in shares.values()) <= 1 + PATIENCE, f"{node_id}:{gpu} is over its share"
-        assert sum(s.limit for s in shares.values()) <= state.resources.oversubscription + PATIENCE
+        serves = any(job.job.replica is not None for job in jobs)
+        most = SERVICE_OVERSUBSCRIPTION if serves else state.resources.oversubscription
+        assert sum(s.limit for s in shares.values()) <= most + PATIENCE
         memory = sum(memory_on(job, (node_id, gpu), began) for job in jobs)
         has = state.resources.by_id[node_id].node.gpus[gpu].memory_mb
         assert memory <= has, f"{node_id}:{gpu} has {has} MB, and {[job.id for job in jobs]} hold {memory}"
@@ -138,6 +144,11 @@ def snapshot(state: State) -> dict[str, Any]:
         "active": list(state.active),
         "waiting": list(state.waiting),
         "ended": list(state.ended),
+        "services": {
+            name: (each.service, each.wanted, each.undeployed, each.next_index, list(each.replicas))
+            for name, each in state.services.by_name.items()
+        },
+        "waiting replicas": sorted(state.services.waiting),
         "paused": state.paused,
         "occupants": {key: by.memory_mb for key, by in state.occupants.items()},
         "closed": {key: closure.detail for key, closure in state.closed.items()},

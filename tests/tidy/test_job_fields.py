@@ -195,7 +195,7 @@ def test_the_table_has_every_field_of_the_model() -> None:
     assert task - paths == {"task.array_index", "task.array_size", "task.key", "task.cpu_limit"}
     where = {f"where.{each.name}" for each in fields(Job("").where)}
     assert where <= paths
-    own = {"id", "user", "where", "opportunistic", "iterations", "batch", "batch_limit", "task"}
+    own = {"id", "user", "where", "opportunistic", "iterations", "batch", "batch_limit", "task", "replica"}
     conditions = {"after_any", "after_failed"}  # with `after`, the field of that key
     assert {each.name for each in fields(Job)} - paths == own | conditions
 

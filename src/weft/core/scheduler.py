@@ -10,12 +10,14 @@ from weft.core.planning.choice import planner_of
 from weft.core.planning.planner import Context
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.ports import Placement, Policy, Replanner
-from weft.core.queue.order import UNPROTECTED, Protection, order_of
+from weft.core.queue.order import order_of
+from weft.core.queue.protection import UNPROTECTED, Protection
+from weft.core.services.planner import ServicePlanner
 from weft.core.state.eligibility import NEVER
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.errors import PlanError
-from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Seconds, Stop, StopReason, Submitted
+from weft.errors import PlanError, UnknownName
+from weft.model import Alarm, Decision, Event, Fact, KeyChanged, Resized, Seconds, Stop, StopReason, Submitted
 
 
 class Scheduler:
@@ -46,11 +48,10 @@ class Scheduler:
             interval_s = policy.interval_s if isinstance(policy, Replanner) else 0.0
         allocator = Allocator(self.state, placement, self._decide)
         self._cache = PreemptionCache(self.state, self.order, fills_nodes=placement.fills_nodes)
-        self.planner = kind(
-            Context(
-                self.state, self.order, policy, placement, protection, allocator, self._cache, interval_s, self._decide
-            )
+        context = Context(
+            self.state, self.order, policy, placement, protection, allocator, self._cache, interval_s, self._decide
         )
+        self.planner, self._services = kind(context), ServicePlanner(context)
         self._observes = type(policy).observe is not Policy.observe
         self._fold = self.fold if self._observes else self.state.apply
         self._keeps_order = not kind.replaces_order
@@ -66,21 +67,48 @@ class Scheduler:
     def step(self, *events: Event) -> list[Decision]:
         """Take all events of one instant; return the decisions, already applied to the state."""
         self._decisions = []
-        state, fold = self.state, self._fold
+        fold = self._fold
         for event in events:
             if type(event) is Submitted:
                 check_job(event.job)
         for event in events:
             fold(event)
+        return self._plan()
+
+    def _plan(self) -> list[Decision]:
+        """Plan after the events and decisions so far of this instant; return all decisions."""
+        state = self.state
         if state.orphans:
             self._stop_orphans()
         if self._keys_change:
             self._update_keys()
+        services = state.services
+        if services.by_name:
+            self._services.settle()
+            if state.orphans:
+                self._stop_orphans()
         if (state.news or state.vacated) and not state.paused:
+            if services.by_name or self._services.keeps_gpus:
+                self._services.place()
             self.planner.step()
-        if self._needs_alarm or state.eligibility.opens_at != NEVER or self.alarm is not None:
+        if self._needs_alarm or services.by_name or state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
+
+    def resize(
+        self, at: Seconds, service: str, replicas: int, why: str = "", inputs: tuple[tuple[str, float], ...] = ()
+    ) -> list[Decision]:
+        """Decide how many replicas a service is to have, within its bounds; return this and all further decisions."""
+        known = self.state.services.by_name.get(service)
+        if known is None:
+            raise UnknownName("service", service, list(self.state.services.by_name))
+        scale = known.service.scale
+        replicas = min(max(replicas, scale.min_replicas), scale.max_replicas)
+        self._decisions = []
+        if replicas == known.wanted or known.undeployed:
+            return self._decisions
+        self._decide(Resized(at, service, replicas, why, inputs))
+        return self._plan()
 
     def replay(self, facts: Iterable[Fact], *, more: bool = False) -> None:
         """Replay a journal: its decisions are history, and the scheduler makes no new ones. `more`: these facts are
@@ -115,7 +143,8 @@ class Scheduler:
         """Stop runs that must end whatever the policy says."""
         for job in list(self.state.orphans.values()):
             if job.active and not job.releasing:
-                why: StopReason = "cancelled" if job.cancelling else "node-lost" if job.lost else "moved"
+                evicted: StopReason = "moved" if job.job.replica is None else "unready"
+                why: StopReason = "cancelled" if job.cancelling else "node-lost" if job.lost else evicted
                 self._decide(Stop(self.state.now, job.id, job.run, why))
         self.state.orphans.clear()
 
@@ -132,7 +161,8 @@ class Scheduler:
         state, now = self.state, self.state.now
         jobs = self.order.stepping(now)
         if self.planner.replaces_order:  # the original checks every running job at every event
-            jobs = sorted((job for job in state.active.values() if not job.releasing), key=lambda job: job.seq)
+            runs = (job for job in state.active.values() if not job.releasing and job.job.replica is None)
+            jobs = sorted(runs, key=lambda job: job.seq)
         for job in jobs:
             key = self.policy.key(job, now)
             if key != (0.0 if job.key is None else job.key):
@@ -183,6 +213,8 @@ class Scheduler:
         if self.protection is not UNPROTECTED and self.state.waiting:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)
+        if self.state.services.by_name:
+            due = _sooner(due, self._services.next_deadline())
         if self.state.eligibility.opens_at != NEVER:
             due = _sooner(due, self.state.eligibility.next_opening())
         if due != self.alarm:

@@ -1,7 +1,8 @@
-"""Jobs, nodes, events and decisions, as immutable values.
+"""Jobs, services, nodes, events and decisions, as immutable values.
 
-`job` defines jobs, `node` machines, `events` the scheduler's inputs, `decisions` its outputs, and `facts` everything
-that a journal may hold. Times are in seconds. The backend sets `at`; the core reads no clock.
+`job` defines jobs, `service` services, `node` machines, `events` the scheduler's inputs, `decisions` its outputs,
+`service_facts` both for services, and `facts` everything that a journal may hold. Times are in seconds. The backend
+sets `at`; the core reads no clock.
 
 `from weft.model import NAME` imports only the modules needed for that name: creating the classes of all facts takes
 longer than a small command.
@@ -19,12 +20,26 @@ if TYPE_CHECKING:
     from weft.model.job import *  # noqa: F403
     from weft.model.node import *  # noqa: F403
     from weft.model.per_rank import *  # noqa: F403
+    from weft.model.service import *  # noqa: F403
+    from weft.model.service_facts import *  # noqa: F403
     from weft.model.share import *  # noqa: F403
     from weft.model.snapshots import *  # noqa: F403
 else:  # hidden from the type checker, which would accept every name
     from importlib import import_module
 
-    MODULES = ("ids", "share", "node", "per_rank", "job", "events", "decisions", "snapshots", "facts")
+    MODULES = (
+        "ids",
+        "share",
+        "node",
+        "per_rank",
+        "job",
+        "service",
+        "service_facts",
+        "events",
+        "decisions",
+        "snapshots",
+        "facts",
+    )
     """In the order of their imports."""
 
     def __getattr__(name: str) -> object:

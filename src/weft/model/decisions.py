@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from weft.model.events import Cancelled, Submitted
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.plain_init import plain_init
+from weft.model.service_facts import ServiceDecision
 from weft.model.share import WHOLE, Share
 
-StopReason = Literal["preempted", "moved", "cancelled", "node-lost"]
+StopReason = Literal["preempted", "moved", "cancelled", "node-lost", "unready"]
 
 
 @plain_init
@@ -82,4 +84,7 @@ class Alarm:
     due: Seconds | None
 
 
-Decision = Start | Stop | Rewoven | Reserve | KeyChanged | Planned | Alarm
+Decision = (
+    Start | Stop | Rewoven | Reserve | KeyChanged | Planned | Alarm | ServiceDecision | Submitted | Cancelled
+)  # fmt: skip
+"""The scheduler itself submits and cancels the replicas of services."""

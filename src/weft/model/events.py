@@ -9,6 +9,7 @@ from weft.model.ids import JobId, NodeId, Seconds
 from weft.model.job import Job, Profile
 from weft.model.node import Node
 from weft.model.plain_init import plain_init
+from weft.model.service_facts import ServiceEvent
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
 """`requeued`: the run exited by itself and asked to run again."""
@@ -285,5 +286,5 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
     | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted
+    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent
 )  # fmt: skip

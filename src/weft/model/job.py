@@ -81,6 +81,16 @@ class Task:
     """Slurm's variables that the run gets: `batch`, those about the job; `slurm`, all; empty: none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The place of a job among the replicas of a service."""
+
+    service: str
+    index: int
+    version: int = 1
+    """The version of the service that the replica runs."""
+
+
 @plain_init
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -121,6 +131,9 @@ class Job:
     """Jobs that must have ended otherwise than done first. If one of them is done, this job is cancelled."""
     profile_key: str = ""
     """The key of a stored profile, for jobs that give no profile; empty: `model.profiles.key_of` derives one."""
+
+    replica: Replica | None = None
+    """The job is a replica of a service: it does not end by itself and is not preempted."""
 
     @property
     def comes_after(self) -> tuple[JobId, ...]:

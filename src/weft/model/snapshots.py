@@ -8,6 +8,7 @@ from weft.model.decisions import StopReason
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.job import Job
 from weft.model.per_rank import PerRank
+from weft.model.service_facts import ServiceSnapshot
 from weft.model.share import WHOLE, Share
 
 
@@ -90,6 +91,13 @@ class JobSnapshot:
     """None: the snapshot comes from a Weft that kept no figures."""
     over_group_limit: bool = False
     unwoven: str = ""
+    ready_at: Seconds | None = None
+    """The time at which a replica became ready; None: it is not."""
+    draining_since: Seconds | None = None
+    drained: bool = False
+    leaving: bool = False
+    """A replica that moves: another one takes its place."""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,4 +122,4 @@ class StateSnapshot:
     """When the number of GPUs changed before the snapshot, and to what."""
 
 
-Snapshot = JobSnapshot | StateSnapshot
+Snapshot = JobSnapshot | StateSnapshot | ServiceSnapshot

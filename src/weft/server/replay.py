@@ -6,7 +6,7 @@ import gc
 from itertools import islice
 from typing import Final
 
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.core.scheduler import Scheduler
 from weft.errors import JournalError
 from weft.journal import Journal

@@ -9,7 +9,7 @@ import pytest
 
 from support.builders import Rig, grid, record, traced
 from weft.core.explain import explain
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.core.reasons import WaitReasons
 from weft.core.state.apply.snapshots import snapshot
 from weft.model import Blocked, Cordoned, Gpu, Job, Node, Paused, PerRank, Unblocked, Where

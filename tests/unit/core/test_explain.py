@@ -9,7 +9,7 @@ import pytest
 from support.builders import Rig, grid, node
 from weft.core.explain import Explanation, explain
 from weft.core.ports import Ask, Replanner, View
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.errors import UnknownName
 from weft.model import Cordoned, Gpu, Job, Node, NodeLost, PerRank, Where
 

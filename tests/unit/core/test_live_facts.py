@@ -7,7 +7,7 @@ import pytest
 from support.builders import Rig, grid, node, part
 from support.state_checks import check
 from weft.core.explain import explain
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.core.state.apply.snapshots import snapshot
 from weft.core.state.state import State
 from weft.model import (

@@ -23,6 +23,8 @@ from weft.model import (
     Cancelled,
     Continued,
     Cordoned,
+    Deployed,
+    DrainReplica,
     Edited,
     Evicted,
     Exited,
@@ -35,6 +37,7 @@ from weft.model import (
     KeyChanged,
     Limited,
     Measured,
+    Move,
     Node,
     NodeJoined,
     NodeLost,
@@ -44,10 +47,15 @@ from weft.model import (
     Profiled,
     Progressed,
     Purged,
+    Ready,
     Released,
+    ReplicaDrained,
     Reserve,
+    Resized,
     Resumed,
     Rewoven,
+    Service,
+    ServiceSnapshot,
     Start,
     Started,
     StateSnapshot,
@@ -56,6 +64,8 @@ from weft.model import (
     Suspended,
     Unblocked,
     Uncordoned,
+    Undeployed,
+    Unready,
     Unwoven,
     Wake,
 )
@@ -123,6 +133,14 @@ BY: dict[str, Callable[[State], Fact]] = {
     "KeyChanged": lambda _: KeyChanged(9, "a", 1.0),
     "Planned": lambda _: Planned(9),
     "Alarm": lambda _: Alarm(9, None),
+    "Deployed": lambda _: Deployed(9, Service("chat", Job("chat"))),
+    "Undeployed": lambda _: Undeployed(9, "chat"),
+    "Ready": lambda _: Ready(9, "a", 1),
+    "Unready": lambda _: Unready(9, "a", 1),
+    "ReplicaDrained": lambda _: ReplicaDrained(9, "a", 1),
+    "Resized": lambda _: Resized(9, "chat", 2),
+    "DrainReplica": lambda _: DrainReplica(9, "a", 1),
+    "Move": lambda _: Move(9, "a", 1),
 }
 """A fact of each class, and of each way a run ends."""
 
@@ -160,7 +178,7 @@ def state_after(*facts: Fact) -> State:
 
 def test_the_facts_below_are_all_facts_and_the_statuses_all_statuses() -> None:
     made = {type(make(state_after(*TO["waiting"]))) for make in BY.values()}
-    assert made | {JobSnapshot, StateSnapshot} == set(FACTS)
+    assert made | {JobSnapshot, StateSnapshot, ServiceSnapshot} == set(FACTS)
     assert tuple(TO) == STATUSES
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.builders import Rig, grid, node, starts, stops
 from support.state_checks import check
 from weft.core.ports import Ask, JobView, Replanner, View
-from weft.core.queue.order import Protection
+from weft.core.queue.protection import Protection
 from weft.model import (
     Blocked,
     Cordoned,

@@ -37,12 +37,14 @@ class Allocator:
     def __init__(self, state: State, placement: Placement, decide: Decide) -> None:
         self.state, self.resources, self.placement, self.decide = state, state.resources, placement, decide
         self.promised: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
+        """GPUs of each node that are promised to replicas of services before any pass over jobs."""
         self.splits_gangs = placement.splits_gangs
         self._sees_runs = placement.sees_runs
 
     def begin(self) -> None:
-        """Begin another pass: no GPU is promised yet."""
-        self.promised = {}
+        """Begin another pass: no GPU is promised yet but to replicas."""
+        self.promised = dict(self.kept) if self.kept else {}
 
     def start(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Start the jobs together if enough GPUs are idle."""

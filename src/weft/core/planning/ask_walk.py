@@ -96,7 +96,8 @@ class AskPlanner(TargetPlanner):
         rank = {job: place for place, ask in enumerate(asks) for job in ask.jobs}
         if len(rank) < sum(len(ask.jobs) for ask in asks):
             refuse_twice(asks)
-        able = (run for run in state.active.values() if context.protection.until(run) <= state.now)
+        training = (run for run in state.active.values() if run.job.replica is None)
+        able = (run for run in training if context.protection.until(run) <= state.now)
         runs = sorted(able, key=lambda job: (rank.get(job.id, UNWANTED), job.tie_breaker), reverse=True)
         for place, ask in enumerate(asks):
             jobs = jobs_of(state, ask)

@@ -13,7 +13,8 @@ from weft.core.planning.allocator import Allocator, Decide
 from weft.core.planning.preemption_cache import PreemptionCache
 from weft.core.planning.view import ClusterView
 from weft.core.ports import Placement, Policy
-from weft.core.queue.order import Order, Protection
+from weft.core.queue.order import Order
+from weft.core.queue.protection import Protection
 from weft.core.state.state import State
 from weft.model import Planned, Seconds
 

@@ -88,7 +88,7 @@ def move_to(state: State, target: list[Assignment], decide: Decide) -> None:
     others: list[Rewoven] = []
     for job in state.active.values():
         assignment = assigned.get(job.id)
-        if job.releasing:
+        if job.releasing or job.job.replica is not None:
             continue
         if assignment is None or assignment.slots != job.slots:
             stops.append((job, "preempted" if assignment is None else "moved"))

@@ -28,7 +28,8 @@ class TentativeRun:
 
 
 class TentativeCluster:
-    """An emptied copy of the cluster to place on tentatively. Whole GPUs need only a count and a bit each."""
+    """A copy of the cluster without its training jobs, to place on tentatively. Whole GPUs need only a count and a bit
+    each. Replicas of services keep their GPUs."""
 
     def __init__(self, state: State, placement: Placement) -> None:
         self._real, self.placement = state.resources, placement
@@ -39,6 +40,10 @@ class TentativeCluster:
         """Parts that are taken, but whose GPUs are not chosen yet."""
         self._full: ClusterResources | None = None
         self._sees_runs = placement.sees_runs
+        for service in state.services.by_name.values():
+            for replica in service.replicas.values():
+                if replica.slots and not replica.releasing:
+                    self.keep(replica.allocation, replica.slots)
 
     def fits(self, shape: Shape) -> bool:
         """Take the GPUs that the placement gives this shape; return False where it gives none."""
@@ -83,7 +88,7 @@ class TentativeCluster:
             return
         for node_id, gpus in slots:
             node = self._real.by_id[node_id].index
-            self._free.change(node, -len(gpus))
+            self._free.change(node, -sum(not self._taken[node] >> gpu & 1 for gpu in gpus))
             for gpu in gpus:
                 self._taken[node] |= 1 << gpu
 

@@ -35,7 +35,7 @@ class ClusterView:
 
     @property
     def active(self) -> Iterator[JobState]:
-        return (job for job in self._state.active.values() if not job.releasing)
+        return (job for job in self._state.active.values() if not job.releasing and job.job.replica is None)
 
     @property
     def idle_gpus(self) -> int:

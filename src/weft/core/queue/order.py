@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from math import inf
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from weft.core.ports import Policy
 from weft.core.queue.by_queue import Queues
 from weft.core.queue.cursors import Entry, QueueCursor, WaitingList
 from weft.core.queue.expected_ends import ExpectedEnds, end_of
 from weft.core.queue.lines import Line, Lines
+from weft.core.queue.protection import UNPROTECTED, Protection
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -32,25 +32,6 @@ ROUNDING_S = 1e-6
 """The most that one step, computed at two instants, may differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """Limits on preemption, so that no job is stopped again and again."""
-
-    min_run_s: float = 0.0
-    """A run is not preempted before it has lasted this long."""
-    max_preemptions: int | None = None
-    """A job that was preempted this often is not preempted again."""
-
-    def until(self, job: JobState) -> Seconds:
-        """Return from when on the job's run may be preempted; infinite: never."""
-        if self.max_preemptions is not None and job.preemptions >= self.max_preemptions:
-            return inf
-        return job.started_at + self.min_run_s if self.min_run_s else -inf
-
-
-UNPROTECTED: Final = Protection()
-
-
 class Order:
     """The order of waiting jobs; with `victims`, also of runs, worst last; with `ends`, also their expected ends."""
 
@@ -61,6 +42,8 @@ class Order:
         self, policy: Policy, *, victims: bool, ends: bool = False, protection: Protection = UNPROTECTED
     ) -> None:
         self.policy, self._victims, self._protection = policy, victims, protection
+        self.ranks_runs = victims
+        """True if `worst` yields runs."""
         self._protects = victims and protection != UNPROTECTED
         self._protected: list[tuple[Seconds, int, JobState]] = []
         """A heap of the runs that may not be preempted yet, by the end of their protection."""
@@ -116,6 +99,8 @@ class Order:
         touched = state.touched
         if not touched:
             return
+        if state.services.by_name:
+            _drop_replicas(touched)
         if self._ends is not None:
             for job in touched.values():
                 self._ends.take_up(job)
@@ -349,7 +334,8 @@ class Resorted(Order):
         self.waiting, self._lines, self._partial = {}, {}, []
         for job in state.jobs.values():
             job.place = None
-            self._take_up(job, state.now)
+            if job.job.replica is None:
+                self._take_up(job, state.now)
 
 
 class Unordered(Order):
@@ -389,6 +375,12 @@ def order_of(policy: Policy, *, victims: bool, ends: bool, protection: Protectio
     if not has_key(policy):
         return Unordered(policy)
     return (Resorted if resort else Order)(policy, victims=victims, ends=ends, protection=protection)
+
+
+def _drop_replicas(jobs: dict[JobId, JobState]) -> None:
+    """Remove the replicas of services: they come before all jobs, and are not preempted."""
+    for replica in [job.id for job in jobs.values() if job.job.replica is not None]:
+        del jobs[replica]
 
 
 def _intercept(line: Line) -> float:

@@ -13,6 +13,8 @@ from weft.model import JobId, Node, NodeId, Slots
 
 MAX_CACHED_SETS = 10_000
 """The size of the cache of `lowest`."""
+SERVICE_OVERSUBSCRIPTION = 1.5
+"""The largest sum of limits on a GPU that holds a service, unless the policy sets its own."""
 SHARE_TOLERANCE = 1e-9
 """The tolerance for sums of shares, which are fractions such as 1/3."""
 
@@ -171,6 +173,7 @@ class NodeResources:
         """Return the free (request, memory) of a GPU if a share of this shape fits on it; None if not."""
         gpu, share = self.node.gpus[index], shape.family.share
         request = limit = 0.0
+        serves = shape.family.serves
         memory = self.foreign_mb.get(index, 0)
         weaves: set[tuple[JobId, ...]] = set()
         for holder in self.holders[index]:
@@ -181,12 +184,12 @@ class NodeResources:
                 if holder.weave in weaves:
                     continue
                 weaves.add(holder.weave)
-            request += holder.allocation.family.share.request
-            limit += holder.allocation.family.share.limit
-        if (
-            request + share.request > 1 + SHARE_TOLERANCE
-            or limit + share.limit > max(self._oversubscription, 1) + SHARE_TOLERANCE
-        ):
+            family = holder.allocation.family
+            request += family.share.request
+            limit += family.share.limit
+            serves = serves or family.serves
+        most = SERVICE_OVERSUBSCRIPTION if serves and self._oversubscription <= 1 else max(self._oversubscription, 1)
+        if request + share.request > 1 + SHARE_TOLERANCE or limit + share.limit > most + SHARE_TOLERANCE:
             return None
         return 1 - request, gpu.memory_mb - memory
 

@@ -18,6 +18,8 @@ class Family:
     ram_mb: int
     share: Share
     where: Where
+    serves: bool = False
+    """True for replicas of services that share their GPUs."""
 
     @property
     def plain(self) -> bool:
@@ -50,8 +52,8 @@ class Shape:
 
 
 @cache
-def _family(memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where) -> Family:
-    return Family(memory_mb, cpus, ram_mb, share, where)
+def _family(memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where, serves: bool = False) -> Family:
+    return Family(memory_mb, cpus, ram_mb, share, where, serves)
 
 
 @cache
@@ -70,7 +72,8 @@ def shape_of(job: Job) -> Shape:
         if shape is None:
             shape = _plain[job.gpus] = plain_shape(job.gpus)
         return shape
-    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where))
+    serves = job.replica is not None and job.share.request < 1
+    return _shape(job.gpus, _family(job.memory_mb, job.cpus, job.ram_mb, job.share, job.where, serves))
 
 
 def exclusive_shape(job: Job, memory_mb: int) -> Shape:
@@ -82,7 +85,10 @@ def exclusive_shape(job: Job, memory_mb: int) -> Shape:
 def with_memory(shape: Shape, memory_mb: int) -> Shape:
     """Return the same shape with this much memory on each GPU."""
     family = shape.family
-    return _shape(shape.gpus, _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where))
+    return _shape(
+        shape.gpus,
+        _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where, family.serves),
+    )
 
 
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:

@@ -14,13 +14,13 @@ Place = tuple[Any, Any, float]
 
 class JobState:
     __slots__ = (
-        "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "ended_at", "exclusive",
-        "failed_node", "failed_rank",
-        "failures", "first_start", "gpus", "held", "id", "job", "key", "key_changed_at", "lost", "measured_mb",
-        "moves", "over_group_limit", "over_quota", "place", "placed", "predicted_s", "preemptions", "rate",
-        "rate_since", "releasing", "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots",
-        "started_at", "status", "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "unwoven",
-        "waiting_since", "wanted_share", "weave", "why", "woven_at",
+        "address", "allocation", "attained_s", "begin_at", "cancelling", "code", "delays", "detail", "drained",
+        "draining_since", "ended_at", "exclusive", "failed_node", "failed_rank", "failures", "first_start", "gpus",
+        "held", "id", "job", "key", "key_changed_at", "leaving", "lost", "measured_mb", "moves", "over_group_limit",
+        "over_quota", "place", "placed", "predicted_s", "preemptions", "rate", "rate_since", "ready_at", "releasing",
+        "remaining_s", "requeues", "reserved", "run", "seq", "shape", "share", "slots", "started_at", "status",
+        "stop_why", "submitted_at", "suspended", "tie_breaker", "unmet_dependencies", "unwoven", "waiting_since",
+        "wanted_share", "weave", "why", "woven_at",
     )  # fmt: skip
 
     def __init__(self, job: Job, seq: int, at: Seconds) -> None:
@@ -67,6 +67,16 @@ class JobState:
         """The number of consecutive runs, up to the last, that asked for a delay of the next."""
         self.begin_at: Seconds | None = None
         """The earliest start of its next run; None: at once."""
+        self.tie_breaker = seq
+        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
+        self.key: float | None = None
+        """The key it last stepped to; None: it never stepped."""
+        self._init_outcome()
+        self._init_replica()
+        self.place: Place | None = None
+        """Its place in the order of the scheduler, which alone reads and writes it."""
+
+    def _init_outcome(self) -> None:
         self.code: int | None = None
         """The exit code of its last run."""
         self.failed_rank: int | None = None
@@ -76,12 +86,16 @@ class JobState:
         """The reason why the job or its last run ended, if the exit code does not tell."""
         self.detail = ""
         """More about `why`, in words."""
-        self.tie_breaker = seq
-        """The order of jobs of equal keys, smaller first; `core.state.state` explains it."""
-        self.key: float | None = None
-        """The key it last stepped to; None: it never stepped."""
-        self.place: Place | None = None
-        """Its place in the order of the scheduler, which alone reads and writes it."""
+
+    def _init_replica(self) -> None:
+        self.ready_at: Seconds | None = None
+        """When the replica became ready to answer requests; None: it is not."""
+        self.draining_since: Seconds | None = None
+        """When the replica began to get no new requests; None: it is not drained."""
+        self.drained = self.leaving = False
+        """`drained`: it has answered its last request. `leaving`: another replica takes its place."""
+        self.address = ""
+        """The host and port at which the replica answers."""
 
     def become(self, job: Job) -> None:
         """Replace the job's definition."""

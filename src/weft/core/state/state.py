@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
-from weft.core.state.apply import jobs, nodes, plans, profiles, runs, snapshots
+from weft.core.state.apply import jobs, nodes, plans, profiles, runs, services, snapshots
 from weft.core.state.durations import Durations
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
 from weft.core.state.profiles import Profiles
+from weft.core.state.services import Services
 from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
@@ -29,6 +30,8 @@ from weft.model import (
     Cancelled,
     Continued,
     Cordoned,
+    Deployed,
+    DrainReplica,
     Edited,
     Evicted,
     Exited,
@@ -40,6 +43,7 @@ from weft.model import (
     KeyChanged,
     Limited,
     Measured,
+    Move,
     NodeId,
     NodeJoined,
     NodeLost,
@@ -48,11 +52,15 @@ from weft.model import (
     Profiled,
     Progressed,
     Purged,
+    Ready,
     Released,
+    ReplicaDrained,
     Reserve,
+    Resized,
     Resumed,
     Rewoven,
     Seconds,
+    ServiceSnapshot,
     Start,
     Started,
     StateSnapshot,
@@ -61,6 +69,8 @@ from weft.model import (
     Suspended,
     Unblocked,
     Uncordoned,
+    Undeployed,
+    Unready,
     Unwoven,
     Wake,
 )
@@ -79,6 +89,9 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Profiled: profiles.profiled,
     AdminAction: plans.admin_action, Wake: plans.wake, Reserve: plans.reserve,
     KeyChanged: plans.key_changed, Planned: plans.planned, Alarm: plans.alarm,
+    Deployed: services.deployed, Undeployed: services.undeployed, Ready: services.ready, Unready: services.unready,
+    ReplicaDrained: services.replica_drained, Resized: services.resized, DrainReplica: services.drain_replica,
+    Move: services.move, ServiceSnapshot: services.restore_service,
     JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
 }  # fmt: skip
 
@@ -91,6 +104,7 @@ class State:
         """Jobs that hold GPUs, in the order in which they started."""
         self.waiting: dict[JobId, JobState] = {}
         self.ended: dict[JobId, JobState] = {}
+        self.services = Services()
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
         self.durations = Durations()
@@ -177,6 +191,10 @@ class State:
                 self._open_again(job)
             self.news = True
 
+    def line(self, job: JobState) -> dict[JobId, JobState]:
+        """Return the waiting jobs among which this one belongs: replicas wait apart from other jobs."""
+        return self.waiting if job.job.replica is None else self.services.waiting
+
     def count_id(self, job: JobId) -> None:
         """Record the highest number given to a job, purged jobs included, so that no number is given twice."""
         text = job if job.isdecimal() else job.partition("_")[0]
@@ -188,7 +206,7 @@ class State:
         self.touched[job.id] = job
         if not job.held:
             change_status(job, "eligible")
-            self.waiting[job.id] = job
+            self.line(job)[job.id] = job
             return
         change_status(job, "Held")
         for follower in self.eligibility.free_place(job):
@@ -234,12 +252,14 @@ class State:
             if job.status in ACTIVE:
                 self._off(job, at)
             else:
-                self.waiting.pop(job.id, None)
+                self.line(job).pop(job.id, None)
             change_status(job, cause)
             if why != job.why:  # it is not its last run that ends it
                 job.detail = ""
             job.ended_at, job.why = at, why
             self.ended[job.id] = self.touched[job.id] = job
+            if job.job.replica is not None:
+                self.services.remove(job)
             if job.status == "done":
                 self.durations.learn(job.job, job.attained_s)
             if not (job.job.batch or job.unmet_dependencies or self.eligibility.concerns(job)):
@@ -254,5 +274,8 @@ class State:
         """Remove a run that has exited from the active jobs."""
         job.attained_s += at - job.started_at
         job.rate, job.releasing, job.lost, job.suspended, job.weave = 0.0, False, False, False, ()
+        if job.job.replica is not None:
+            job.ready_at, job.address = None, ""
+            self.services.unsettled = True
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -45,8 +45,12 @@ def submitted(state: State, fact: Submitted) -> bool:
         state.eligibility.register(job)
     if _has_conditions(fact.job) or state.eligibility.limited:
         check_eligibility(state, job, fact.at)
-    else:
+    elif fact.job.replica is None:
         state.waiting[job.id] = job
+    else:
+        state.services.waiting[job.id] = job
+    if fact.job.replica is not None:
+        state.services.add(job)
     return True
 
 
@@ -76,7 +80,7 @@ def edited(state: State, fact: Edited) -> bool:
         state.open(follower)
     job.become(fact.job)
     job.allocation, job.begin_at, job.over_quota, job.over_group_limit = job.shape, None, False, False
-    state.waiting.pop(job.id, None)
+    state.line(job).pop(job.id, None)
     state.touched[job.id] = job
     state.news = True
     change_status(job, "Edited")
@@ -107,7 +111,7 @@ def held(state: State, fact: Held) -> bool:
         return False
     job.held = True
     if job.status == "waiting":
-        del state.waiting[job.id]
+        del state.line(job)[job.id]
         state.open(job)
         state.news = True
     elif job.status == "blocked" and not job.unmet_dependencies and job.begin_at is None:
@@ -182,7 +186,7 @@ def batch_limited(state: State, fact: BatchLimited) -> bool:
 def _move(state: State, opened: Iterable[JobState], shut: Iterable[JobState]) -> None:
     """Let the opened jobs wait for GPUs, and block the shut ones."""
     for job in shut:
-        del state.waiting[job.id]
+        del state.line(job)[job.id]
         change_status(job, "ineligible")
         state.touched[job.id] = job
     for job in opened:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _STARTS, _STARTED, _STOPS = TRANSITIONS["Start"], TRANSITIONS["Started"], TRANSITIONS["Stop"]
 PLANNED_STOPS: Final = frozenset({"preempted", "moved"})
 """Reasons of stops whose GPUs a plan has already given to other jobs."""
+MAX_RESTART_DELAY_S: Final = 60.0
+"""The longest delay between two runs of a replica that ends by itself."""
 OOM_MEMORY_FACTOR: Final = 1.5
 """The factor by which the memory estimate of a job rises after it ran out of GPU memory."""
 
@@ -58,7 +60,10 @@ def start(state: State, fact: Start) -> bool:
         job.tie_breaker = state.next_run_tie()
     job.stop_why = "preempted"
     state.resources.hold(job, fact.slots)
-    del state.waiting[job.id]
+    if job.job.replica is None:
+        del state.waiting[job.id]
+    else:
+        del state.services.waiting[job.id]
     state.active[job.id] = state.touched[job.id] = job
     return True
 
@@ -137,7 +142,10 @@ def evicted(state: State, fact: Evicted) -> bool:
     job = state.running(fact.job, fact.run)
     if job is None or job.status not in _STOPS:
         return False
-    state.orphans[job.id] = job
+    if job.ready_at is not None:  # a replica that serves is replaced first
+        job.leaving = state.services.unsettled = True
+    else:
+        state.orphans[job.id] = job
     state.news = True
     return True
 
@@ -173,9 +181,10 @@ def exited(state: State, fact: Exited) -> bool:
     job.code, job.why, job.detail = fact.code, fact.why, fact.detail
     job.failed_rank, job.failed_node = fact.rank, fact.node
     cause = _cause(state, job, fact)
-    job.delays = job.delays + 1 if fact.delay_s else 0
+    delay_s = fact.delay_s if job.job.replica is None else _restart_delay_s(job, fact)
+    job.delays = job.delays + 1 if delay_s else 0
     if TRANSITIONS[cause][job.status] == "waiting":
-        job.begin_at = fact.at + fact.delay_s if fact.delay_s else None
+        job.begin_at = fact.at + delay_s if delay_s else None
         state.put_back(job, cause, fact.at)
     else:
         state.end(job, cause, fact.at, fact.why)
@@ -184,6 +193,8 @@ def exited(state: State, fact: Exited) -> bool:
 
 def _cause(state: State, job: JobState, fact: Exited) -> Cause:
     """Return the cause by which the run ended, a key of `TRANSITIONS`; a job that runs again goes to the tail."""
+    if job.job.replica is not None:
+        return _replica_cause(job, fact)
     if fact.how == "done":
         return "done"
     how: Cause = "lost" if job.lost and fact.how == "failed" else fact.how
@@ -196,6 +207,23 @@ def _cause(state: State, job: JobState, fact: Exited) -> Cause:
         job.requeues += 1
         job.tie_breaker = state.next_tail_tie()
     return how
+
+
+def _replica_cause(job: JobState, fact: Exited) -> Cause:
+    """Return the cause by which the run of a replica ended. A replica runs again, unless it is drained."""
+    if job.cancelling or job.draining_since is not None:
+        job.cancelling = True
+        return "cancelling"
+    if fact.how in ("stopped", "lost") or job.releasing or job.lost:
+        return "lost" if job.lost else "stopped"
+    job.failures += fact.how == "failed"
+    return "retried"
+
+
+def _restart_delay_s(job: JobState, fact: Exited) -> float:
+    """Return the delay before a replica that ended by itself runs again: twice as long after each such end."""
+    by_itself = fact.how in ("done", "failed", "requeued") and not job.releasing
+    return fact.delay_s or (min(2.0**job.delays, MAX_RESTART_DELAY_S) if by_itself else 0.0)
 
 
 def _runs_again(state: State, job: JobState) -> bool:

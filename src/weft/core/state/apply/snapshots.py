@@ -19,6 +19,7 @@ from weft.model import (
     NodeJoined,
     NodeLost,
     Seconds,
+    ServiceSnapshot,
     StateSnapshot,
     Uncordoned,
 )
@@ -45,6 +46,8 @@ def snapshot(state: State) -> Iterator[Fact]:
     for group, (jobs, paused) in state.eligibility.groups.settings.items():
         yield GroupLimited(now, group, jobs, paused)
     yield from state.profiles.facts()
+    for each in state.services.by_name.values():
+        yield ServiceSnapshot(now, each.service, each.wanted, each.undeployed, each.next_index)
     for job in state.jobs.values():
         yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():
@@ -88,7 +91,9 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
         if job.status == "done":
             state.durations.learn(job.job, job.attained_s)
     elif job.status == "waiting":
-        state.waiting[job.id] = job
+        state.line(job)[job.id] = job
+    if job.job.replica is not None:
+        state.services.add(job)
     state.eligibility.restore(job)
     return True
 

@@ -1,0 +1,73 @@
+"""The planner of services. It comes before the planner of the policy, so that replicas come before training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.core.planning.allocator import Allocator
+from weft.core.planning.planner import Context
+from weft.core.resources.shapes import Shape
+from weft.core.services.replicas import changes, drained_by
+from weft.core.state.job import JobState
+from weft.model import Seconds
+
+ANY_RUN = (float("-inf"), 0)
+"""A key and a tie-breaker that come before those of all runs."""
+
+
+class ServicePlanner:
+    """Adds, drains and ends replicas, and gives GPUs to the ones that wait."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def keeps_gpus(self) -> bool:
+        """True while GPUs are promised to replicas."""
+        return bool(self._context.allocator.kept)
+
+    def settle(self) -> None:
+        """Bring the replicas of all services closer to what they are to have."""
+        state = self._context.state
+        due = self.next_deadline()
+        if not state.services.unsettled and (due is None or due > state.now):
+            return
+        state.services.unsettled = False
+        for service in list(state.services.by_name.values()):
+            for change in list(changes(service, state.now)):
+                self._context.decide(change)
+
+    def next_deadline(self) -> Seconds | None:
+        """Return when the next draining replica must end."""
+        services = self._context.state.services.by_name.values()
+        return min((due for service in services if (due := drained_by(service)) is not None), default=None)
+
+    def place(self) -> None:
+        """Start waiting replicas, or promise them GPUs; runs are preempted for them if the policy preempts."""
+        context = self._context
+        state, allocator = context.state, context.allocator
+        allocator.kept = {}
+        allocator.begin()
+        hopeless: set[Shape] = set()
+        for replica in sorted(state.services.waiting.values(), key=lambda replica: replica.seq):
+            shape = replica.shape
+            if shape not in hopeless and not self._serve(allocator, replica, shape):
+                hopeless.add(shape)
+        allocator.kept = allocator.promised
+
+    def _serve(self, allocator: Allocator, replica: JobState, shape: Shape) -> bool:
+        if allocator.start((replica,), shape, replica.wanted_share) or allocator.promise(shape):
+            return True
+        if not self._context.policy.preempts or not shape.gpus:
+            return False
+        return allocator.preempt(shape, allocator.find_victims(shape, self._victims()))
+
+    def _victims(self) -> Iterator[JobState]:
+        """Yield the runs that may be preempted for a replica, worst first."""
+        context, state = self._context, self._context.state
+        if context.order.keyed and context.order.ranks_runs:
+            context.order.drain(state)
+            return context.order.worst(state.now, ANY_RUN)
+        runs = (run for run in state.active.values() if run.job.replica is None and not run.releasing)
+        able = [run for run in runs if context.protection.until(run) <= state.now]
+        return iter(sorted(able, key=lambda run: run.tie_breaker, reverse=True))

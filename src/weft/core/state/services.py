@@ -1,0 +1,69 @@
+"""The state of services. Any code may read it; only `State.apply` writes it."""
+
+from __future__ import annotations
+
+from weft.core.state.job import JobState
+from weft.model import JobId, Service
+from weft.model.status import ENDED
+
+
+class ServiceState:
+    """A service, the number of replicas it is to have, and the replicas it has."""
+
+    __slots__ = ("next_index", "replicas", "service", "undeployed", "wanted")
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.wanted = service.scale.min_replicas
+        """The number of replicas that the service is to have."""
+        self.undeployed = False
+        self.replicas: dict[JobId, JobState] = {}
+        """The replicas that have not ended, in the order of their submission."""
+        self.next_index = 0
+        """The index of the next replica. Indices are not used twice."""
+
+    def staying(self) -> list[JobState]:
+        """Return the replicas that are neither drained nor cancelled."""
+        return [r for r in self.replicas.values() if r.draining_since is None and not r.cancelling]
+
+    def is_current(self, replica: JobState) -> bool:
+        """Return whether a replica runs the present version and is not to be replaced by another."""
+        made_for = replica.job.replica
+        return made_for is not None and made_for.version == self.service.version and not replica.leaving
+
+    def ready(self) -> list[JobState]:
+        """Return the replicas that get requests."""
+        return [replica for replica in self.staying() if replica.ready_at is not None]
+
+
+class Services:
+    """All services by name, and the replicas that wait for GPUs."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ServiceState] = {}
+        self.waiting: dict[JobId, JobState] = {}
+        """Replicas that wait for GPUs. They come before all other jobs, so they are not among `State.waiting`."""
+        self.unsettled = False
+        """True if the replicas of a service may differ from what it is to have; the scheduler clears it."""
+
+    def of(self, replica: JobState) -> ServiceState | None:
+        """Return the service that a replica belongs to."""
+        made_for = replica.job.replica
+        return None if made_for is None else self.by_name.get(made_for.service)
+
+    def add(self, replica: JobState) -> None:
+        """Add a replica that was submitted or restored."""
+        service, made_for = self.of(replica), replica.job.replica
+        if service is not None and made_for is not None and replica.status not in ENDED:
+            service.replicas[replica.id] = replica
+            service.next_index = max(service.next_index, made_for.index + 1)
+
+    def remove(self, replica: JobState) -> None:
+        """Remove a replica that has ended, and its service if that is undeployed and has no other."""
+        service = self.of(replica)
+        self.unsettled = True
+        if service is None:
+            return
+        service.replicas.pop(replica.id, None)
+        if service.undeployed and not service.replicas:
+            del self.by_name[service.service.name]

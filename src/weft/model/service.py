@@ -1,0 +1,68 @@
+"""Services: a template of replicas, and the rule that says how many of them there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from weft.model.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRule:
+    """The bounds of a service's number of replicas, and the autoscaler that decides."""
+
+    scaler: str = "deficit"
+    """The name of an autoscaler, with options as in `lazy:window=40`."""
+    min_replicas: int = 1
+    max_replicas: int = 1
+    to_zero_after_s: float = 60.0
+    """The last replica goes after this long without a request; only if `min_replicas` is 0."""
+    throughput: float | None = None
+    """Requests per second of one replica, until the scheduler has seen a saturated one; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The probes by which a replica shows that it serves."""
+
+    path: str = "/health"
+    start_within_s: float = 120.0
+    """A run that is not ready by then is stopped."""
+    every_s: float = 5.0
+    fails: int = 3
+    """After this many failed probes in a row the replica is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    queue_s: float = 60.0
+    """The longest that a request waits for a replica."""
+    answer_s: float = 60.0
+    """The longest that a replica takes to begin its answer."""
+    idle_s: float = 120.0
+    """The longest silence within an answer."""
+    drain_s: float = 30.0
+    """A replica that is drained stops after this time even if it still answers requests."""
+
+
+DEFAULT_SCALE: Final = ScaleRule()
+DEFAULT_HEALTH: Final = Health()
+DEFAULT_TIMEOUTS: Final = Timeouts()
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An inference service. Its replicas are jobs made from `template`, in the group of its name."""
+
+    name: str
+    template: Job
+    scale: ScaleRule = DEFAULT_SCALE
+    health: Health = DEFAULT_HEALTH
+    timeouts: Timeouts = DEFAULT_TIMEOUTS
+    version: int = 1
+    """Rises with each change that needs new replicas."""
+    concurrency: int = 1
+    """Requests that one replica answers at once; further requests wait in the router."""
+    slo_s: float | None = None
+    """The latency that the service promises; it is reported, and profiles are searched for it."""

@@ -1,0 +1,298 @@
+"""Services: replicas come before training, follow what is wanted, and are replaced without a gap."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.builders import Rig, grid, node, part, starts, stops
+from support.state_checks import check, snapshot
+from weft.core.state.apply.snapshots import snapshot as summed_up
+from weft.errors import UnknownName
+from weft.model import (
+    Cancelled,
+    Decision,
+    Deployed,
+    DrainReplica,
+    Evicted,
+    Exited,
+    Job,
+    Ready,
+    ReplicaDrained,
+    ScaleRule,
+    Service,
+    Share,
+    Timeouts,
+    Undeployed,
+    Unready,
+    Wake,
+)
+
+
+def chat(replicas: int = 2, version: int = 1, **template: object) -> Service:
+    scale = ScaleRule(min_replicas=replicas, max_replicas=8)
+    return Service("chat", Job("chat", **template), scale, version=version, timeouts=Timeouts(drain_s=30.0))  # type: ignore[arg-type]
+
+
+class Serving(Rig):
+    """A rig with words for services."""
+
+    def deploy(self, service: Service) -> list[Decision]:
+        return self.tell(Deployed(self.now, service))
+
+    def ready(self, *replicas: str) -> list[Decision]:
+        self.settle()
+        return self.tell(*(Ready(self.now, each, self.job(each).run) for each in replicas))
+
+    def drained(self, replica: str) -> list[Decision]:
+        return self.tell(ReplicaDrained(self.now, replica, self.job(replica).run))
+
+    def resize(self, replicas: int) -> list[Decision]:
+        decisions = self.scheduler.resize(self.now, "chat", replicas)
+        self.facts += decisions
+        self.alarm = self.scheduler.alarm
+        return decisions
+
+    @property
+    def serving(self) -> list[str]:
+        return [each.id for each in self.state.services.by_name["chat"].ready()]
+
+
+def drains(decisions: list[Decision]) -> list[str]:
+    return [d.job for d in decisions if isinstance(d, DrainReplica)]
+
+
+def ends(decisions: list[Decision]) -> list[str]:
+    return [d.job for d in decisions if isinstance(d, Cancelled)]
+
+
+def test_a_service_gets_its_replicas() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    assert starts(rig.deploy(chat(2))) == {"chat.0": (("n0", (0,)),), "chat.1": (("n0", (1,)),)}
+    replica = rig.job("chat.0").job
+    assert (replica.group, replica.name) == ("chat", "0")
+    assert replica.replica is not None
+    assert (replica.replica.index, replica.replica.version) == (0, 1)
+    check(rig.state)
+
+
+def test_the_same_service_again_changes_nothing() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(2))
+    assert rig.deploy(chat(2)) == []
+
+
+def test_replicas_come_before_training_that_waits_longer() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.submit(Job("first", 4))
+    rig.settle()
+    rig.submit(Job("second", 4))
+    rig.deploy(chat(2))
+    assert starts(rig.exit("first")).keys() == {"chat.0", "chat.1"}
+    assert rig.job("second").status == "waiting"
+
+
+def test_a_policy_that_does_not_preempt_leaves_runs_alone() -> None:
+    rig = Serving("fifo", grid(1, 2))
+    rig.submit(Job("train", 2))
+    rig.settle()
+    assert stops(rig.deploy(chat(1))) == {}
+
+
+@pytest.mark.parametrize("policy", ["srsf", "tiresias", "themis", "muri-s", "muri-l"])
+def test_a_policy_that_preempts_gives_replicas_the_gpus_of_runs(policy: str) -> None:
+    rig = Serving(policy, grid(1, 2))
+    rig.submit(Job("train", 2, declared_s=100.0))
+    rig.settle()
+    assert stops(rig.deploy(chat(1))) == {"train": "preempted"}
+    rig.leave("train")
+    rig.settle()
+    assert rig.active.keys() == {"chat.0"}
+
+
+@pytest.mark.parametrize("policy", ["srsf", "priority:preempts=on", "tiresias", "themis", "muri-s", "antman"])
+def test_replicas_are_not_preempted(policy: str) -> None:
+    rig = Serving(policy, grid(1, 2))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    assert stops(rig.submit(Job("urgent", 1, priority=100, declared_s=0.1))) == {}
+    rig.later(10_000)
+    rig.settle()
+    assert rig.active.keys() == {"chat.0", "chat.1"}
+
+
+def test_gpus_that_are_released_for_a_replica_go_to_no_other_job() -> None:
+    rig = Serving("srsf", grid(1, 4))
+    rig.submit(Job("long", 4, declared_s=1000.0))
+    rig.settle()
+    rig.deploy(chat(1, gpus=4))
+    assert rig.submit(Job("short", 4, declared_s=1.0)) == []
+    assert starts(rig.leave("long")).keys() == {"chat.0"}
+
+
+def test_replicas_share_a_gpu_by_request_limit_and_memory() -> None:
+    rig = Serving("fifo", [node("n0", 2, memory_mb=40_000)])
+    service = chat(3, share=Share(0.4, 0.6))
+    rig.deploy(service)
+    assert [slots for _, slots in rig.active.items()] == [(("n0", (0,)),), (("n0", (0,)),), (("n0", (1,)),)]
+    check(rig.state)
+
+
+def test_training_shares_a_gpu_with_a_service_up_to_one_and_a_half_limits() -> None:
+    rig = Serving("fifo", grid(1, 1))
+    rig.deploy(chat(1, share=Share(0.3, 0.6)))
+    rig.submit(Job("too-much", share=Share(0.5, 1.0)))
+    assert rig.job("too-much").status == "waiting"
+    rig.cancel("too-much")
+    rig.submit(Job("train", share=Share(0.5, 0.9)))
+    assert rig.job("train").status == "starting"
+    check(rig.state)
+
+
+def test_training_without_a_service_shares_without_oversubscription() -> None:
+    rig = Serving("fifo", grid(1, 1))
+    rig.submit(Job("one", share=Share(0.3, 0.6)), Job("two", share=Share(0.3, 0.6)))
+    assert rig.active.keys() == {"one"}
+
+
+def test_scaling_out_adds_replicas_and_stays_within_bounds() -> None:
+    rig = Serving("fifo", grid(2, 8))
+    rig.deploy(chat(1))
+    assert starts(rig.resize(3)).keys() == {"chat.1", "chat.2"}
+    rig.resize(100)
+    assert rig.state.services.by_name["chat"].wanted == 8
+    assert rig.resize(8) == []
+
+
+def test_scaling_in_cancels_what_does_not_serve_yet_and_drains_the_newest() -> None:
+    rig = Serving("fifo", grid(1, 3))
+    rig.deploy(chat(1))
+    rig.resize(4)
+    rig.ready("chat.0", "chat.1")
+    assert rig.job("chat.3").status == "waiting"
+    decisions = rig.resize(1)
+    assert ends(decisions) == ["chat.2", "chat.3"] or ends(decisions) == ["chat.3", "chat.2"]
+    assert drains(decisions) == ["chat.1"]
+    assert rig.serving == ["chat.0"]
+    rig.later(1)
+    assert ends(rig.drained("chat.1")) == ["chat.1"]
+    rig.settle()
+    assert rig.active.keys() == {"chat.0"}
+    assert rig.job("chat.1").status == "cancelled"
+
+
+def test_a_replica_that_does_not_drain_ends_at_its_deadline() -> None:
+    rig = Serving("fifo", grid(1, 2))
+    rig.deploy(chat(1))
+    rig.resize(2)
+    rig.ready("chat.0", "chat.1")
+    rig.resize(1)
+    assert ends(rig.later(29)) == []
+    assert ends(rig.later(2)) == ["chat.1"]
+
+
+def test_a_new_version_replaces_replicas_one_after_the_other() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    assert starts(rig.deploy(chat(2, version=2))).keys() == {"chat.2"}
+    assert len(rig.serving) == 2
+    assert drains(rig.ready("chat.2")) == ["chat.0"]
+    rig.drained("chat.0")
+    rig.settle()
+    assert rig.active.keys() == {"chat.1", "chat.2", "chat.3"}
+    assert drains(rig.ready("chat.3")) == ["chat.1"]
+    rig.drained("chat.1")
+    rig.settle()
+    assert rig.serving == ["chat.2", "chat.3"]
+
+
+def test_a_new_version_that_never_gets_ready_leaves_the_old_one_serving() -> None:
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(1))
+    rig.ready("chat.0")
+    rig.deploy(chat(1, version=2))
+    for _ in range(5):
+        rig.settle()
+        rig.exit("chat.1", "failed")
+        rig.later(100)
+    assert rig.serving == ["chat.0"]
+
+
+def test_a_replica_that_ends_by_itself_runs_again_after_growing_delays() -> None:
+    rig = Serving("fifo", grid(1, 2))
+    rig.deploy(chat(1))
+    delays = []
+    for how in ("failed", "done", "failed"):
+        rig.settle()
+        rig.tell(Exited(rig.now, "chat.0", rig.job("chat.0").run, how))
+        begin_at = rig.job("chat.0").begin_at
+        assert begin_at is not None
+        delays.append(begin_at - rig.now)
+        rig.later(delays[-1])
+    assert delays == [1.0, 2.0, 4.0]
+    rig.ready("chat.0")
+    rig.exit("chat.0", "failed")
+    assert rig.job("chat.0").begin_at == rig.now + 1.0
+
+
+def test_a_replica_that_fails_its_probes_is_stopped_and_runs_again() -> None:
+    rig = Serving("fifo", grid(1, 2))
+    rig.deploy(chat(1))
+    rig.ready("chat.0")
+    assert stops(rig.tell(Unready(rig.now, "chat.0", 1, "3 probes failed"))) == {"chat.0": "unready"}
+    assert starts(rig.leave("chat.0")) == {"chat.0": (("n0", (0,)),)}
+
+
+def test_a_lost_node_costs_no_replica() -> None:
+    rig = Serving("fifo", grid(2, 1))
+    rig.deploy(chat(1))
+    rig.ready("chat.0")
+    assert starts(rig.lose("n0")) == {"chat.0": (("n1", (0,)),)}
+
+
+def test_an_evicted_replica_serves_until_its_successor_does() -> None:
+    rig = Serving("fifo", grid(2, 1))
+    rig.deploy(chat(1))
+    rig.ready("chat.0")
+    assert starts(rig.tell(Evicted(rig.now, "chat.0", 1))).keys() == {"chat.1"}
+    assert rig.serving == ["chat.0"]
+    assert drains(rig.ready("chat.1")) == ["chat.0"]
+
+
+def test_an_undeployed_service_is_gone_with_its_last_replica() -> None:
+    rig = Serving("fifo", grid(1, 2))
+    rig.deploy(chat(3))
+    rig.ready("chat.0")
+    decisions = rig.tell(Undeployed(rig.now, "chat"))
+    assert (drains(decisions), sorted(ends(decisions))) == (["chat.0"], ["chat.1", "chat.2"])
+    rig.drained("chat.0")
+    rig.settle()
+    assert rig.state.services.by_name == {}
+    assert rig.active == {}
+    with pytest.raises(UnknownName):
+        rig.scheduler.resize(rig.now, "chat", 1)
+
+
+def test_a_replay_and_a_snapshot_restore_services() -> None:
+    rig = Serving("srsf", grid(1, 4))
+    rig.submit(Job("train", 2, declared_s=100.0))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    rig.resize(4)
+    rig.deploy(chat(2, version=2))
+    rig.later(1)
+    replayed = rig.fresh()
+    replayed.replay(rig.facts)
+    assert snapshot(replayed.state) == snapshot(rig.state)
+    restored = rig.fresh()
+    restored.replay(summed_up(rig.state))
+    assert snapshot(restored.state) == snapshot(rig.state)
+    assert restored.step(Wake(5.0)) == replayed.step(Wake(5.0))
+
+
+def test_half_a_gpu_of_training_goes_beside_half_a_gpu_of_a_service() -> None:
+    rig = Serving("srsf", grid(1, 1))
+    rig.submit(Job("train", share=part(2), declared_s=10.0))
+    rig.settle()
+    assert stops(rig.deploy(chat(1, share=part(2)))) == {}
+    assert rig.active.keys() == {"train", "chat.0"}
