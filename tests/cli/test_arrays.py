@@ -22,9 +22,21 @@ def test_an_array_is_one_line_of_the_queue(weft: Weft) -> None:
     assert len(weft("queue", "-r").out.splitlines()) == 12
     assert len(weft.json("queue")["jobs"]) == 11
     weft("cancel", f"{array}_9")
-    assert row(weft, array).endswith("2 running, 7 waiting, 1 failed (JobArrayTaskLimit)")
+    assert row(weft, array).endswith("2 running, 7 waiting, 1 cancelled (JobArrayTaskLimit)")
     assert len(weft("queue", "--limit", "1").out.splitlines()) == 2
     assert len(weft("queue", "--name", "sw*").out.splitlines()) == 2
+
+
+def test_the_last_job_may_be_an_array_and_then_all_of_it_is_meant(weft: Weft) -> None:
+    before = weft.submit("--hold", *SLEEP)
+    array = weft.submit("--array", "0-3%1", *SLEEP)
+    until(lambda: row(weft, array).endswith("1 running, 3 waiting (JobArrayTaskLimit)"))
+    assert weft.show("@~1")["id"] == before
+    assert weft("why", "@").out.splitlines()[0] == f"array {array} (sleep): 1 running, 3 waiting"
+    weft("cancel", "@", "-y")
+    weft("wait", array, code=None)
+    assert {job["status"] for job in weft.json("show", array)["jobs"]} == {"cancelled"}
+    assert " 4 cancelled\n" in weft("show", "@").out
 
 
 def test_show_why_and_logs_take_an_array(weft: Weft) -> None:

@@ -41,6 +41,7 @@ WRONG = {
     "an endless array": (["--array", "0-999999999", "--", "true"], "--array: '0-999999999' is not an array"),
     "an array of none": (["--array", "0-9%0", "--", "true"], "--array: '0-9%0' is not an array"),
     "no such job": (["--after", "nope", "--", "true"], "after: there is no job 'nope'"),
+    "no such condition": (["-d", "foo:1", "--", "true"], "no job 'foo:1', and 'foo' is no condition: use afterok,"),
     "another dependency": (
         ["--dependency", "aftercorr:1", "--", "true"],
         "'aftercorr:1' is not supported",

@@ -58,11 +58,13 @@ def test_a_script_is_submitted_as_it_is(weft: Weft, folder: Path) -> None:
 def test_a_script_names_the_files_of_its_output(weft: Weft, folder: Path) -> None:
     (folder / "out").mkdir()
     options = "#SBATCH -J fit --array=2-3 -o out/%x-%A-%a.out\n#SBATCH --error=out/%j.err\n"
-    job = weft.submit(write(f"#!/bin/sh\n{options}echo task $SLURM_ARRAY_TASK_ID; echo oops >&2\n"))
+    span = "$SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX"
+    job = weft.submit(write(f"#!/bin/sh\n{options}echo task $SLURM_ARRAY_TASK_ID of {span}; echo oops >&2\n"))
     weft("wait", job)
-    assert [(folder / "out" / f"fit-{job}-{index}.out").read_text() for index in (2, 3)] == ["task 2\n", "task 3\n"]
+    texts = [(folder / "out" / f"fit-{job}-{index}.out").read_text() for index in (2, 3)]
+    assert texts == ["task 2 of 2-3\n", "task 3 of 2-3\n"]
     assert (folder / "out" / f"{job}_3.err").read_text() == "oops\n"
-    assert weft("logs", f"{job}_3").out == "task 3\n"
+    assert weft("logs", f"{job}_3").out == "task 3 of 2-3\n"
     assert weft("logs", "--stderr", f"{job}_3").out == weft("logs", "-f", "--stderr", f"{job}_3").out == "oops\n"
 
 

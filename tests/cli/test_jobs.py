@@ -140,6 +140,15 @@ def test_a_singleton_waits_for_jobs_of_its_name(weft: Weft) -> None:
     weft("cancel", other)
 
 
+def test_show_has_the_gpu_model_the_grace_and_the_exits_that_requeue(weft: Weft) -> None:
+    flags = ("--gpu-model", "RTX3090", "--grace", "45s", "--requeue-exit", "99,100")
+    shown = weft("show", weft.submit("--hold", *flags, "--", "true")).out
+    found = {line[:14].strip(): line[14:].strip() for line in shown.splitlines()}
+    assert {"RTX3090", "99, 100"} <= set(found.values())
+    assert any(float(value.rstrip("s")) == 45 for key, value in found.items() if key.startswith("grace"))
+    weft("cancel", "@")
+
+
 def test_dependencies_and_names_of_jobs(weft: Weft) -> None:
     first = weft.submit("--hold", "--name", "prep", "--", "true")
     second = weft.submit("--after", "prep", "--", "true")

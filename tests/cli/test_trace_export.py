@@ -88,6 +88,7 @@ def test_what_cannot_be_exported_is_said(capsys: Capture, here: Path) -> None:
     assert "both given" in fails(capsys, "trace", "export", "notes.txt", "--scheduler", "local", "-o", "t.csv")
     (here / "t.csv").write_text("here")
     assert "exists" in fails(capsys, "trace", "export", "-o", "t.csv")
+    assert "need -o FILE" in fails(capsys, "trace", "export", "--force")
 
 
 def test_the_history_of_this_machine(weft: Weft, tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def test_the_history_of_this_machine(weft: Weft, tmp_path: Path) -> None:
     assert "left out 1 job: not ended\n" in said
     assert "left out 1 job: never run\n" in said
     assert "cannot carry limits of arrays: 3 of 5 jobs\n" in said
+    assert weft("trace", "export").out == out.read_text()
     jobs = {each.job.id: each for each in read_trace(out).jobs}
     assert [name for name in jobs if name.startswith(f"{array}_")] == [f"{array}_{index}" for index in range(3)]
     assert all(0.1 <= each.work_s < 60 for each in jobs.values())

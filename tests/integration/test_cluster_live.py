@@ -87,6 +87,8 @@ def test_pause_policy_interval_pass_and_set(cluster: Cluster) -> None:
     assert cluster.job(low)["status"] == "waiting"
     assert cluster.json("operate", "pass")["started"] == [low]
     assert cluster.until_status(low, "done")
+    assert cluster.json("operate", "interval", "30s")["interval_s"] == 30
+    assert "interval: 'soon'" in cluster.call("operate", "interval", "soon").stderr
     cluster.weft("operate", "interval", "0")
     dump = cluster.json("operate", "dump", "all")
     assert {job["id"] for job in dump["jobs"]} >= {low, high}

@@ -197,7 +197,10 @@ def unfinished(feeder: Feeder) -> int:
 def settle(here: Cluster, faults: Faults, feeder: Feeder, note: Callable[[str], None]) -> None:
     faults.mend()
     note("everything works again")
+    until(lambda: here.call("nodes").returncode == 0, PATIENCE_S)  # the server may have been started just now
     until(lambda: feeder.is_done and here.connected() == set(NODES), PATIENCE_S)
+    # a node whose GPU was mended just now may still report the error, and be cordoned for it after the undrain
+    until(lambda: not any(gpu.get("error") for gpu in here.json("gpus")["gpus"]), PATIENCE_S)
     here.weft("undrain", *NODES)
     while left := unfinished(feeder):
         note(f"{left} jobs have not ended")

@@ -37,7 +37,8 @@ MACHINE = discover("n1", NoDriver("none"), DeclaredGpus((0, 1)))
 NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {"node": "n1"}}
 """What a field needs beside it."""
 PER_RUN = {
-    "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "checkpoint", "cpu_limit",
+    "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
+    "array_last", "checkpoint", "cpu_limit",
     "weave", "gpu_share",
 }  # fmt: skip
 """What a launch message holds of the run, or of the job's place in an array, not of its description."""
@@ -180,7 +181,8 @@ def test_what_is_shown_can_be_submitted_again(field: Field) -> None:
     (made,) = server.submit(again)
     task = made.task
     assert task is not None
-    wanted = replace(job, batch=made.batch, task=replace(job.task or task, array_size=task.array_size, env=()))
+    place = {name: getattr(task, name) for name in ("array_size", "array_first", "array_last")}
+    wanted = replace(job, batch=made.batch, task=replace(job.task or task, **place, env=()))
     assert replace(made, id="") == replace(wanted, id="")
 
 
@@ -192,7 +194,9 @@ def test_the_table_has_every_field_of_the_messages() -> None:
 def test_the_table_has_every_field_of_the_model() -> None:
     paths = {field.model for field in FIELDS}
     task = {f"task.{each.name}" for each in fields(Task)}
-    assert task - paths == {"task.array_index", "task.array_size", "task.key", "task.cpu_limit"}
+    assert task - paths == {
+        f"task.{name}" for name in ("array_index", "array_size", "array_first", "array_last", "key", "cpu_limit")
+    }
     where = {f"where.{each.name}" for each in fields(Job("").where)}
     assert where <= paths
     own = {"id", "user", "where", "opportunistic", "iterations", "batch", "batch_limit", "task", "replica"}

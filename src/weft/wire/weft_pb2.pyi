@@ -540,7 +540,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -572,6 +572,8 @@ class StartRun(_message.Message):
     CPUS_FIELD_NUMBER: _ClassVar[int]
     COMPAT_FIELD_NUMBER: _ClassVar[int]
     WEAVE_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIRST_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_LAST_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -603,7 +605,9 @@ class StartRun(_message.Message):
     cpus: int
     compat: str
     weave: Weave
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ...) -> None: ...
+    array_first: int
+    array_last: int
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ...) -> None: ...
 
 class Weave(_message.Message):
     __slots__ = ("id", "place", "size", "order", "limit_s")

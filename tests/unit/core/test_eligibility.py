@@ -443,12 +443,14 @@ def test_a_batch_counts_how_its_jobs_ended() -> None:
     rig.submit(*(Job(f"t{at}", batch="t") for at in range(4)))
     rig.exit("t0")
     rig.exit("t1", "failed")
-    assert rig.state.eligibility.ended_of("t") == (1, 1)
+    rig.cancel("t2")
+    rig.exit("t2", "stopped")
+    assert rig.state.eligibility.ended_of("t") == (1, 1, 1)
     again = Rig("fifo")
     again.scheduler.replay(snapshot(rig.state))
-    assert again.state.eligibility.ended_of("t") == (1, 1)
-    again.tell(Purged(0.0, ("t0", "t1")))
-    assert again.state.eligibility.ended_of("t") == (0, 0)
+    assert again.state.eligibility.ended_of("t") == (1, 1, 1)
+    again.tell(Purged(0.0, ("t0", "t1", "t2")))
+    assert again.state.eligibility.ended_of("t") == (0, 0, 0)
 
 
 def test_a_job_may_wait_for_any_end_of_another() -> None:

@@ -36,7 +36,7 @@ EXAMPLE: Final = """commands:
   pause, resume                    stop starting jobs; start jobs again
   drain, cordon NODE|NODE[0,1]...  start no new jobs there; undrain, uncordon undo it
   policy [NAME[:option=value...]]  print the policy, or change it or its options
-  interval S                       schedule in rounds of S seconds; 0: at every event
+  interval S                       schedule in rounds of S seconds, also 2m; 0: at every event
   pass                             run a scheduling pass now
   set JOB KEY=VALUE...             change a waiting job, such as its priority
   dump [all]                       print the state as JSON; all: with ended jobs
@@ -108,8 +108,11 @@ def _policy(words: list[str]) -> Options:
 
 def _seconds(words: list[str]) -> Options:
     if len(words) != 1:
-        raise InputError("no interval given", hint="give seconds: weft operate interval 60")
-    return {"seconds": words[0]}
+        raise InputError("no interval given", hint="give seconds or a duration: weft operate interval 60, interval 2m")
+    try:
+        return {"seconds": f"{flags.seconds_or_duration(words[0]):g}"}
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"interval: {error}", hint="0: whenever something happens") from None
 
 
 def _set(words: list[str]) -> Options:

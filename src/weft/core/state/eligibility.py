@@ -34,6 +34,8 @@ class Eligibility:
         """For each batch, how many jobs have not ended done."""
         self._failed: dict[str, int] = {}
         """For each batch, how many jobs ended otherwise than done."""
+        self._cancelled: dict[str, int] = {}
+        """For each batch, how many of those were cancelled."""
         self._done: dict[str, int] = {}
         """For each batch, how many jobs are done."""
         self._admitted: dict[str, dict[JobId, None]] = {}
@@ -54,10 +56,13 @@ class Eligibility:
             _count(self._undone, batch, 1)
             if job.status in ENDED:
                 _count(self._failed, batch, 1)
+            if job.status == "cancelled":
+                _count(self._cancelled, batch, 1)
 
-    def ended_of(self, batch: str) -> tuple[int, int]:
-        """Return how many jobs of a batch are done, and how many ended otherwise."""
-        return self._done.get(batch, 0), self._failed.get(batch, 0)
+    def ended_of(self, batch: str) -> tuple[int, int, int]:
+        """Return how many jobs of a batch are done, have failed, and were cancelled."""
+        cancelled = self._cancelled.get(batch, 0)
+        return self._done.get(batch, 0), self._failed.get(batch, 0) - cancelled, cancelled
 
     @property
     def has_batches(self) -> bool:
@@ -72,6 +77,8 @@ class Eligibility:
         elif batch:
             _count(self._undone, batch, -1)
             _count(self._failed, batch, -1)
+            if job.status == "cancelled":
+                _count(self._cancelled, batch, -1)
 
     def enter(self, job: JobState) -> bool:
         """Return whether this job may wait for GPUs now; if not, the `leave` of another job makes it eligible."""
@@ -169,6 +176,8 @@ class Eligibility:
         _count(self._undone if done else self._failed, batch, -1 if done else 1)
         if done:
             _count(self._done, batch, 1)
+        elif job.status == "cancelled":
+            _count(self._cancelled, batch, 1)
         if not done or batch not in self._undone:
             yield from self._update_dependents(batch, done)
         if self._has_ended(batch):

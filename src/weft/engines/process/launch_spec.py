@@ -45,6 +45,8 @@ class LaunchSpec:
     restarts: int = 0
     array_index: int | None = None
     array_size: int | None = None
+    array_first: int | None = None
+    array_last: int | None = None
     time_limit_s: float | None = None
     grace_s: float = GRACE_S
     """Time between SIGTERM and SIGKILL on cancellation or at the time limit."""

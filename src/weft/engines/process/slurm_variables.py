@@ -29,6 +29,8 @@ def _of_job(spec: LaunchSpec) -> dict[str, str]:
         found |= {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": str(spec.array_index)}
     if spec.array_size is not None:
         found["SLURM_ARRAY_TASK_COUNT"] = str(spec.array_size)
+    if spec.array_first is not None and spec.array_last is not None:
+        found |= {"SLURM_ARRAY_TASK_MIN": str(spec.array_first), "SLURM_ARRAY_TASK_MAX": str(spec.array_last)}
     if cpus := spec.cpus_here:
         found["SLURM_CPUS_PER_TASK"] = str(cpus)
     return found

@@ -10,8 +10,8 @@ from weft.core.state.state import State
 from weft.model.status import ACTIVE, ENDED
 from weft.server.jobs.job_refs import array_of
 
-COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed")
-"""The keys of the counts, in the order in which they are shown. `failed` includes cancelled tasks."""
+COUNT_KEYS: Final = ("running", "waiting", "held", "done", "failed", "cancelled")
+"""The keys of the counts, in the order in which they are shown."""
 
 
 class ArrayTally:
@@ -39,8 +39,8 @@ class ArrayTally:
 
     def counts(self, state: State, batch: str) -> dict[str, int]:
         """Return how many tasks of an array are in each state."""
-        done, failed = state.eligibility.ended_of(batch)
-        found = {**self._counts.get(batch, {}), "done": done, "failed": failed}
+        done, failed, cancelled = state.eligibility.ended_of(batch)
+        found = {**self._counts.get(batch, {}), "done": done, "failed": failed, "cancelled": cancelled}
         return {key: found[key] for key in COUNT_KEYS if found.get(key)}
 
     def first_waiting(self, batch: str) -> JobState | None:
@@ -51,7 +51,7 @@ def count_key(job: JobState) -> str:
     if job.status in ACTIVE:
         return "running"
     if job.status in ENDED:
-        return "done" if job.status == "done" else "failed"
+        return job.status
     return "held" if job.status == "held" else "waiting"
 
 

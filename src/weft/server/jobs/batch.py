@@ -34,11 +34,11 @@ class JobTemplate:
             return
         indices, limit = parse_array(self.array)
         job, task = self.job, self.job.task or Task()
+        task = replace(task, array_size=len(indices), array_first=min(indices), array_last=max(indices))
         for index in indices:
             yield replace(
-                job, id=f"{job.id}_{index}", batch=job.id, batch_limit=limit,
-                task=replace(task, array_index=index, array_size=len(indices)),
-            )  # fmt: skip
+                job, id=f"{job.id}_{index}", batch=job.id, batch_limit=limit, task=replace(task, array_index=index)
+            )
 
     def one_at_a_time(self) -> JobTemplate:
         """Return the template with at most one task of its array at a time."""

@@ -128,7 +128,8 @@ class JobBuilder:
             values.setdefault("cpus", 0)
         values |= {"snapshot": old.snapshot, "stdin": old.stdin, "terminal": old.terminal}
         made = self._editor.create(job.id, job.user, old.key, values)
-        task = replace(made.task or Task(), array_index=old.array_index, array_size=old.array_size)
+        place = {name: getattr(old, name) for name in ("array_index", "array_size", "array_first", "array_last")}
+        task = replace(made.task or Task(), **place)
         edited = replace(
             made, task=task, **_dependencies(spec, made, resolve), batch=job.batch, batch_limit=job.batch_limit,
             opportunistic=job.opportunistic, iterations=job.iterations,
@@ -212,6 +213,8 @@ class _Search:
                 self._found[ref] = _by_batch(ref, self._resolve(ref))
             except NotFound:
                 what = f"there is no job {ref[:80]!r}"
+                if ":" in ref:
+                    what += f", and {ref.partition(':')[0][:40]!r} is no condition: use afterok, afterany or afternotok"
                 raise InputError(what, hint="weft queue -a lists them", key="after", index=at) from None
         return self._found[ref]
 

@@ -1,9 +1,9 @@
-"""Resolve references to jobs: 7, 7_3, 3-7, a name, GROUP/NAME, @ for the last job, @~1 for the one before it."""
+"""Resolve references to jobs: 7, 7_3, 3-7, a name, GROUP/NAME, @ for the last job or array, @~1 for the one before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final
 
 from weft.core.state.job import JobState
@@ -71,12 +71,11 @@ def _resolve(state: State, ref: str, user: str) -> list[JobId]:
     if ref in state.jobs:
         return [ref]
     if last := LAST.fullmatch(ref):
-        back = int(last[1] or 0)
-        mine = (job for job, each in reversed(state.jobs.items()) if not user or each.job.user == user)
-        job = next(islice(mine, back, None), None)
+        job = _last(state, int(last[1] or 0), user)
         if job is None:
             raise NotFound(f"{ref} goes back too far: there are {len(state.jobs)} jobs")
-        return [job]
+        array = job.job.batch
+        return [each.id for each in state.jobs.values() if each.job.batch == array] if array else [job.id]
     if span := RANGE.fullmatch(ref):
         first, until = int(span[1]), int(span[2])
         if until - first > MAX_RANGE:
@@ -87,6 +86,13 @@ def _resolve(state: State, ref: str, user: str) -> list[JobId]:
     if not found:
         raise NotFound(f"there is no job {ref[:80]!r}\n  weft queue -a lists them; an ended job may have been purged")
     return found
+
+
+def _last(state: State, back: int, user: str) -> JobState | None:
+    """Return the last job of a user, or one before it. An array counts as one job: return one of its tasks."""
+    mine = (job for job in reversed(state.jobs.values()) if not user or job.job.user == user)
+    one_of_each = (next(tasks) for _, tasks in groupby(mine, lambda job: job.job.batch or job.id))
+    return next(islice(one_of_each, back, None), None)
 
 
 def _numbered(state: State, number: str) -> list[JobId]:
@@ -117,6 +123,9 @@ def _named(state: State, ref: str, user: str) -> list[JobId]:
 
 def array_of(state: State, ref: str, user: str) -> str:
     """Return the number of the array that a reference names, by number or name; empty if it means anything else."""
+    if last := LAST.fullmatch(ref):
+        job = _last(state, int(last[1] or 0), user)
+        return job.job.batch if job is not None else ""
     if not _is_name(state, ref):
         return ref if ref.isdecimal() and ref not in state.jobs else ""
     arrays = {state.jobs[job].job.batch for job in _named(state, ref, user)}

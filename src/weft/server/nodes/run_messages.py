@@ -46,7 +46,14 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     """Return the fields of a job that a node needs to start its run. `memory_mb` is the allocation per GPU."""
     task = job.task or Task()
     message = StartRun(
-        job=job.id, run=run, user=job.user, gpus=gpus, array_index=task.array_index, array_size=task.array_size
+        job=job.id,
+        run=run,
+        user=job.user,
+        gpus=gpus,
+        array_index=task.array_index,
+        array_size=task.array_size,
+        array_first=task.array_first,
+        array_last=task.array_last,
     )
     parts = max(len(gpus), 1)
     message.cpu_limit = task.cpu_limit * parts

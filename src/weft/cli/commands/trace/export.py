@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
 from weft.cli import flags, render
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """examples:
   weft trace export --since 30d -o history.csv
   weft trace export --since 30d --anonymise -o public.jsonl.gz
-  weft trace export results/journal.jsonl -o again.csv"""
+  weft trace export results/journal.jsonl -o again.csv
+  weft trace export --since 7d > week.csv"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,28 +34,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        required=True,
-        help="the file to write, in Weft's format: JSONL for .jsonl, gzip for .gz",
+        help="the file to write, in Weft's format: JSONL for .jsonl, gzip for .gz (default: CSV on standard output)",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     flags.add_scheduler(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from weft.inputs.files import check_target, write_file
+    from weft.inputs.files import check_target
     from weft.sim.traces.history import export
     from weft.sim.traces.writers import losses, to_bytes
 
-    check_target(args.output, force=args.force)
+    if args.output is not None:
+        check_target(args.output, force=args.force)
+    elif args.json or args.force:
+        raise InputError("--json and --force need -o FILE", hint="without it, standard output is the trace")
     history, record = _read(args)
-    name = args.output.removesuffix(".gz")
+    name = args.output.removesuffix(".gz") if args.output is not None else "history"
     found = export(history, record.jobs, name=name, anonymise=args.anonymise)
     if not found.trace.jobs:
         raise _nothing(found.left_out)
-    write_file(
-        args.output,
-        to_bytes(found.trace, "weft-jsonl" if name.endswith(".jsonl") else "weft", zipped=name != args.output),
-    )
+    _write(args.output, to_bytes(
+        found.trace, "weft-jsonl" if name.endswith(".jsonl") else "weft", zipped=(args.output or "").endswith(".gz")
+    ))  # fmt: skip
     lost = {**found.lost, **losses(found.trace, "weft")}
     jobs = len(found.trace.jobs)
     if args.json:
@@ -64,10 +67,18 @@ def run(args: argparse.Namespace) -> int:
         render.print_message(f"left out {plural(count, 'job')}: {reason}")
     for what, count in lost.items():
         render.print_message(f"a trace cannot carry {what}: {count:,} of {plural(jobs, 'job')}")
-    render.print_message(
-        f"wrote {plural(jobs, 'job')} to {args.output}; the cluster had up to {_most_gpus(record)} GPUs"
-    )
+    where = args.output or "standard output"
+    render.print_message(f"wrote {plural(jobs, 'job')} to {where}; the cluster had up to {_most_gpus(record)} GPUs")
     return 0
+
+
+def _write(path: str | None, content: bytes) -> None:
+    from weft.inputs.files import write_file
+
+    if path is not None:
+        write_file(path, content)
+    else:
+        sys.stdout.write(content.decode())
 
 
 def _read(args: argparse.Namespace) -> tuple[History, Record]:
