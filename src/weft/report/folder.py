@@ -49,7 +49,7 @@ def is_report(folder: Path) -> bool:
         names = {entry.name for entry in folder.iterdir()}
     except (OSError, ValueError, RecursionError):
         return False
-    if not isinstance(found, dict) or found.get("kind") not in ("comparison", "figures"):
+    if not isinstance(found, dict) or found.get("kind") not in ("comparison", "figures", "study"):
         return False
     files = found.get("files")
     return isinstance(files, list) and names <= {SUMMARY, *(name for name in files if isinstance(name, str))}

@@ -1,0 +1,63 @@
+"""Linear programs: maximise c x with A x <= b and x >= 0, for b >= 0, by the simplex method on a dense tableau."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TOLERANCE: Final = 1e-9
+MAX_PIVOTS: Final = 20_000
+MAX_STALLED: Final = 50
+"""After this many pivots without gain, Bland's rule chooses: it never cycles."""
+
+
+def maximise(c: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the largest c x. The program is feasible (x = 0); raise WeftError if it is unbounded."""
+    import numpy as np
+
+    rows, columns = a.shape
+    tableau = np.zeros((rows + 1, columns + 1))
+    tableau[:rows, :columns], tableau[:rows, columns], tableau[rows, :columns] = a, b, -c
+    basis, outside = np.arange(columns, columns + rows), np.arange(columns)
+    stalled = 0
+    for _ in range(MAX_PIVOTS):
+        reduced = tableau[rows, :columns]
+        if stalled > MAX_STALLED:
+            able = np.flatnonzero(reduced < -TOLERANCE)
+            column = int(able[np.argmin(outside[able])]) if len(able) else -1
+        else:
+            column = int(np.argmin(reduced))
+            column = column if reduced[column] < -TOLERANCE else -1
+        if column < 0:
+            return float(tableau[rows, columns])
+        entries = tableau[:rows, column]
+        ratios = np.full(rows, np.inf)
+        positive = entries > TOLERANCE
+        ratios[positive] = tableau[:rows, columns][positive] / entries[positive]
+        least = ratios.min()
+        if not np.isfinite(least):
+            raise WeftError("the linear program is unbounded")
+        ties = np.flatnonzero(ratios <= least + TOLERANCE)
+        row = int(ties[np.argmin(basis[ties])])
+        stalled = 0 if least > TOLERANCE else stalled + 1
+        _pivot(tableau, row, column)
+        basis[row], outside[column] = outside[column], basis[row]
+    raise WeftError("the linear program takes too many steps")
+
+
+def _pivot(tableau: NDArray[np.float64], row: int, column: int) -> None:
+    """Swap a variable of the basis with one outside of it."""
+    import numpy as np
+
+    pivot = tableau[row, column]
+    pivot_row = tableau[row] / pivot
+    pivot_column = tableau[:, column].copy()
+    tableau -= np.outer(pivot_column, pivot_row)
+    tableau[row] = pivot_row
+    tableau[:, column] = -pivot_column / pivot
+    tableau[row, column] = 1 / pivot
