@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # what only tests need: torch, mpirun, sshd
 TEST_READY := $(VENV)/.test-ready
+# what real training needs: torch and others
+WORKLOADS_READY := $(VENV)/.workloads-ready
 POLICIES := fifo,srtf,srsf,tiresias,themis,muri-s,muri-l
 
 # $(call debian,PROGRAM,PACKAGE,WITHOUT IT): install PROGRAM if it is missing and the user is root; otherwise print a note
@@ -34,9 +36,14 @@ $(READY): pyproject.toml constraints.txt
 	@$(call debian,tmux,tmux,workspaces have no sessions and their tests are skipped)
 	@touch $@
 
-$(TEST_READY): $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch]' || \
-		echo "torch could not be installed: tests that train on several nodes are skipped" >&2
+$(WORKLOADS_READY): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[workloads]' || \
+		echo "torch could not be installed: jobs and tests that train real models cannot run" >&2
+	@touch $@
+
+$(TEST_READY): $(WORKLOADS_READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[mpi]' || \
+		echo "mpi4py could not be installed: its tests are skipped" >&2
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
 	@# where systemd would start sshd at once, installing it is up to you
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
@@ -59,7 +66,7 @@ server: setup ## start the scheduler of a cluster: weft server
 worker: setup ## start a worker for it with two declared GPUs
 	@$(WEFT) worker --id worker-1 --gpus 0,1 --models RTX3090,RTX3090 --memories 24576,24576
 
-submit: setup ## submit a training job to it: examples/sample_task.json
+submit: $(WORKLOADS_READY) ## submit a training job to it: examples/sample_task.json
 	@$(WEFT) submit --config examples/sample_task.json
 
 monitor: setup ## show workers, GPUs and jobs, refreshed every second

@@ -34,8 +34,8 @@ def test_the_task_file_of_the_distributed_scheduler(weft: Weft) -> None:
 
 def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     name = write(RESNET, "task.json")
-    missing = weft.fails("submit", "--config", name)
-    assert "task.json:1: no command, and no workload for the model 'resnet50'; registered: none" in missing
+    missing = weft.fails("submit", "--config", name, "--param", "model=resnet5000")
+    assert "task.json:1: no command, and no workload for the model 'resnet5000'; registered: resnet50," in missing
     assert "weft submit --config FILE -- CMD" in missing
     Path("mine_weft.py").write_text("def run(params):\n    return ['echo', 'epochs', params['epochs']]\n")
     monkeypatch.syspath_prepend(".")

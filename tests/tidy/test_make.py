@@ -16,7 +16,7 @@ def recipe(*words: str) -> list[str]:
     """The commands that make would run, without what finds `weft`."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
-    command = ["make", "--no-print-directory", "-n", "-o", ".venv/.ready", *words]
+    command = ["make", "--no-print-directory", "-n", "-o", ".venv/.ready", "-o", ".venv/.workloads-ready", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [re.sub(r'PATH="\S+" ', "", line) for line in done.stdout.replace("\\\n\t", "").splitlines()]
 

@@ -1,11 +1,13 @@
 """Workloads: the commands of jobs without a command, which installed packages provide for their models.
 
-An entry point of the group `weft.workloads`, named after the model, is a function from params to a command.
+An entry point of the group `weft.workloads`, named after the model, is a function from params to a command: a list of
+words, or a `WorkloadCommand`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from weft.errors import InputError, nearest
@@ -20,6 +22,15 @@ DEMO_S: Final = 30.0
 """Duration of the demo if the job declares none."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadCommand:
+    """The command of a workload."""
+
+    words: Sequence[str]
+    per_gpu: bool = False
+    """Start one process for each GPU, as `--per-gpu` does."""
+
+
 def demo(duration_s: float = DEMO_S) -> list[str]:
     """Return the command of the built-in workload: `weft.train.demo`, with the Python that runs Weft on the node."""
     return ["sh", "-c", 'exec "${WEFT_PYTHON:-python3}" -m weft.train.demo --duration "$0"', f"{duration_s:g}"]
@@ -28,10 +39,13 @@ def demo(duration_s: float = DEMO_S) -> list[str]:
 def add_command(spec: JobSpec) -> None:
     """Set the command of a job without one to that of its workload."""
     if not spec.command:
-        spec.command.extend(command_for(dict(pairs(spec.params))))
+        found = command_for(dict(pairs(spec.params)))
+        spec.command.extend(found.words)
+        if found.per_gpu and (spec.gpus or not spec.HasField("gpus")):
+            spec.per_gpu = True
 
 
-def command_for(params: Mapping[str, str]) -> list[str]:
+def command_for(params: Mapping[str, str]) -> WorkloadCommand:
     """Return the command that is registered for `params.model`. If there is none, name the known models."""
     from weft.plugins.registry import registered_plugins
 
@@ -49,8 +63,10 @@ def command_for(params: Mapping[str, str]) -> list[str]:
     except Exception as error:
         what = f"the workload {model!r} of {known[model].value} failed: {type(error).__name__}: {error}"
         raise InputError(what, hint="correct the error there, or add a command") from error
-    if not (isinstance(found, list | tuple) and found and all(isinstance(word, str) for word in found)):
+    command = found if isinstance(found, WorkloadCommand) else WorkloadCommand(found)
+    words = command.words
+    if not (isinstance(words, list | tuple) and words and all(isinstance(word, str) for word in words)):
         raise InputError(
             f"the workload {model!r} of {known[model].value} returned no command", hint="it must return a list of words"
         )
-    return list(found)
+    return command

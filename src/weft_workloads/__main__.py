@@ -1,0 +1,5 @@
+"""Entry point of `python -m weft_workloads`."""
+
+from weft_workloads.main import start
+
+start()

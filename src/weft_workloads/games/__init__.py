@@ -1,0 +1,1 @@
+"""Games and the algorithms that learn them: environments, A2C and DQN."""

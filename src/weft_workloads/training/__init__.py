@@ -1,0 +1,1 @@
+"""Training: tasks, the parallel forms, checkpoints, and the loop that joins them."""
