@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
     from weft.wire.views.operations import Operation
+    from weft.wire.views.profiles import ProfilesView
     from weft.wire.views.weaves import WeavesView
 
 V = TypeVar("V", bound="Answer")
@@ -153,6 +154,11 @@ class Client:
         from weft.wire.views.weaves import WeavesView
 
         return self._query(WeavesView, m.QueryRequest(what="weaves"))
+
+    def profiles(self) -> ProfilesView:
+        from weft.wire.views.profiles import ProfilesView
+
+        return self._query(ProfilesView, m.QueryRequest(what="profiles"))
 
     def groups(self) -> GroupsView:
         from weft.wire.views.groups import GroupsView

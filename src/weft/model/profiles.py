@@ -10,6 +10,8 @@ from weft.model.job import Job, Profile
 
 MODEL_PARAM: Final = "model"
 """The param whose value is the key of jobs that name none."""
+PROFILING_PREFIX: Final = "profiling-run:"
+"""The profile keys of the jobs of `weft profile run` begin with this. No profile has such a key: they are not woven."""
 COMMAND_KEY: Final = "command:"
 """The prefix of keys that are the hash of a command and its params."""
 
@@ -22,6 +24,10 @@ def key_of(job: Job) -> str:
         if name == MODEL_PARAM and value:
             return value
     return _command_key(job.command, job.params)
+
+
+def is_profiling_run(job: Job) -> bool:
+    return job.profile_key.startswith(PROFILING_PREFIX)
 
 
 @lru_cache(maxsize=10_000)

@@ -26,12 +26,14 @@ EXTRA_FLAGS: Final[dict[str, tuple[str, Flag]]] = {
 """Flags that are not fields of a job, by the field after whose flag the help lists them: name and flag."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, hidden: Container[str] = ()) -> None:
-    """Add the flags of a job. The help leaves out the fields that are `hidden`."""
+def add_arguments(
+    parser: argparse.ArgumentParser, *, hidden: Container[str] = (), without: Container[str] = ()
+) -> None:
+    """Add the flags of a job. The help leaves out the fields that are `hidden`. `without` names extra flags to omit."""
     for field in FIELDS:
         if field.flag is not None:
             _add(parser, field.key, field.flag, hidden=field.key in hidden)
-        if field.key in EXTRA_FLAGS:
+        if field.key in EXTRA_FLAGS and EXTRA_FLAGS[field.key][0] not in without:
             _add(parser, *EXTRA_FLAGS[field.key])
 
 

@@ -16,6 +16,7 @@ from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resu
 from weft.model.status import Reason
 from weft.server.admin import drain, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
+from weft.server.admin.profiles import store_profile
 from weft.server.auth.identity import Caller
 from weft.server.backends.base import Kill
 from weft.server.controller import Controller
@@ -34,6 +35,7 @@ from weft.wire.views.operations import (
     SetView,
     ShutdownView,
 )
+from weft.wire.views.profiles import StoredProfileView
 
 MAX_OPTION_CHARS: Final = 4096
 KILL_TIMEOUT_S: Final = 10.0
@@ -149,6 +151,16 @@ async def _set(request: AdminRequest) -> SetView:
     return found[0]
 
 
+async def _profile(request: AdminRequest) -> StoredProfileView:
+    """Store the profile of a job that recorded its stages. Every user may do that for their own jobs."""
+
+    def make(now: float) -> tuple[list[Event], StoredProfileView]:
+        return store_profile(request.controller, request.options, now, request.who)
+
+    stored: StoredProfileView = await request.controller.loop.call(make)
+    return stored
+
+
 async def _dump(request: AdminRequest) -> DumpView:
     return reconfigure.dump(request.controller, request.options)
 
@@ -221,5 +233,5 @@ async def _kill(controller: Controller) -> None:
 VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
     "group": _group, "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain,
     "uncordon": _drain, "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump,
-    "doctor": _doctor, "shutdown": _shutdown,
+    "doctor": _doctor, "shutdown": _shutdown, "profile": _profile,
 }  # fmt: skip

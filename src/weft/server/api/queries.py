@@ -16,6 +16,7 @@ from weft.errors import UnknownName
 from weft.model import JobId, NodeId
 from weft.model.slots import format_slots
 from weft.model.status import ENDED, Reason
+from weft.server.admin.profiles import profile_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
 from weft.server.controller import Controller
@@ -38,6 +39,7 @@ from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_o
 from weft.wire.views.groups import GroupsView
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
+from weft.wire.views.profiles import ProfilesView
 from weft.wire.views.timestamps import iso
 from weft.wire.views.weaves import WeavesView
 
@@ -66,7 +68,7 @@ class Queries:
     def answer(self, request: QueryRequest) -> QueryAnswer:
         what = {
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
-            "groups": self._groups, "weaves": self._weaves,
+            "groups": self._groups, "weaves": self._weaves, "profiles": self._profiles,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -243,6 +245,9 @@ class Queries:
         found = weave_views(self._state, controller.weaves, controller.weave_order, self._numbers.renumbered)
         rates = [member.rate for weave in found for member in weave.members if member.rate is not None]
         return WeavesView(**self._head, weaves=found, total_rate=round(sum(rates), 3) if rates else None)
+
+    def _profiles(self, _request: QueryRequest) -> ProfilesView:
+        return ProfilesView(**self._head, profiles=profile_views(self._state))
 
     def _nodes(self, _request: QueryRequest) -> NodesView:
         return NodesView(**self._head, nodes=node_views(self._state, self._controller.inventory.nodes()))

@@ -19,8 +19,8 @@ from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
 
-OPEN_OPERATIONS: Final = ("doctor",)
-"""Operations for every user, because they change nothing."""
+OPEN_OPERATIONS: Final = ("doctor", "profile")
+"""Operations for every user: they change nothing, or concern the user's own jobs."""
 
 
 class Service:

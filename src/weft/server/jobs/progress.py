@@ -8,13 +8,18 @@ from typing import Any, Final
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.engines.process.output.progress_bars import last_bar
-from weft.model import JobId, Progressed
+from weft.model import Event, JobId, Progressed, Seconds
+from weft.model.profiles import is_profiling_run, key_of, problem_of_profile
 from weft.server.jobs.progress_report import Report
 from weft.server.loop import Loop
-from weft.wire.views.jobs import ProgressView
+from weft.server.weaves.profiles import differs, measured_profile, profiled
+from weft.wire.views.jobs import ProgressView, StageTimesView
 
 JOURNAL_PERIOD_S: Final = 10.0
 """The seconds between two journal entries of a run's progress. Policies need no more."""
+PROFILE_PERIOD_S: Final = 10.0
+MIN_PROFILED_STEPS: Final = 30
+"""A run that records its stages has a profile after this many steps, the first ten of which do not count."""
 
 
 class Progress:
@@ -44,6 +49,26 @@ class Progress:
             # a woven job reports the time at its woven pace; its remaining work counts at its solo pace
             rate = running.rate if running.weave and running.rate else 1.0
             self._loop.post(lambda at: [Progressed(at, job, run, remaining_s * rate, rate)])
+        stages = known.stages
+        if stages is not None and stages.steps >= MIN_PROFILED_STEPS and now - known.profiled_at >= PROFILE_PERIOD_S:
+            known.profiled_at = now
+            self._loop.post(lambda at: self._refresh_profile(job, run, stages, at))
+
+    def _refresh_profile(self, job: JobId, run: int, stages: StageTimesView, now: Seconds) -> list[Event]:
+        """Store the times of a run that is not woven, if they are new. The counters of woven runs do that."""
+        state = self._state()
+        running = state.running(job, run)
+        if running is None or running.weave or is_profiling_run(running.job):
+            return []
+        measured = measured_profile(running, stages)
+        if problem_of_profile(measured) or not differs(measured, state.profiles.of(running.job)):
+            return []
+        return [profiled(state, running, key_of(running.job), measured, now)]
+
+    def stages_of(self, job: JobState) -> StageTimesView | None:
+        """Return the times of stages that the last run of a job reported."""
+        report = self._reports.get((job.id, job.run))
+        return report.stages if report is not None else None
 
     def of(self, job: JobState) -> ProgressView | None:
         """Return the progress of a job, if it reports any or its log shows a progress bar."""
@@ -51,7 +76,7 @@ class Progress:
         if report is None:
             return self._of_log(job) if job.active else None
         eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
-        return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job")
+        return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job", report.stages)
 
     def _of_log(self, job: JobState) -> ProgressView | None:
         bar = last_bar(self._tail(job.id, job.run))

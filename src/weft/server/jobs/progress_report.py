@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from weft.wire.views.jobs import CheckpointView
+from weft.wire.views.jobs import CheckpointView, StageTimesView
 from weft.wire.views.timestamps import iso
 
 MAX_METRICS: Final = 64
 MAX_STEPS: Final = 1 << 53
+MAX_SECONDS: Final = 1e9
 
 
 @dataclass
@@ -24,7 +25,9 @@ class Report:
     total: int | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
     checkpoint: CheckpointView | None = None
+    stages: StageTimesView | None = None
     journalled_at: float = 0.0
+    profiled_at: float = 0.0
 
     def update(self, body: Mapping[str, Any], now: float) -> None:
         """Record a message of the run. Keys that it leaves out keep their values."""
@@ -39,6 +42,7 @@ class Report:
         while len(self.metrics) > MAX_METRICS:
             del self.metrics[next(iter(self.metrics))]
         self.checkpoint = checkpoint_of(body.get("checkpoint")) or self.checkpoint
+        self.stages = stage_times_of(body.get("stages")) or self.stages
         self.at = now
 
     def remaining_s(self, now: float) -> float | None:
@@ -60,6 +64,30 @@ def _finite(value: Any) -> float | None:
     """Return a number that JSON can hold, or None."""
     found = math.nan if value is None else float(value)
     return found if math.isfinite(found) else None
+
+
+_TIMES: Final = ("data_s", "gpu_s", "net_s", "wait_s", "turn_s", "step_s")
+_OTHER_TIMES: Final = ("first_step_s", "fetch_s", "fetch_cpu_s")
+_COUNTS: Final = ("steps", "memory_mb", "rss_mb", "workers")
+
+
+def stage_times_of(body: Any) -> StageTimesView | None:
+    """Return the times of stages that a job reported. Raise if they make no sense."""
+    if not isinstance(body, dict):
+        return None
+    p90 = body.get("p90") or {}
+    found: dict[str, Any] = {name: _count(body.get(name) or 0) for name in _COUNTS}
+    found |= {name: _seconds(body.get(name, 0.0)) for name in _TIMES}
+    found |= {name: _seconds(body[name]) for name in _OTHER_TIMES if body.get(name) is not None}
+    found["p90"] = {name: _seconds(p90[name]) for name in _TIMES if name in p90}
+    return StageTimesView(**found, separate_net=bool(body.get("separate_net")))
+
+
+def _seconds(value: Any) -> float:
+    found = float(value)
+    if not 0 <= found <= MAX_SECONDS:
+        raise ValueError(value)
+    return found
 
 
 def checkpoint_of(body: Any) -> CheckpointView | None:

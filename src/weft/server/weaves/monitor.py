@@ -12,9 +12,10 @@ from typing import Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
-from weft.model import Event, JobId, Profile, Profiled, Progressed, Seconds, Unwoven
+from weft.model import Event, JobId, Profile, Progressed, Seconds, Unwoven
 from weft.model.profiles import key_of
 from weft.server.weaves.messages import weave_id
+from weft.server.weaves.profiles import differs, profiled
 from weft.wire.messages import StageCounters
 
 SILENT_S: Final = 60.0
@@ -32,12 +33,9 @@ MIN_RATE_CHANGE: Final = 0.1
 MAX_RATE: Final = 10.0
 PROFILE_PERIOD_S: Final = 60.0
 MIN_PROFILE_GRANTS: Final = 20
-MIN_PROFILE_CHANGE: Final = 0.1
-"""A profile is recorded if it is the first of its kind, or if a stage differs by this part from the known one."""
 GPU: Final = "gpu"
 NET: Final = "net"
 DATA: Final = "data"
-SOURCE: Final = "woven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,24 +194,12 @@ def _profile(state: State, job: JobState, known: WovenRun, profile: Profile | No
         gpu.served_s / iterations,
         net.served_s / iterations if net.grants else profile.network_s,
     )
-    last = known.measured or profile
-    before = last.data_s, last.gpu_s, last.network_s
-    if all(abs(new - old) <= MIN_PROFILE_CHANGE * old for new, old in zip(stages, before, strict=True)):
-        return []
     old = profile.data_s, profile.gpu_s, profile.network_s
     iteration_s = profile.iteration_s * sum(stages) / (sum(old) or sum(stages))
-    known.measured = Profile(
+    measured = Profile(
         profile.model, iteration_s, *stages, profile.start_s, memory_mb=max(profile.memory_mb, job.measured_mb)
     )
-    return [Profiled(now, key_of(job.job), max(job.gpus, 1), _gpu_model(state, job), known.measured, SOURCE)]
-
-
-def _gpu_model(state: State, job: JobState) -> str:
-    """Return the model of the GPUs that a run holds, if they are all of one."""
-    models = {
-        state.resources.by_id[node].node.gpus[gpu].model
-        for node, gpus in job.placed
-        if node in state.resources.by_id
-        for gpu in gpus
-    }
-    return models.pop() if len(models) == 1 else ""
+    if not differs(measured, known.measured or profile):
+        return []
+    known.measured = measured
+    return [profiled(state, job, key_of(job.job), measured, now, "woven")]

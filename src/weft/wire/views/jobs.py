@@ -14,9 +14,39 @@ class CheckpointView(View):
     at: str | None = None
 
 
+class StageTimesView(View):
+    """Times of the steps of a run that records them, in seconds per step: medians, without the first ten steps."""
+
+    steps: int = 0
+    """All steps so far."""
+    data_s: float = 0.0
+    gpu_s: float = 0.0
+    net_s: float = 0.0
+    wait_s: float = 0.0
+    """Waiting for a batch."""
+    turn_s: float = 0.0
+    """Waiting for turns in a weave."""
+    step_s: float = 0.0
+    p90: Mapping[str, float] = field(default_factory=dict)
+    """The 90 % quantiles of the times above, by their names."""
+    first_step_s: float | None = None
+    """From the start of the process to the end of its first step."""
+    separate_net: bool = False
+    """False: the network time is part of the GPU time."""
+    memory_mb: int = 0
+    """The most memory on a GPU; 0: unknown."""
+    rss_mb: int = 0
+    workers: int = 0
+    """Worker processes of the data loader."""
+    fetch_s: float | None = None
+    """Loading of one step's data, as measured inside the loader's workers. None: the job has no such loader."""
+    fetch_cpu_s: float | None = None
+
+
 class ProgressView(View):
-    PARTS: ClassVar[Mapping[str, type[View]]] = {"checkpoint": CheckpointView}
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"checkpoint": CheckpointView, "stages": StageTimesView}
     KEYS: ClassVar[Mapping[str, str]] = {"source": "from"}
+    OPTIONAL: ClassVar[Mapping[str, str]] = {"stages": "stages"}
 
     step: int | None = None
     total: int | None = None
@@ -25,6 +55,8 @@ class ProgressView(View):
     checkpoint: CheckpointView | None = None
     source: str = ""
     """`job`: reported by the job. `log`: found in its log."""
+    stages: StageTimesView | None = None
+    """None: the run does not record its stages."""
 
 
 class StageView(View):

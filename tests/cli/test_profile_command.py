@@ -1,0 +1,84 @@
+"""`weft profile`: a job is measured, its stage times are stored under a key, and jobs with the key have them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import recording_job
+from support.local_scheduler import until
+from support.weft_cli import Weft
+
+
+def of(weft: Weft, *words: str) -> dict[str, Any]:
+    """What `weft profile` prints with --json."""
+    found: dict[str, Any] = json.loads(weft("profile", words[0], "--json", *words[1:]).out)
+    return found
+
+
+JOB = (sys.executable, str(Path(recording_job.__file__)))
+
+
+def test_a_profile_is_measured_stored_and_listed(weft: Weft) -> None:
+    done = weft("profile", "run", "--gpus", "0", "--steps", "20", "--key", "bert", "--", *JOB, "100")
+    rows = {line.rsplit(maxsplit=4)[0].strip(): line for line in done.out.splitlines()}
+    assert "50.0 ms  100.0 ms" in rows["gpu"]
+    assert "fetch in workers" in done.out
+    assert "start 1.5 s, 4321 MB on a GPU, 210 MB of RAM" in done.err
+    assert "stored as bert; jobs with --profile-key bert use it" in done.err
+    job = weft.show("@")
+    assert job["status"] == "cancelled", "the job is stopped once it is measured"
+    assert weft("logs", job["id"]).out == "auto 1\n", "its stages are recorded"
+    profile = of(weft, "list")["profiles"][0]
+    assert {name: profile[name] for name in ("key", "gpus", "data_s", "gpu_s", "net_s", "iteration_s", "source")} == {
+        "key": "bert", "gpus": 1, "data_s": 0.02, "gpu_s": 0.05, "net_s": 0.01, "iteration_s": 0.081, "source": "run",
+    }  # fmt: skip
+    assert weft("profile", "list").out.splitlines()[1].split()[:2] == ["bert", "1"]
+    assert "bert" in weft("profile", "show", "bert").out
+    assert "unknown profile 'brt'\n  the nearest is bert" in weft.fails("profile", "show", "brt")
+
+
+def test_the_key_is_the_model_of_the_params_or_the_command(weft: Weft) -> None:
+    found = of(weft, "run", "--gpus", "0", "--steps", "5", "--param", "model=vgg", "--", *JOB, "100")
+    assert (found["profile"]["key"], found["stages"]["steps"] >= 15) == ("vgg", True)
+    assert found["stages"]["p90"]["gpu_s"] == 0.1
+    plain = of(weft, "run", "--gpus", "0", "--steps", "5", "--", *JOB, "100")
+    assert plain["profile"]["key"].startswith("command:")
+
+
+def test_a_job_that_ends_early_is_measured_by_the_steps_that_it_did(weft: Weft) -> None:
+    done = weft("profile", "run", "--gpus", "0", "--key", "short", "--", *JOB, "30")
+    assert "the job ended after 30 steps; fewer were measured than asked for" in done.err
+
+
+def test_a_job_without_steps_has_no_profile(weft: Weft) -> None:
+    before = of(weft, "list")["profiles"]
+    failed = weft("profile", "run", "--gpus", "0", "--", *JOB, "0", code=6).err
+    assert "is done with code 0 and reported no steps: there is no profile" in failed
+    assert "weft.train.stage" in failed
+    assert "failed with code 3" in weft("profile", "run", "--gpus", "0", "--", "sh", "-c", "exit 3", code=6).err
+    assert of(weft, "list")["profiles"] == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--steps", "3", "--", "true"), "--steps: '3' is not a number of steps"),
+        (("--steps", "x", "--", "true"), "from 5 to 1,000,000"),
+        (("--array", "0-3", "--", "true"), "--array: weft profile run measures one job"),
+        (("--profile", "gpu=1", "--", "true"), "--profile: weft profile run measures one job"),
+        ((), "no command to run"),
+    ],
+)
+def test_bad_input_says_what_to_do(weft: Weft, words: tuple[str, ...], says: str) -> None:
+    assert says in weft.fails("profile", "run", *words)
+
+
+def test_a_run_that_records_its_stages_refreshes_its_profile(weft: Weft) -> None:
+    weft.submit("--gpus", "0", "--profile-key", "mine", "--", *JOB, "100")
+    (profile,) = until(lambda: [each for each in of(weft, "list")["profiles"] if each["key"] == "mine"])
+    assert (profile["source"], profile["gpu_s"], profile["memory_mb"]) == ("run", 0.05, 4321)
