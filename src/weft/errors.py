@@ -6,7 +6,8 @@ WeftError                 the base class
 │   └── Infeasible        a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
-├── NotPermitted          the token is missing, wrong or lacks the permission (exit code 5)
+├── NotPermitted          the caller lacks the permission (exit code 5)
+│   └── NotAuthenticated  the token is missing or wrong
 ├── Refused               the scheduler refuses the request for now, and says why (exit code 6)
 ├── JournalError          a journal that cannot be read or written
 └── PlanError             a policy or placement broke its contract; names it and says how
@@ -71,6 +72,10 @@ class Unreachable(WeftError):
 
 class NotPermitted(WeftError):
     """The caller may not do that."""
+
+
+class NotAuthenticated(NotPermitted):
+    """The token of the call is missing or not valid."""
 
 
 class Refused(WeftError):

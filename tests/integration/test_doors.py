@@ -305,9 +305,10 @@ def test_whose_token_is_revoked_is_shown_out(door: Gate) -> None:
         assert next(facts)  # it is inside
         request = m.OperateRequest(verb="revoke", options=[m.Variable(name="ids", value=who.token.split(".")[1])])
         asked(door, door.owner(), "Manage", request, "Auth")
-        with pytest.raises(grpc.RpcError):
+        with pytest.raises(grpc.RpcError) as cut:
             for _ in facts:
                 pass
+        assert cut.value.code() == Status.UNAUTHENTICATED
     assert refused(door, who)[0] == Status.UNAUTHENTICATED
 
 

@@ -18,13 +18,14 @@ import grpc.aio
 from weft.endpoints.addresses import is_loopback
 from weft.endpoints.private_files import write_private
 from weft.engines.background import TaskSet
-from weft.errors import InputError, NotPermitted, WeftError
+from weft.errors import InputError, NotAuthenticated, NotPermitted, WeftError
 from weft.server.auth import tls
 from weft.server.auth.identity import Caller, Role, caller, owner, set_caller
 from weft.server.auth.rate_limit import FailureLimiter, host_of
 from weft.server.auth.token_admin import manage
 from weft.server.auth.tokens import Tokens
 from weft.server.cpu_shares import CpuShares
+from weft.server.rpc.cut_off import cut_off
 from weft.server.rpc.errors import abort
 from weft.server.rpc.handlers import handler
 from weft.server.rpc.protocol_version import check_protocol
@@ -141,7 +142,7 @@ class AuthGateway:
         for task, key in list(self._calls.items()):
             if key in invalid:
                 log.info("token %s is not valid any more: its calls are ended", key)
-                task.cancel()
+                cut_off(task, NotAuthenticated("the token of this call is not valid any more"))
 
     # ---- calls
 
@@ -152,11 +153,11 @@ class AuthGateway:
             return None
         scheme, _, token = metadata.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise TokenRejected(NotPermitted("the call has no token\n  weft auth join HOST:PORT TOKEN gets one"))
+            raise NotAuthenticated("the call has no token\n  weft auth join HOST:PORT TOKEN gets one")
         try:
             who = self.tokens.verify(token.strip())
         except NotPermitted as error:
-            raise TokenRejected(error) from None
+            raise NotAuthenticated(str(error)) from None
         if who.role not in ROLES_BY_METHOD.get(method, MAY_CHANGE):
             hint = WORKER_HINT if who.role == "user" and method == ATTACH_METHOD else HINTS[who.role]
             raise NotPermitted(f"a token of role {who.role} may not call {method.rpartition('.')[2]}\n  {hint}")
@@ -180,13 +181,13 @@ class AuthGateway:
         else:
             account.leave()  # a stream may last for ever
 
-    def refusal(self, error: WeftError, code: grpc.StatusCode | None) -> grpc.RpcMethodHandler[Any, Any]:
+    def refusal(self, error: WeftError) -> grpc.RpcMethodHandler[Any, Any]:
         """Return a handler that refuses without reading the request. To gRPC it is a stream, whatever the method is."""
 
         async def answer(_requests: Any, context: Any) -> None:
-            if code is not None:
+            if isinstance(error, NotAuthenticated):
                 await self._check_failures(context, error)
-            await abort(context, error, code)
+            await abort(context, error)
 
         return grpc.stream_stream_rpc_method_handler(answer)
 
@@ -228,14 +229,6 @@ class AuthGateway:
         return m.JsonReply(json=encode(found))
 
 
-class TokenRejected(Exception):
-    """The call has no token, or an invalid one."""
-
-    def __init__(self, error: NotPermitted) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 class Interceptor(grpc.aio.ServerInterceptor):
     """Authenticates each call before its handler runs."""
 
@@ -246,10 +239,8 @@ class Interceptor(grpc.aio.ServerInterceptor):
         metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
         try:
             who = self._gateway.authenticate(details.method, metadata)
-        except TokenRejected as rejected:
-            return self._gateway.refusal(rejected.error, grpc.StatusCode.UNAUTHENTICATED)
         except WeftError as error:
-            return self._gateway.refusal(error, None)
+            return self._gateway.refusal(error)
         if who is not None:
             self._gateway.track(who)
             set_caller(who)

@@ -6,11 +6,12 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
-from weft.errors import InputError, JournalError, NotFound, NotPermitted, Refused, WeftError
+from weft.errors import InputError, JournalError, NotAuthenticated, NotFound, NotPermitted, Refused, WeftError
 from weft.wire.failures import encode_error
 
 CODES: Final[dict[type[WeftError], grpc.StatusCode]] = {
     NotFound: grpc.StatusCode.NOT_FOUND,
+    NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
     Refused: grpc.StatusCode.FAILED_PRECONDITION,
     JournalError: grpc.StatusCode.RESOURCE_EXHAUSTED,

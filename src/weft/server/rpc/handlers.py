@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import grpc
@@ -57,6 +57,17 @@ def _stream_without_context(method: Callable[[Any], Any]) -> Method:
 _WITHOUT_CONTEXT: Final = {"unary": _unary_without_context, "stream": _stream_without_context}
 
 
+@asynccontextmanager
+async def _cut_off_with_reason(context: Any) -> AsyncIterator[None]:
+    """Send the client the reason why its call is cut off. A task that is only cancelled sends it nothing at all."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if (reason := cut_reason()) is None:
+            raise
+        await abort(context, reason)
+
+
 async def _abort_if_unreadable(request: Any, context: Any) -> None:
     if isinstance(request, UnreadableRequest):
         try:
@@ -68,7 +79,8 @@ async def _abort_if_unreadable(request: Any, context: Any) -> None:
 def _unary(method: Method) -> Method:
     async def answer(request: Any, context: Any) -> Any:
         await _abort_if_unreadable(request, context)
-        return await method(request, context)
+        async with _cut_off_with_reason(context):
+            return await method(request, context)
 
     return answer
 
@@ -76,14 +88,9 @@ def _unary(method: Method) -> Method:
 def _stream(method: Method) -> Method:
     async def answer(request: Any, context: Any) -> None:
         await _abort_if_unreadable(request, context)
-        try:
-            async with aclosing(method(request, context)) as replies:
-                async for reply in replies:
-                    await context.write(reply)
-        except asyncio.CancelledError:
-            if (reason := cut_reason()) is None:
-                raise
-            await abort(context, reason)
+        async with _cut_off_with_reason(context), aclosing(method(request, context)) as replies:
+            async for reply in replies:
+                await context.write(reply)
 
     return answer
 
@@ -92,7 +99,8 @@ def _upload(method: Method) -> Method:
     """Wrap a method that reads a stream. An unreadable request raises an InputError where the method reads it."""
 
     async def answer(requests: AsyncIterator[Any], context: Any) -> Any:
-        return await method(_decoded(requests), context)
+        async with _cut_off_with_reason(context):
+            return await method(_decoded(requests), context)
 
     return answer
 
