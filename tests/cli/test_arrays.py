@@ -66,6 +66,7 @@ def test_an_array_that_restarts_keeps_its_limit(weft: Weft) -> None:
     number = again[0].split()[2].partition("_")[0]
     assert again == [f"submitted job {number}_{index}" for index in range(5)]
     until(lambda: row(weft, number).endswith("2 running, 1 waiting, 2 failed (JobArrayTaskLimit)"))
+    weft("cancel", number, "-y", code=6)  # its tasks hold the CPUs
     single = weft("restart", f"{array}_0").out.split()[2]
     assert "_" not in single, "one task alone is a job"
     weft("wait", single, code=1)
