@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from weft.cli import render
@@ -27,3 +29,27 @@ def add_action(
     module.configure(action)
     action.set_defaults(act=module.run)
     render.add_arguments(action, json=json)
+
+
+def add_actions(parser: argparse.ArgumentParser, command: str, actions: Mapping[str, str]) -> None:
+    """Add all actions of a command, one of which must be given."""
+    below = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    for name, summary in actions.items():
+        add_action(below, command, name, summary)
+
+
+def add_actions_or_help(parser: argparse.ArgumentParser, command: str, actions: Mapping[str, str]) -> None:
+    """Add all actions of a command that prints its help without one."""
+    parser.set_defaults(act=lambda _: print_help(parser))
+    below = parser.add_subparsers(metavar="COMMAND", dest="action")
+    for name, summary in actions.items():
+        add_action(below, command, name, summary)
+
+
+def run_action(args: argparse.Namespace) -> int:
+    return int(args.act(args))
+
+
+def print_help(parser: argparse.ArgumentParser) -> int:
+    print(parser.format_help(), end="")
+    return 0

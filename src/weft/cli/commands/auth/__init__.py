@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import actions
+from weft.cli.actions import add_actions_or_help, run_action
 
 EXAMPLE: Final = """On the scheduler's machine: init once, then a token for each user and worker. Elsewhere: join.
 
@@ -26,16 +26,7 @@ ACTIONS: Final = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=lambda _: _help(parser))
-    below = parser.add_subparsers(metavar="COMMAND", dest="action")
-    for name, summary in ACTIONS.items():
-        actions.add_action(below, "auth", name, summary)
+    add_actions_or_help(parser, "auth", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    print(parser.format_help(), end="")
-    return 0
+run = run_action

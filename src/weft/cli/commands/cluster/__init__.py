@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add_action
+from weft.cli.actions import add_actions, run_action
 
 EXAMPLE: Final = """examples:
   weft cluster up --nodes 4 --gpus-per-node 8
@@ -21,10 +21,7 @@ ACTIONS: Final = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    for name, summary in ACTIONS.items():
-        add_action(actions, "cluster", name, summary)
+    add_actions(parser, "cluster", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
+run = run_action

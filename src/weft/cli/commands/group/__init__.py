@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli import actions
+from weft.cli.actions import add_actions_or_help, run_action
 
 EXAMPLE: Final = """A job belongs to the group that --group names. The tasks of a workspace form a group.
 
@@ -23,16 +23,7 @@ ACTIONS: Final = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=lambda _: _help(parser))
-    below = parser.add_subparsers(metavar="COMMAND", dest="action")
-    for name, summary in ACTIONS.items():
-        actions.add_action(below, "group", name, summary)
+    add_actions_or_help(parser, "group", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    print(parser.format_help(), end="")
-    return 0
+run = run_action

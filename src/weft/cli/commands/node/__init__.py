@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add_action
+from weft.cli.actions import add_actions, run_action
 
 EXAMPLE: Final = """examples:
   weft node check
@@ -22,10 +22,7 @@ ACTIONS: Final = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    for name, summary in ACTIONS.items():
-        add_action(actions, "node", name, summary)
+    add_actions(parser, "node", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
+run = run_action

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add_action
+from weft.cli.actions import add_actions, run_action
 
 EXAMPLE: Final = """examples:
   weft trace show trace.csv.gz --cluster 8x8 -o trace.png
@@ -24,10 +24,7 @@ ACTIONS: Final = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    for name, summary in ACTIONS.items():
-        add_action(actions, "trace", name, summary)
+    add_actions(parser, "trace", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
+run = run_action

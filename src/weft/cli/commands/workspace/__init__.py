@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from weft.cli.actions import add_action
+from weft.cli.actions import add_action, print_help, run_action
 
 EXAMPLE: Final = """A workspace is a folder with a scheduler_config.yml. In it, ./scheduler.sh COMMAND does the same.
 
@@ -32,19 +32,13 @@ ACTIONS: Final = {
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", metavar="DIR", help="folder of the workspace (default: the current one)")
     parser.add_argument("--config", metavar="FILE", help="config file of the workspace (default: scheduler_config.yml)")
-    parser.set_defaults(act=lambda _: _help(parser), command=None)
+    parser.set_defaults(act=lambda _: print_help(parser), command=None)
     actions = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, summary in ACTIONS.items():
         if name == "help":
-            actions.add_parser(name, help=summary).set_defaults(act=lambda _: _help(parser))
+            actions.add_parser(name, help=summary).set_defaults(act=lambda _: print_help(parser))
         else:
             add_action(actions, "workspace", name, summary, json=name not in ("template", "watch"))
 
 
-def run(args: argparse.Namespace) -> int:
-    return int(args.act(args))
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    print(parser.format_help(), end="")
-    return 0
+run = run_action
