@@ -85,33 +85,62 @@ def screen(here: Site | Cluster, *words: str) -> Iterator[Screen]:
         made.close()
 
 
+# ---- scenes that play on this machine and on a cluster
+
+
+def see_the_terminal(at: Screen) -> None:
+    at.type("tty; stty size; echo gpu=$WEFT_GPU_IDS term=$TERM.\n")
+    at.shows("/dev/pts/")
+    at.shows("30 100")
+    at.shows("gpu=0 term=xterm-256color.")
+
+
+def interrupt_a_command(at: Screen) -> None:
+    at.type("sh -c \"echo be''gun; exec sleep 600\"\n")
+    at.shows("begun")
+    at.type("\x03")
+
+
+def resize_the_window(at: Screen) -> None:
+    at.type("trap 'stty size' WINCH; echo rea''dy\n")
+    at.shows("ready")
+    at.resize(41, 123)
+    at.type("\n")
+    at.shows("41 123")
+
+
+def exit_with(at: Screen, code: int) -> None:
+    at.type(f"exit {code}\n")
+    assert at.ends() == code
+
+
+def see_that_it_is_up(at: Screen) -> None:
+    at.type("echo up''.\n")
+    at.shows("up.")
+
+
+def see_much_output(here: Site | Cluster) -> None:
+    with screen(here, *SHELL, "-c", "seq 1 100000; echo the e''nd") as at:
+        at.shows("99999\r\n100000\r\nthe end")
+        assert at.ends() == 0
+
+
 SHELL = ("run", "-q", "--gpus", "1", "--pty", "--", "sh")
 
 
 def test_a_shell_has_a_terminal_with_the_size_of_the_window(here: Site) -> None:
     with screen(here, *SHELL) as at:
-        at.type("tty; stty size; echo gpu=$WEFT_GPU_IDS term=$TERM.\n")
-        at.shows("/dev/pts/")
-        at.shows("30 100")
-        at.shows("gpu=0 term=xterm-256color.")
-        at.type("trap 'stty size' WINCH; echo rea''dy\n")
-        at.shows("ready")
-        at.resize(41, 123)
-        at.type("\n")
-        at.shows("41 123")
-        at.type("exit 7\n")
-        assert at.ends() == 7
+        see_the_terminal(at)
+        resize_the_window(at)
+        exit_with(at, 7)
 
 
 def test_ctrl_c_interrupts_the_command_and_not_the_job(here: Site) -> None:
     with screen(here, *SHELL) as at:
-        at.type("sh -c \"echo be''gun; exec sleep 600\"\n")
-        at.shows("begun")
-        at.type("\x03")
+        interrupt_a_command(at)
         at.type("echo still he''re\n")
         at.shows("still here")
-        at.type("exit\n")
-        assert at.ends() == 0
+        exit_with(at, 0)
 
 
 def test_what_was_on_the_terminal_is_in_the_log(here: Site) -> None:
@@ -122,15 +151,12 @@ def test_what_was_on_the_terminal_is_in_the_log(here: Site) -> None:
 
 
 def test_much_output_comes_through_complete(here: Site) -> None:
-    with screen(here, *SHELL, "-c", "seq 1 100000; echo the e''nd") as at:
-        at.shows("99999\r\n100000\r\nthe end")
-        assert at.ends() == 0
+    see_much_output(here)
 
 
 def test_a_terminal_that_is_closed_ends_the_job(here: Site) -> None:
     with screen(here, *SHELL) as at:
-        at.type("echo up''.\n")
-        at.shows("up.")
+        see_that_it_is_up(at)
         with here.client() as client:
             (job,) = client.queue().jobs
         at.process.kill()
@@ -140,8 +166,7 @@ def test_a_terminal_that_is_closed_ends_the_job(here: Site) -> None:
 
 def test_a_cancelled_shell_ends_without_its_grace(here: Site) -> None:
     with screen(here, "run", "-q", "--gpus", "1", "--grace", "600s", "--pty", "--", "bash", "-i") as at:
-        at.type("echo up''.\n")
-        at.shows("up.")
+        see_that_it_is_up(at)
         with here.client() as client:
             (job,) = client.queue().jobs
         here.weft("cancel", "-y", job.id, check=True)
@@ -168,32 +193,19 @@ def there() -> Iterator[Cluster]:
 
 def test_a_shell_on_a_node_of_a_cluster_is_as_one_here(there: Cluster) -> None:
     with screen(there, *SHELL) as at:
-        at.type("tty; stty size; echo gpu=$WEFT_GPU_IDS term=$TERM.\n")
-        at.shows("/dev/pts/")
-        at.shows("30 100")
-        at.shows("gpu=0 term=xterm-256color.")
-        at.type("sh -c \"echo be''gun; exec sleep 600\"\n")
-        at.shows("begun")
-        at.type("\x03")
-        at.type("trap 'stty size' WINCH; echo rea''dy\n")
-        at.shows("ready")
-        at.resize(41, 123)
-        at.type("\n")
-        at.shows("41 123")
-        at.type("exit 7\n")
-        assert at.ends() == 7
+        see_the_terminal(at)
+        interrupt_a_command(at)
+        resize_the_window(at)
+        exit_with(at, 7)
 
 
 def test_much_output_of_a_node_comes_through_complete(there: Cluster) -> None:
-    with screen(there, *SHELL, "-c", "seq 1 100000; echo the e''nd") as at:
-        at.shows("99999\r\n100000\r\nthe end")
-        assert at.ends() == 0
+    see_much_output(there)
 
 
 def test_a_client_that_is_killed_ends_its_shell_on_the_node(there: Cluster) -> None:
     with screen(there, *SHELL) as at:
-        at.type("echo up''.\n")
-        at.shows("up.")
+        see_that_it_is_up(at)
         (job,) = there.json("queue")["jobs"]
         at.process.kill()
     there.until_status(job["id"], "failed", "done")
