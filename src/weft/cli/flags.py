@@ -142,5 +142,20 @@ def add_scheduler(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_preemption_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--min-run",
+        metavar="S",
+        type=seconds_or_duration,
+        help="do not preempt a run in its first S seconds (60); also 2m",
+    )
+    parser.add_argument(
+        "--max-preemptions",
+        metavar="N",
+        type=whole_number(),
+        help="do not preempt a job again that was preempted N times (10)",
+    )
+
+
 def add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=count, help="processes to run at a time (default: one per CPU)")

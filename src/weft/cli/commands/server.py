@@ -48,18 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="schedule in rounds of S seconds; 0: at every event",
     )
     add("--lease", metavar="S", type=float, help="how long a worker may be disconnected before its jobs are lost (600)")
-    add(
-        "--min-run",
-        metavar="S",
-        type=flags.seconds_or_duration,
-        help="do not preempt a run in its first S seconds (60); also 2m",
-    )
-    add(
-        "--max-preemptions",
-        metavar="N",
-        type=flags.whole_number(),
-        help="do not preempt a job again that was preempted N times (10)",
-    )
+    flags.add_preemption_limits(parser)
     _add_limits(parser)
     _add_pages_and_log(parser)
 

@@ -43,18 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=flags.seconds,
         help="how long a worker may be disconnected before its jobs are lost (600)",
     )
-    add(
-        "--min-run",
-        metavar="S",
-        type=flags.seconds_or_duration,
-        help="do not preempt a run in its first S seconds (60); also 2m",
-    )
-    add(
-        "--max-preemptions",
-        metavar="N",
-        type=flags.whole_number(),
-        help="do not preempt a job again that was preempted N times (10)",
-    )
+    flags.add_preemption_limits(parser)
     add(
         "--metrics-port",
         metavar="N",
