@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _check_out(args)
 
-    from weft.cli.progress_bars import ProgressBars
     from weft.cli.views.comparison import print_tables
+    from weft.cli.views.progress_bars import ProgressBars
     from weft.compare.comparison import Trim, compare_policies
     from weft.compare.workload import check_names
     from weft.report.stats import choose_baseline

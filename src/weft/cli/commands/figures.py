@@ -72,7 +72,7 @@ def _run_all(
     args: argparse.Namespace, variants: Variants
 ) -> tuple[dict[tuple[str, str], Mapping[str, float]], list[str]]:
     """Run every variant under every policy that a figure needs, each pair once. Return figures and failures."""
-    from weft.cli.progress_bars import ProgressBars
+    from weft.cli.views.progress_bars import ProgressBars
     from weft.compare.process_pool import TaskFailure, count_cpus, run_all
     from weft.compare.trial import Trial, pack
     from weft.compare.trial import run as run_trial

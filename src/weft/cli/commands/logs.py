@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from weft.cli import connection, flags, log_text, render
+from weft.cli import connection, flags, render
+from weft.cli.views import log_text
 from weft.errors import InputError
 from weft.jobspec.job_names import looks_like_reference
 
