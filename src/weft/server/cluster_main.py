@@ -18,15 +18,15 @@ from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.inputs.locks import locked
-from weft.server import event_loop
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
 from weft.server.api.terminals import Terminals
 from weft.server.auth.interceptor import AuthGateway
 from weft.server.backends.agents import agent_backend, check_settings
 from weft.server.controller import Controller
-from weft.server.log_file import Format, log_to
 from weft.server.maintenance import used_blobs
+from weft.server.process import event_loop
+from weft.server.process.log_file import Format, log_to
 from weft.server.rpc.handlers import scheduler_handler
 from weft.server.settings import Settings, load, save
 

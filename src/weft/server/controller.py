@@ -17,18 +17,18 @@ from weft.engines.background import TaskSet
 from weft.errors import InputError, JournalError, Refused
 from weft.journal import open_journal
 from weft.server.backends.base import BuildBackend, Host, Order
-from weft.server.clock import Clock
-from weft.server.cpu_shares import CpuShares
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.jobs.requests import JobRequests
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.process.clock import Clock
+from weft.server.process.cpu_shares import CpuShares
+from weft.server.process.slices import in_slices
 from weft.server.replay import create_scheduler, dispose_scheduler, prepare_scheduler, replay
 from weft.server.restore import Recovery, highest_folder
 from weft.server.settings import Settings, changed, save
-from weft.server.slices import in_slices
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.views.jobs import ProgressView

@@ -20,13 +20,13 @@ from weft.engines.process.gpu.this_machine import discover_this_machine
 from weft.errors import JournalError, WeftError
 from weft.inputs.locks import try_lock, write_holder
 from weft.journal import store_at
-from weft.server import event_loop
 from weft.server.api.service import Service
 from weft.server.api.unix_socket import UnixSocketServer
 from weft.server.backends.local import local_backend
 from weft.server.controller import Controller
-from weft.server.log_file import log_to
 from weft.server.maintenance import used_blobs
+from weft.server.process import event_loop
+from weft.server.process.log_file import log_to
 from weft.server.restore import recover
 from weft.server.settings import load
 

@@ -31,9 +31,9 @@ from weft.model import (
     Unwoven,
     Wake,
 )
-from weft.server.clock import Clock
-from weft.server.cpu_shares import Account, payer
 from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.process.clock import Clock
+from weft.server.process.cpu_shares import Account, payer
 
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time, return events and the reply to the caller."""

@@ -23,8 +23,8 @@ from weft.server.backends.base import RunLogs
 from weft.server.jobs.commands import JobCommands
 from weft.server.jobs.progress import Progress
 from weft.server.loop import Loop
-from weft.server.memory import MemoryReturn
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.process.memory import MemoryReturn
 from weft.server.restore import folder_number
 from weft.server.settings import Settings
 

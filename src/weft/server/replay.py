@@ -11,8 +11,8 @@ from weft.core.scheduler import Scheduler
 from weft.errors import JournalError
 from weft.journal import Journal
 from weft.plugins import registry
+from weft.server.process.slices import Steps
 from weft.server.settings import Settings
-from weft.server.slices import Steps
 
 SLICE_FACTS: Final = 100
 MAX_ATTEMPTS: Final = 3

@@ -10,7 +10,7 @@ from weft.errors import WeftError
 from weft.jobspec.fields import Field
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import _descriptor
-from weft.server.slices import at_once
+from weft.server.process.slices import at_once
 
 
 def test_a_field_that_the_protocol_lacks_says_what_to_run() -> None:

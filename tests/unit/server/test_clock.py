@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from weft.server.clock import Clock
+from weft.server.process.clock import Clock
 
 
 class Wall:

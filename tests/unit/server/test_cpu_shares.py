@@ -12,9 +12,9 @@ from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import Job, Submitted
 from weft.plugins import registry
-from weft.server.clock import Clock
-from weft.server.cpu_shares import BURST_S, MAX_CALLS, Account, CpuShares, metered, metered_stream, set_payer
 from weft.server.loop import Loop
+from weft.server.process.clock import Clock
+from weft.server.process.cpu_shares import BURST_S, MAX_CALLS, Account, CpuShares, metered, metered_stream, set_payer
 
 
 class ManualClock:

@@ -6,7 +6,7 @@ import itertools
 import random
 
 from weft.server.jobs.dependencies import sort_by_dependencies
-from weft.server.slices import at_once
+from weft.server.process.slices import at_once
 
 
 def find_cycle(after: dict[int, set[int]]) -> list[int]:

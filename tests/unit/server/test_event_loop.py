@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from weft.server import event_loop
-from weft.server.event_loop import Turns, current_turns
+from weft.server.process import event_loop
+from weft.server.process.event_loop import Turns, current_turns
 
 
 def busy(cpu_s: float) -> None:

@@ -12,7 +12,7 @@ from weft.errors import InputError
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
-from weft.server.slices import at_once
+from weft.server.process.slices import at_once
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 KB = 1 << 10

@@ -14,11 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from weft.errors import WeftError
-from weft.server.cpu_shares import CpuShares
 from weft.server.http import app
 from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.inventory import GpuUsage, NodeConnection
+from weft.server.process.cpu_shares import CpuShares
 from weft.server.weaves.monitor import StageUse
 
 Answer = tuple[int, dict[str, str], str]

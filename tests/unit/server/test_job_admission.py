@@ -10,7 +10,7 @@ from weft.model import Job, Task
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
-from weft.server.slices import at_once
+from weft.server.process.slices import at_once
 from weft.wire.messages import JobSpec, SubmitRequest, Variable
 
 

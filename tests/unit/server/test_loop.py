@@ -10,8 +10,8 @@ from weft.core.scheduler import Scheduler
 from weft.journal.memory import MemoryJournal
 from weft.model import Exited, Job, NodeJoined, Start, Submitted
 from weft.plugins import registry
-from weft.server.clock import Clock
 from weft.server.loop import Loop
+from weft.server.process.clock import Clock
 
 
 def test_an_alarm_that_rings_too_soon_is_set_again() -> None:

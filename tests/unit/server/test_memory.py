@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from weft.server.memory import MemoryReturn, resident_mb
+from weft.server.process.memory import MemoryReturn, resident_mb
 
 
 def test_memory_that_the_allocator_keeps_goes_back() -> None:

@@ -17,9 +17,9 @@ from weft.server.backends.base import AnyJob, BackendPorts
 from weft.server.controller import Controller
 from weft.server.jobs.batch import Batch, JobTemplate, OpenBatch, decode_batch
 from weft.server.jobs.quotas import Quotas
+from weft.server.process.slices import at_once
 from weft.server.replay import create_scheduler, replay
 from weft.server.settings import Settings
-from weft.server.slices import at_once
 from weft.wire.messages import ChangeRequest, JobSpec, SubmitReply, SubmitRequest, Variable
 
 ANN = Caller("ann", "user")

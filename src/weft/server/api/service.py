@@ -13,8 +13,8 @@ from weft.server.api.queries import Queries
 from weft.server.api.watch import watch_facts
 from weft.server.auth.identity import caller
 from weft.server.controller import Controller
-from weft.server.cpu_shares import metered, metered_stream, set_payer
-from weft.server.slices import own_turn
+from weft.server.process.cpu_shares import metered, metered_stream, set_payer
+from weft.server.process.slices import own_turn
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode

@@ -14,7 +14,7 @@ from weft.journal import Journal
 from weft.journal.codec import encode_line
 from weft.model import Edited, Fact, JobSnapshot, Submitted
 from weft.server.auth.identity import Caller
-from weft.server.cpu_shares import pause_payer
+from weft.server.process.cpu_shares import pause_payer
 from weft.server.rpc.cut_off import cut_off
 from weft.wire import messages as m
 

@@ -16,7 +16,7 @@ from weft.errors import JournalError
 from weft.inputs.quantities import parse_array
 from weft.journal.codec import decode_line, encode_line
 from weft.model import Job, JobId, Submitted, Task
-from weft.server.slices import Steps
+from weft.server.process.slices import Steps
 
 
 @dataclass(frozen=True, slots=True)

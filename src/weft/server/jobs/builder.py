@@ -20,7 +20,7 @@ from weft.server.jobs.batch import Batch, JobTemplate
 from weft.server.jobs.dependencies import sort_by_dependencies
 from weft.server.jobs.edit import JobEditor, values_of
 from weft.server.jobs.exec_limits import check_env, check_startable
-from weft.server.slices import Steps
+from weft.server.process.slices import Steps
 from weft.wire.convert import Pairs, pairs
 from weft.wire.messages import JobSpec, SubmitRequest
 

@@ -38,7 +38,7 @@ from weft.server.jobs.builder import JobBuilder
 from weft.server.jobs.job_refs import resolve, resolve_one, resolve_to_change
 from weft.server.jobs.notes import submit_notes
 from weft.server.jobs.quotas import Quotas
-from weft.server.slices import Steps, at_once
+from weft.server.process.slices import Steps, at_once
 from weft.wire.convert import pairs
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest, Variable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from weft.server.slices import Steps
+from weft.server.process.slices import Steps
 
 
 class Sorted(NamedTuple):

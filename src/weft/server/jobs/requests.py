@@ -19,11 +19,11 @@ from weft.inputs.atomic import write_atomic
 from weft.inputs.quantities import parse_array
 from weft.model import Event, JobId, Seconds
 from weft.server.auth.identity import Caller
-from weft.server.cpu_shares import metered, pause_payer, payer
 from weft.server.jobs.batch import OpenBatch, decode_batch
 from weft.server.jobs.commands import JobCommands
 from weft.server.loop import RETRY_S, Loop
-from weft.server.slices import in_slices
+from weft.server.process.cpu_shares import metered, pause_payer, payer
+from weft.server.process.slices import in_slices
 from weft.wire.messages import ChangeReply, ChangeRequest, SubmitReply, SubmitRequest
 
 SLICE_JOBS: Final = 100
