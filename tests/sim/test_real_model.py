@@ -6,6 +6,7 @@ import pytest
 
 from support.builders import Recording, grid, node, profile, record, traced
 from weft.model import Node, Start, Started, Stop
+from weft.sim.simulation import Model
 
 STARTS = profile(0.25, 0.5, 0.25, start=5)
 PREEMPTED = [traced("a", 0, 1000, profile=STARTS), traced("b", 755, 100, profile=STARTS)]
@@ -67,16 +68,35 @@ def test_a_gang_goes_slower_the_further_apart(nodes: tuple[Node, ...], gpus: int
     assert done.ends()["a"] == pytest.approx(5 + 100 * factor)
 
 
-def test_members_of_a_weave_go_at_its_pace() -> None:
+def test_members_of_a_weave_in_lock_step_go_at_its_pace() -> None:
     """Stages 4, 1, 1 and 1, 3, 1: T = 6 x 1.33/1.015, and every member does one iteration in that time. The other 10
     iterations of a go at its own 6 s."""
     a, b = profile(4, 1, 1), profile(1, 3, 1)
-    done = record(grid(1, 1), [traced("a", 0, 20, profile=a), traced("b", 0, 10, profile=b)], "muri-s")
+    jobs = [traced("a", 0, 20, profile=a), traced("b", 0, 10, profile=b)]
+    done = record(grid(1, 1), jobs, "muri-s", order="slots")
     begin, cycle = done.first_starts()["b"], 6 * 1.33 / 1.015
     assert begin is not None
     assert done.first_starts()["a"] == begin
     assert done.ends()["b"] == pytest.approx(begin + 10 * cycle)
     assert done.ends()["a"] == pytest.approx(begin + 10 * cycle + 10 * 6)
+
+
+def test_members_of_a_weave_by_tokens_have_rates_of_their_own() -> None:
+    """Nothing keeps a (4, 1, 1) and b (1, 3, 1) apart for long: with the next batch loaded ahead, both go as alone."""
+    jobs = [traced("a", 0, 20, profile=profile(4, 1, 1)), traced("b", 0, 10, profile=profile(1, 3, 1))]
+    done = record(grid(1, 1), jobs, "muri-s")
+    assert done.first_starts() == {"a": 0.0, "b": 0.0}
+    assert done.ends() == {"a": 120.0, "b": 50.0}
+
+
+@pytest.mark.parametrize("model", ["real", "muri"])
+def test_contention_slows_members_by_tokens_down(model: Model) -> None:
+    """Muri's factor for two is 1.33/1.015. Each of two jobs that load data all the time has a lane of its own."""
+    jobs = [traced(name, 0, 10, profile=profile(9, 1, 0)) for name in ("a", "b")]
+    free = record(grid(1, 1), jobs, "muri-s", model=model, order="fair")
+    slow = record(grid(1, 1), jobs, "muri-s", model=model, order="fair", contention="muri")
+    assert free.ends() == {"a": 100.0, "b": 100.0}
+    assert slow.ends()["a"] == pytest.approx(9 * 10 * 1.33 / 1.015, rel=0.03)
 
 
 @pytest.mark.parametrize("policy", ["themis", "muri-s", "muri-l"])

@@ -31,6 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
         "--checkpoint-interval", metavar="S", type=seconds, default=None,
         help="a preempted job loses its work since the last multiple of S (default: 600; 0: it loses nothing)",
     )  # fmt: skip
+    parser.add_argument(
+        "--order", choices=("fair", "fifo", "slots"),
+        help="turns in a weave: least served first, first in line, lock-step (default: fair; --model muri: slots)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--contention", choices=("muri", "none"),
+        help="how woven jobs slow each other down: by Muri's factors, not at all (default: muri with slots, else none)",
+    )  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=WHOLE, default=0, help="seed of all random draws (0)")
     parser.add_argument(
         "--format", choices=FORMATS, default="auto", help="format of the trace (default: by its header)"
@@ -61,13 +69,21 @@ def workload(args: argparse.Namespace) -> Workload:
         uncertainty=uncertainty_flags.uncertainty(args),
         retries=uncertainty_flags.retries(args),
         load=args.load,
+        order=args.order,
+        contention=args.contention,
     )
 
 
 def json_head(args: argparse.Namespace, loaded: LoadedWorkload) -> dict[str, object]:
     """Return the first fields of a JSON object about the workload."""
     return {"schema": 1, "trace": loaded.trace, "cluster": loaded.cluster, "gpus": loaded.gpus, "model": args.model,
-            "seed": args.seed, **uncertainty_flags.json_field(args)}  # fmt: skip
+            **_weave_options(args), "seed": args.seed, **uncertainty_flags.json_field(args)}  # fmt: skip
+
+
+def _weave_options(args: argparse.Namespace) -> dict[str, object]:
+    """Return how weaves are simulated, where the flags say so."""
+    given = {"order": args.order, "contention": args.contention}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def seconds(text: str) -> float:

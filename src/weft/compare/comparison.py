@@ -13,7 +13,7 @@ from weft.compare.workload import LoadedWorkload, Warn, Workload, ignore, load_w
 from weft.errors import InputError
 from weft.report.digest import Digest
 from weft.report.stats import FIGURES, Outcome, estimate, summarise
-from weft.sim.bounds import compute_bounds
+from weft.sim.bounds import WeaveRules, compute_bounds
 
 OpenProgress = Callable[[Sequence[str], Sequence[int]], AbstractContextManager[Progress]]
 """Called with the policy and the number of jobs of each trial, before the first trial starts."""
@@ -134,6 +134,12 @@ def _span(trim: Trim, loaded: LoadedWorkload) -> Span:
     return span
 
 
+def _weave_rules(workload: Workload) -> WeaveRules:
+    """Return the rules of the weaves that any policy of the comparison may make; options of a policy may differ."""
+    lock_step = workload.model == "muri" and workload.order in (None, "slots")
+    return WeaveRules(tokens=not lock_step, factors=workload.contention != "none")
+
+
 def _bounds(
     loaded: Sequence[LoadedWorkload], spans: Sequence[Span], results: Sequence[PolicyResult]
 ) -> dict[str, float] | None:
@@ -141,7 +147,7 @@ def _bounds(
     if any(values[key] for result in results for values in result.trials for key in ("failed", "unfinished")):
         return None
     by_seed = [
-        asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains))
+        asdict(compute_bounds(each.jobs, each.nodes, each.workload.model, span.contains, _weave_rules(each.workload)))
         for each, span in zip(loaded, spans, strict=True)
     ]
     means = {key: estimate([each[key] for each in by_seed]) for key in by_seed[0]}

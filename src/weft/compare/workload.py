@@ -16,6 +16,7 @@ from weft.sim.costs.real import CHECKPOINT_INTERVAL_S
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.simulation import Model, Setting, placement_of
 from weft.sim.traces.trace import Trace, TraceJob, line_of, read_trace, with_load
+from weft.weaving.rates import Contention, Order
 
 DEMO: Final = "demo"
 """The name of the built-in trace."""
@@ -53,6 +54,10 @@ class Workload:
     """Retries of jobs for which the trace gives none."""
     load: float = 1.0
     """The factor by which to make arrivals denser than in the trace."""
+    order: Order | None = None
+    """The order in which members of weaves take turns; None: fair, and slots in Muri's model."""
+    contention: Contention | None = None
+    """The slowdown of members by each other otherwise; None: by Muri's factors in slots, else not at all."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class LoadedWorkload:
         workload = self.workload
         return Setting(
             self.nodes, self.jobs, policy, workload.placement, workload.model, workload.checkpoint_interval_s,
-            seed=workload.seed, uncertainty=workload.uncertainty,
+            seed=workload.seed, uncertainty=workload.uncertainty, order=workload.order,
+            contention=workload.contention,
         )  # fmt: skip
 
 

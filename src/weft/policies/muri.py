@@ -17,7 +17,8 @@ from weft.core.resources.shapes import Shape
 from weft.model import Seconds
 from weft.weaving.candidates import Weave, ask_of, gpus_of, rank_of, select_candidates, shape_of, split_weave
 from weft.weaving.grouping import Weaver
-from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Contention, Order, Rates, pacing
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,24 @@ class Muri(Replanner):
     blossom: bool = True
     """Pair by maximum-weight matching; off: weave neighbours in the list."""
     ordering: Literal["best", "worst"] = "best"
-    """The order in which the members of a weave take turns."""
+    """The member that comes first in lock-step."""
+    order: Literal["auto", "fair", "fifo", "slots"] = "auto"
+    """The turns of the members of a weave: the least served first, the first in line first, or in lock-step. `auto`:
+    fair; in Muri's model, and for the worst ordering, slots."""
+    contention: Literal["auto", "muri", "none"] = "auto"
+    """The slowdown of members by each other: by Muri's factors, or not at all. `auto`: in lock-step by the factors."""
 
     preempts = True
     weaves = True
     interval_s = 360.0
 
     @cached_property
-    def pace(self) -> Pace:
+    def pace(self) -> Pace | Rates:
         """The iteration times of its weaves."""
-        return Pace(self.ordering, FACTORS if self.blossom else GREEDY_FACTORS)
+        order: Order = self.order if self.order != "auto" else "fair" if self.ordering == "best" else "slots"
+        usual: Contention = "muri" if order == "slots" else "none"
+        contention = usual if self.contention == "auto" else self.contention
+        return pacing(order, contention, ordering=self.ordering, matched=self.blossom)
 
     @cached_property
     def _weaver(self) -> Weaver:

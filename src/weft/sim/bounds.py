@@ -19,6 +19,7 @@ from weft.sim.costs.muri import makespan_since
 from weft.sim.costs.speed import ACROSS_NODES, ACROSS_SWITCHES
 from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, cycle_s
+from weft.weaving.rates import DATA_LANES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +29,8 @@ LEAST_FACTOR: Final = {members: min(FACTORS[members], GREEDY_FACTORS[members]) f
 MAX_EXACT_PROFILES: Final = 10
 """With more profiles for one GPU count, not every weave is examined."""
 MAX_PIVOTS: Final = 500
+ROUNDED_STAGES: Final = 0.96
+"""Rates under tokens come from rounded stage times, which may be this much shorter."""
 MIN_CYCLE_S: Final = 1e-9
 """The lower limit of a cycle: profiles without stages would take no time."""
 
@@ -39,6 +42,19 @@ class Bounds:
     alone_avg_jct_s: float
     """The bound if every job had the cluster to itself. It also holds for policies that share GPUs without weaving."""
     alone_makespan_s: float
+
+
+@dataclass(frozen=True)
+class WeaveRules:
+    """The ways in which jobs may be woven."""
+
+    tokens: bool = False
+    """True if they may also take turns by tokens, besides in lock-step."""
+    factors: bool = True
+    """True if Muri's factors slow weaves in lock-step down."""
+
+
+LOCK_STEP: Final = WeaveRules()
 
 
 @dataclass(frozen=True)
@@ -59,12 +75,13 @@ def compute_bounds(
     nodes: Sequence[Node],
     model: Literal["real", "muri"],
     measured: Callable[[float], bool] = lambda _: True,
+    weaves: WeaveRules = LOCK_STEP,
 ) -> Bounds:
     """Return the bounds for a trace whose jobs all finish.
 
     The bounds on the JCT are for the jobs whose submission time `measured` accepts.
     """
-    needs = sorted(_needs(jobs, nodes, model), key=lambda need: need.ready_s)
+    needs = sorted(_needs(jobs, nodes, model, weaves), key=lambda need: need.ready_s)
     counted = [need for need in needs if measured(need.submit_s)]
     since_s = makespan_since(model)
     first_s = min(need.submit_s for need in needs) if since_s is None else since_s
@@ -87,7 +104,7 @@ def compute_bounds(
 # ---- the needs of each job
 
 
-def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str) -> Iterable[_Need]:
+def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str, weaves: WeaveRules) -> Iterable[_Need]:
     gpus = sum(len(node.gpus) for node in nodes)
     real = model == "real"
     spread = _spread_factor(nodes) if real else lambda _: 1.0
@@ -96,7 +113,7 @@ def _needs(jobs: Sequence[TraceJob], nodes: Sequence[Node], model: str) -> Itera
         if each.job.profile is not None:
             bucket = buckets.setdefault(each.job.gpus, {})
             bucket[each.job.profile] = bucket.get(each.job.profile, 0.0) + each.work_s
-    terms = {size: _prices_and_speeds(bucket) for size, bucket in buckets.items()}
+    terms = {size: _terms(bucket, weaves) for size, bucket in buckets.items()}
     for each in jobs:
         job, profile = each.job, each.job.profile
         price, fastest = (1.0, 1.0) if profile is None else terms[job.gpus][profile]
@@ -127,6 +144,28 @@ def _spread_factor(nodes: Sequence[Node]) -> Callable[[int], float]:
 # ---- the price of a solo second
 
 
+def _terms(work_s: dict[Profile, float], weaves: WeaveRules) -> dict[Profile, tuple[float, float]]:
+    """Return prices and least durations that hold for all weaves that the rules allow."""
+    terms = _prices_and_speeds(work_s) if weaves.factors else _rough_prices_and_speeds(work_s, factor=1.0)
+    if not weaves.tokens:
+        return terms
+    by_tokens = _token_prices(work_s)  # a job that takes turns by tokens is never faster than alone
+    return {profile: (min(price, by_tokens[profile]), fastest) for profile, (price, fastest) in terms.items()}
+
+
+def _token_prices(work_s: dict[Profile, float]) -> dict[Profile, float]:
+    """Bound prices under tokens: each resource does at most what it has room for, and a weave has few members."""
+    members = max(LEAST_FACTOR)
+    uses: list[Callable[[Profile], float]] = [
+        lambda p: p.gpu_s / p.iteration_s,
+        lambda p: p.network_s / p.iteration_s,
+        lambda p: p.data_s / p.iteration_s / DATA_LANES,
+        lambda _: 1 / members,
+    ]
+    found = [{p: min(1.0, use(p) * ROUNDED_STAGES) for p in work_s} for use in uses]
+    return max(found, key=lambda price: fsum(price[p] * s for p, s in work_s.items()))
+
+
 def _prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
     """Return, for each profile of one GPU count, the price of a solo second in GPU-seconds and its least duration."""
     if len(work_s) > MAX_EXACT_PROFILES:
@@ -137,9 +176,10 @@ def _prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[floa
     return {profile: (float(price), 1 / speed) for profile, price, speed in zip(profiles, prices, fastest, strict=True)}
 
 
-def _rough_prices_and_speeds(work_s: dict[Profile, float]) -> dict[Profile, tuple[float, float]]:
+def _rough_prices_and_speeds(
+    work_s: dict[Profile, float], factor: float = min(LEAST_FACTOR.values())
+) -> dict[Profile, tuple[float, float]]:
     """Bound prices without examining weaves: a weave runs one GPU stage and one network stage at a time."""
-    factor = min(LEAST_FACTOR.values())
     by_gpu = {p: min(1.0, factor * p.gpu_s / p.iteration_s) for p in work_s}
     by_network = {p: min(1.0, factor * p.network_s / p.iteration_s) for p in work_s}
     price = max(by_gpu, by_network, key=lambda found: fsum(found[p] * s for p, s in work_s.items()))

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Literal
 
 from weft.core.ports import Policy
@@ -25,6 +25,7 @@ from weft.sim.faults.failures import Crashes, Faults
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import Pace
+from weft.weaving.rates import Contention, Order, Rates, pacing
 
 Model = Literal["real", "muri"]
 
@@ -45,6 +46,10 @@ class Setting:
     seed: int = 0
     """The seed of all random draws; each kind of uncertainty has a separate stream."""
     uncertainty: Uncertainty = CERTAIN
+    order: Order | None = None
+    """The order in which members of weaves take turns; None: the policy's: fair, and slots in Muri's model."""
+    contention: Contention | None = None
+    """The slowdown of members by each other otherwise; None: the policy's: Muri's factors in slots, else none."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def _engine(setting: Setting, policy: Policy, faults: Faults, crashes: Crashes |
     uncertainty, seed = setting.uncertainty, setting.seed
     estimates, crashes = make_estimates(uncertainty.estimates, seed), crashes or Crashes(seed, uncertainty.crash_rate)
     switches = {node.id: node.switch for node in setting.nodes}
-    speed = Speed(switches, getattr(policy, "pace", Pace()), policy.oversubscription > 1)
+    speed = Speed(switches, _pace(setting, policy), policy.oversubscription > 1)
     jobs = {job.job.id: job for job in setting.jobs}
     costs: Costs
     if setting.model == "muri":
@@ -128,7 +133,26 @@ def placement_of(setting: Setting) -> str:
 
 
 def _policy(setting: Setting) -> Policy:
-    return registry.load_policy(setting.policy) if isinstance(setting.policy, str) else setting.policy
+    policy = registry.load_policy(setting.policy) if isinstance(setting.policy, str) else setting.policy
+    if not policy.weaves or not is_dataclass(policy):
+        return policy
+    options = {each.name for each in fields(policy)}
+    order: str | None = setting.order
+    if order is None and setting.model == "muri" and getattr(policy, "order", "") == "auto":
+        order = "slots"
+    given = {"order": order, "contention": setting.contention}
+    changed = {name: value for name, value in given.items() if value is not None and name in options}
+    return replace(policy, **changed) if changed else policy
+
+
+def _pace(setting: Setting, policy: Policy) -> Pace | Rates:
+    """Return how fast the weaves of a policy are: as the policy believes, if it says so."""
+    known: Pace | Rates | None = getattr(policy, "pace", None)
+    if known is not None:
+        return known
+    order = setting.order or ("slots" if setting.model == "muri" else "fair")
+    contention = setting.contention or ("muri" if order == "slots" else "none")
+    return pacing(order, contention, ordering="best", matched=True)
 
 
 def _quirks(setting: Setting) -> Quirks:

@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from weft.model import Profile
 from weft.weaving.matching import match
 from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 
 MAX_REMEMBERED: Final = 10_000
 """The most entries of each cache of a weaver."""
@@ -29,7 +30,7 @@ class Group(Generic[Member]):
 class Weaver:
     """Builds groups of up to `packing` members, and remembers the efficiency of each pair of kinds."""
 
-    pace: Pace
+    pace: Pace | Rates
     packing: int
     _numbers: dict[Profile, int] = field(default_factory=dict)
     _profiles: list[Profile] = field(default_factory=list)
@@ -53,12 +54,12 @@ class Weaver:
         return Group((member,), known[1])
 
     def worse_than_in_turn(self, kind: Kind) -> bool:
-        """Return whether jobs of these profiles would finish sooner one after the other."""
+        """Return whether it does not pay to weave jobs of these profiles: they would do better one after the other."""
         slow = self._slow.get(kind)
         if slow is None:
             if len(self._slow) > MAX_REMEMBERED:
                 self._slow.clear()
-            slow = self._slow[kind] = self.pace.worse_than_in_turn(self.profiles(kind))
+            slow = self._slow[kind] = not self.pace.pays(self.profiles(kind))
         return slow
 
     def profiles(self, kind: Kind) -> list[Profile]:
@@ -123,5 +124,5 @@ class Weaver:
         key = (left, right)
         if key not in self._worth:
             fits = left and right and len(left) + len(right) <= self.packing
-            self._worth[key] = self.pace.efficiency(self.profiles(left + right)) if fits else None
+            self._worth[key] = self.pace.value(self.profiles(left + right)) if fits else None
         return self._worth[key]

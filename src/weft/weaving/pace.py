@@ -45,6 +45,17 @@ class Pace:
             seconds = self._known[key] = cycle_s(stages, self.ordering) * self.factors[len(key)]
         return seconds
 
+    def iterations_s(self, members: Sequence[Profile]) -> tuple[float, ...]:
+        """Return the same for each member."""
+        return (self.iteration_s(members),) * len(members)
+
+    def value(self, members: Sequence[Profile]) -> float | None:
+        """Return the worth of a weave to the matching, which also considers weaves that do not pay."""
+        return self.efficiency(members)
+
+    def pays(self, members: Sequence[Profile]) -> bool:
+        return not self.worse_than_in_turn(members)
+
     def efficiency(self, members: Sequence[Profile]) -> float:
         """Return the fraction of the four slots' time that the members' stages fill."""
         work = fsum(stage for p in members for stage in (p.data_s, p.gpu_s, p.network_s))

@@ -108,13 +108,13 @@ class MuriCosts:
     def settle(self, now: Seconds) -> None:
         """Predict every completion, without overhead, and find the first."""
         self._end, self._ending = float("inf"), []
-        woven: dict[tuple[JobId, ...], tuple[float, float]] = {}
+        woven: dict[tuple[JobId, ...], tuple[dict[JobId, float], float]] = {}
         for run in self._runs.values():
             if run.members:
-                pace = woven.get(run.members)
-                if pace is None:
-                    pace = woven[run.members] = self._woven_pace(run.members)
-                run.pace, run.overhead = pace
+                known = woven.get(run.members)
+                if known is None:
+                    known = woven[run.members] = self._woven_paces(run.members)
+                run.pace, run.overhead = known[0][run.job.id], known[1]
             else:
                 self._set_pace(run)
             run.end = now + (run.left - run.crash_left) * run.pace
@@ -128,10 +128,12 @@ class MuriCosts:
     def _together(self, end: Seconds, other: Seconds) -> bool:
         return end == other or (self._quirks.group_ends and isclose(end, other, rel_tol=1e-9))
 
-    def _woven_pace(self, weave: tuple[JobId, ...]) -> tuple[float, float]:
-        """Return the pace and the overhead of all members of a weave."""
-        members = [profile_of(self._runs[member]) for member in weave if member in self._runs]
-        return self._speed.pace.iteration_s(members), sum(p.start_s for p in members)
+    def _woven_paces(self, weave: tuple[JobId, ...]) -> tuple[dict[JobId, float], float]:
+        """Return the pace of each member of a weave, and the overhead of all."""
+        names = [member for member in weave if member in self._runs]
+        members = [profile_of(self._runs[member]) for member in names]
+        paces = dict(zip(names, self._speed.pace.iterations_s(members), strict=True))
+        return paces, sum(p.start_s for p in members)
 
     def _set_pace(self, run: Run) -> None:
         profile = profile_of(run)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from weft.model import Job, JobId, NodeId, Profile, Slots, Start
 from weft.weaving.colocated import host_cycles_per_iteration
 from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 
 ACROSS_NODES = 1.17
 """Slowdown of a gang on more than one node: 114.8 images/s on the same server against 98.0 on different servers, in
@@ -45,7 +46,7 @@ class Speed:
     """The slowdown of runs against their solo time."""
 
     switches: Mapping[NodeId, str]
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace | Rates = field(default_factory=Pace)
     sharing: bool = False
     """True if runs may share GPUs without being woven."""
     across_nodes: float = ACROSS_NODES
@@ -87,8 +88,9 @@ class Speed:
 
     def woven(self, run: Run, members: Iterable[Run]) -> float:
         """Return the slowdown of a run at the pace of its weave."""
-        profiles = [profile_of(member) for member in members]
-        return self.pace.iteration_s(profiles) / profile_of(run).iteration_s
+        runs = list(members)
+        times = self.pace.iterations_s([profile_of(member) for member in runs])
+        return times[runs.index(run)] / profile_of(run).iteration_s
 
     def shared(self, run: Run) -> float:
         """Return the slowdown of a run that shares GPUs: none if guaranteed, else by what its hosts leave over."""
