@@ -17,7 +17,7 @@ from weft.wire.views.jobs import JobDetailView, QueueView
 from weft.wire.views.nodes import GpuView, NodeView
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
-SIMULATING = {"sim", "compare", "figures", "policies", "trace", "testbed", "study"}
+SIMULATING = {"sim", "compare", "figures", "policies", "trace", "testbed", "study", "scalers"}
 COMMON = {"-h", "--help", "--json", "--color"}
 ELSEWHERE = {"schema", "fact"}
 

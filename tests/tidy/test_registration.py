@@ -16,7 +16,7 @@ from weft.sim.traces.writers import WRITERS
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "weft"
 ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-WITHOUT_ENTRY_POINT = {"policies": set[str](), "placements": {"classic"}}
+WITHOUT_ENTRY_POINT = {"policies": set[str](), "placements": {"classic"}, "scaling": {"port", "recent", "capacity"}}
 """`classic` adapts a user's function, which `--placement path/file.py:assign` names."""
 SHARED_BY_FORMATS = {"columns", "draft"}
 GROUPS = sorted(path.parent.name for path in (SOURCE / "cli" / "commands").glob("*/__init__.py"))
@@ -30,7 +30,8 @@ def modules(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("room", WITHOUT_ENTRY_POINT)
 def test_every_policy_and_placement_has_an_entry_point(room: str) -> None:
-    named = {target.partition(":")[0].rpartition(".")[2] for target in ENTRY_POINTS[f"weft.{room}"].values()}
+    group = {"scaling": "weft.scalers"}.get(room, f"weft.{room}")
+    named = {target.partition(":")[0].rpartition(".")[2] for target in ENTRY_POINTS[group].values()}
     assert named == modules(SOURCE / room) - WITHOUT_ENTRY_POINT[room]
 
 

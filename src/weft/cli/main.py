@@ -92,6 +92,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "compare": Command("simulate several policies on the same trace, side by side"),
         "policies": Command("list policies and placements, with their options"),
         "trace": Command("show, convert and generate traces"),
+        "scalers": Command("list autoscalers, with their options"),
         "study": Command("study placements and autoscalers on large workloads"),
         "figures": Command("reproduce the figures of a paper"),
         "testbed": Command("play traces through real schedulers and processes, with emulated GPUs"),

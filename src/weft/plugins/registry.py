@@ -1,8 +1,8 @@
-"""The registry of policies and placements.
+"""The registry of policies, placements and autoscalers.
 
 A spec is `NAME[:option=value...]`, or `path/file.py:ClassName[:option=value...]` for a class in a file. Names come from
-entry points (groups `weft.policies`, `weft.placements`), so installed packages can add more. Options are the fields of
-the dataclass. List values are joined with `+`.
+entry points (groups `weft.policies`, `weft.placements`, `weft.scalers`), so installed packages can add more. Options
+are the fields of the dataclass. List values are joined with `+`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 
 from weft.core.ports import Placement, Policy
 from weft.errors import InputError, UnknownName
+from weft.scaling.port import Autoscaler
 
 ALIASES = {
     "shortest": "srtf",
@@ -39,6 +40,10 @@ def load_policy(spec: str) -> Policy:
 
 def load_placement(spec: str) -> Placement:
     return cast(Placement, _load("placement", "weft.placements", spec))
+
+
+def load_scaler(spec: str) -> Autoscaler:
+    return cast(Autoscaler, _load("scaler", "weft.scalers", spec))
 
 
 def registered_plugins(group: str) -> dict[str, EntryPoint]:
@@ -61,6 +66,11 @@ def resolve_alias(spec: str) -> str:
 
 def plugin_options(cls: type) -> list[Field[Any]]:
     return [field for field in fields(cls) if field.init and not field.name.startswith("_")]
+
+
+def option_name(field: Field[Any]) -> str:
+    """Return the name of an option: that of its field, without the underscore that avoids a keyword."""
+    return field.name.rstrip("_")
 
 
 def _load(kind: str, group: str, spec: str) -> object:
@@ -96,6 +106,9 @@ def _check_class(kind: str, spec: str, cls: type) -> None:
     if kind == "placement" and not (isinstance(cls, type) and issubclass(cls, Placement)):
         hint = "derive it from weft.core.ports.Placement and give it place(self, shape, free)"
         raise InputError(f"{spec!r} is not a placement", hint=hint)
+    if kind == "scaler" and not (isinstance(cls, type) and issubclass(cls, Autoscaler)):
+        hint = "derive it from weft.scaling.port.Autoscaler and give it decide(self, memory, load)"
+        raise InputError(f"{spec!r} is not an autoscaler", hint=hint)
     if not is_dataclass(cls):
         raise InputError(f"{kind} {spec!r} is not a dataclass", hint="decorate it with @dataclass(frozen=True)")
 
@@ -162,22 +175,24 @@ def _split_option(spec: str, text: str) -> tuple[str, str]:
 
 
 def _instantiate(cls: type, name: str, given: dict[str, str]) -> object:
-    known = {field.name: field for field in plugin_options(cls)}
+    known = {option_name(field): field for field in plugin_options(cls)}
     with _explain_errors(f"the options of {name}", sys.modules[cls.__module__].__file__ or ""):
         hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for option, text in given.items():
         if option not in known:
             raise UnknownName(f"option of {name}", option, known or ["(it has none)"])
-        values[option] = _parse(f"{name}:{option}", text, hints[option])
-    missing = [option for option, field in known.items() if option not in values and _is_required(field)]
+        field = known[option].name
+        values[field] = _parse(f"{name}:{option}", text, hints[field])
+    missing = [option for option, field in known.items() if option not in given and _is_required(field)]
     if missing:
         raise InputError(f"{name} needs option {missing[0]!r}", hint=f"write {name}:{missing[0]}=VALUE")
     with _explain_errors(name):
         try:
             made = cls(**values)
         except (TypeError, ValueError) as error:
-            hint = "its options are the fields of the class" if ":" in name else "weft policies lists its options"
+            listing = "weft scalers" if issubclass(cls, Autoscaler) else "weft policies"
+            hint = "its options are the fields of the class" if ":" in name else f"{listing} lists its options"
             raise InputError(f"{name}: {error}", hint=hint) from error
     return cast(object, made)
 

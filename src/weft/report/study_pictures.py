@@ -91,3 +91,50 @@ def draw_bound(axes: Axes, bound: int | None, label: str) -> None:
 def add_legend(axes: Axes) -> None:
     """Add a legend outside the axes, where it hides nothing."""
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.2)
+
+
+def draw_scaling(requests: Line, replicas: Sequence[Line], p95s: Sequence[Line]) -> Iterator[Picture]:
+    """Draw requests, replicas and latency over time, one above the other."""
+    with style.drawing_style():
+        drawn = style.figure(WIDTH, 6.4)
+        top, middle, bottom = drawn.subplots(3, 1, sharex=True)
+        draw_lines(top, [requests])
+        top.set_ylabel("requests/s")
+        draw_lines(middle, replicas)
+        middle.set_ylabel("replicas")
+        add_legend(middle)
+        draw_lines(bottom, p95s)
+        bottom.set_ylabel("95th percentile\nof latency (s)")
+        for axes in (top, middle, bottom):
+            axes.set_ylim(bottom=0)
+        for axes in (top, middle):
+            axes.set_xlabel("")
+        yield save("scaling", "Requests, replicas and latency over time", drawn)
+
+
+def draw_sharing(rows: Sequence[tuple[str, str, float, float]]) -> Iterator[Picture]:
+    """Draw latency and training speed of pairs as groups of bars. A row: pair, mode, p95 in seconds, speed."""
+    pairs, modes = list(dict.fromkeys(row[0] for row in rows)), list(dict.fromkeys(row[1] for row in rows))
+    with style.drawing_style():
+        drawn = style.figure(max(WIDTH, 1.1 * len(pairs)), 5.6)
+        panels = drawn.subplots(2, 1, sharex=True)
+        width = 0.84 / len(modes)
+        for at, mode in enumerate(modes):
+            mine = {row[0]: row for row in rows if row[1] == mode}
+            places = [pairs.index(pair) - 0.42 + (at + 0.5) * width for pair in mine]
+            for axes, values in zip(
+                panels, ([1000 * row[2] for row in mine.values()], [100 * row[3] for row in mine.values()]), strict=True
+            ):
+                axes.bar(
+                    places, values, width * 0.9, label=mode, color=style.colour(at), hatch=style.hatch(at),
+                    edgecolor=style.PAPER, linewidth=0,
+                )  # fmt: skip
+        panels[0].set_ylabel("95th percentile\nof latency (ms)")
+        panels[1].set_ylabel("training speed\n(% of alone)")
+        names = [style.shorten_label(pair).replace(" + ", "\n+ ") for pair in pairs]
+        panels[1].set_xticks(range(len(pairs)), names, fontsize=7.5)
+        for axes in panels:
+            axes.tick_params(axis="x", length=0)
+            axes.grid(visible=False, axis="x")
+        add_legend(panels[0])
+        yield save("sharing", "A replica and a training job on one GPU", drawn)

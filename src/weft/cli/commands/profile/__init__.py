@@ -11,12 +11,14 @@ EXAMPLE: Final = """examples:
   weft profile run --gpus 1 --key bert -- python train.py
   weft profile list
   weft profile show bert
+  weft profile grid a100_resnet152.csv --slo 40ms
   weft submit --gpus 1 --profile-key bert -- python train.py"""
 
 ACTIONS: Final = {
     "run": "run a job alone for a few steps, and store its stage times",
     "list": "list the stored profiles",
     "show": "show the profiles of a key",
+    "grid": "choose the share and batch of a service from measured latencies",
 }
 MODULES: Final = {"run": "measure"}
 

@@ -9,10 +9,14 @@ from weft.cli.actions import add_action
 
 EXAMPLE: Final = """examples:
   weft study colocation --instances 800
-  weft study colocation --from instances-3200.txt.gz --placements dilu,holes --out packing"""
+  weft study colocation --from instances-3200.txt.gz --placements dilu,holes --out packing
+  weft study scaling --rps rps_bursty.txt --times 10
+  weft study sharing --grid a100_roberta_large.csv"""
 
 ACTIONS: Final = {
     "colocation": "pack training and inference on shared GPUs, and count the GPUs in use",
+    "scaling": "serve requests under several autoscalers",
+    "sharing": "run a replica and a training job on one GPU",
 }
 
 

@@ -1,0 +1,1 @@
+"""Autoscalers, which choose the number of replicas of a service: one file each; the port and what they share (pure)."""

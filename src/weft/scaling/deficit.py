@@ -1,0 +1,47 @@
+"""Deficit: replicas for the present rate at a part of their capacity, and for the backlog; out at once, in slowly.
+
+The mean rate of the last seconds, divided by the capacity of a replica times a target, is the number wanted. A backlog
+that the replicas do not hold is to be gone within some seconds. More replicas start at once; fewer remain once the most
+that was wanted for a while is less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.scaling.port import Autoscaler, Load, Wish, check_positive
+from weft.scaling.recent import out_now_in_later
+
+
+@dataclass(frozen=True)
+class Deficit(Autoscaler):
+    """The rate of the last seconds at a part of the capacity; starts the whole deficit at once."""
+
+    window: int = 3
+    """Seconds over which the rate is averaged."""
+    target: float = 0.6
+    """The part of its capacity at which a replica should run."""
+    keep: int = 20
+    """Seconds for which the most replicas wanted are kept."""
+    drain: float = 10.0
+    """Seconds in which a backlog should be gone."""
+
+    def __post_init__(self) -> None:
+        check_positive(window=self.window, target=self.target, keep=self.keep, drain=self.drain)
+
+    def begin(self) -> Any:
+        return (), ()
+
+    def decide(self, memory: Any, load: Load) -> tuple[Any, Wish]:
+        rates, wants = memory
+        rates = (*rates, load.arrivals)[-self.window :]
+        rate = sum(rates) / len(rates)
+        want, why = rate / (load.capacity * self.target), f"{rate:.1f}/s at {self.target:g} of {load.capacity:.1f}/s"
+        backlog = load.queued - load.slots * load.ready
+        if backlog > 0:
+            for_backlog = (rate + backlog / self.drain) / load.capacity
+            if for_backlog > want:
+                want, why = for_backlog, f"{rate:.1f}/s and {backlog} queued, at {load.capacity:.1f}/s"
+        wants, wish = out_now_in_later(wants, want, load, self.keep, why)
+        return (rates, wants), wish

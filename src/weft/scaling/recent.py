@@ -1,0 +1,19 @@
+"""The rule that deficit and concurrency share: out at once, in by the most that was wanted for a while."""
+
+from __future__ import annotations
+
+from weft.scaling.port import Load, Wish, ceil_replicas
+
+
+def out_now_in_later(
+    wants: tuple[int, ...], want: float, load: Load, keep: int, why: str
+) -> tuple[tuple[int, ...], Wish]:
+    """Return the recent wants with this one, and the wish: more at once, fewer once `keep` seconds wanted fewer."""
+    wanted = ceil_replicas(want)
+    wants = (*wants, wanted)[-keep:]
+    if wanted > load.replicas:
+        return wants, Wish(wanted, why)
+    most = max(wants)
+    if len(wants) == keep and most < load.replicas:
+        return wants, Wish(most, f"{why}; at most {most} in {keep} s")
+    return wants, Wish(load.replicas, why)
