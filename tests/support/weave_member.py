@@ -23,8 +23,8 @@ def main(directory: str, place: str, log: str, hold_s: str, stages: str = "gpu")
     signal.signal(signal.SIGTERM, stop)
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def write(stage: str, what: str, passed_over: bool = False) -> None:
-        os.write(out, f"{stage} {what} {time.monotonic():.6f} {passed_over:d}\n".encode())
+    def write(stage: str, what: str, at: float = 0.0, passed_over: bool = False) -> None:
+        os.write(out, f"{stage} {what} {at or time.monotonic():.6f} {passed_over:d}\n".encode())
 
     member = Member(directory, int(place))
     write("", "joined")
@@ -35,7 +35,8 @@ def main(directory: str, place: str, log: str, hold_s: str, stages: str = "gpu")
                 break
             write(stage, "begin")
             time.sleep(float(hold_s))
-            write(stage, "end", member.release(stage))
+            ended_at = time.monotonic()
+            write(stage, "end", ended_at, member.release(stage))
         time.sleep(0.001)
     member.leave()
     write("", member.failure)

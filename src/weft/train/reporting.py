@@ -10,6 +10,7 @@ from weft.train.sender import Sender
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -48,6 +49,11 @@ class Reporter:
     def update_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if self._sender is not None:
             self._sender.update_checkpoint(checkpoint)
+
+    def update_stages(self, summary: Callable[[], dict[str, Any]]) -> None:
+        """Report the times of stages: what `summary` returns when the next report is sent."""
+        if self._sender is not None:
+            self._sender.update_stages(summary)
 
     def flush(self) -> None:
         if self._sender is not None:

@@ -11,7 +11,7 @@ import time
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 SEND_INTERVAL_S = 0.2
@@ -37,6 +37,7 @@ class Sender:
         self._total: Any = None
         self._metrics: dict[str, Any] = {}
         self._checkpoint: Mapping[str, Any] | None = None
+        self._stages: Callable[[], dict[str, Any]] | None = None
         self._start_thread(threading.Thread(target=self._run, name="weft-progress", daemon=True))
 
     def _start_thread(self, thread: Any) -> None:
@@ -52,10 +53,18 @@ class Sender:
                 self._total = total
             if metrics:
                 self._metrics.update(metrics)
-            self._unsent = True
-            if not self._awake:
-                self._awake = True
-                self._wakeup.release()
+            self._mark_unsent()
+
+    def _mark_unsent(self) -> None:
+        self._unsent = True
+        if not self._awake:
+            self._awake = True
+            self._wakeup.release()
+
+    def update_stages(self, summary: Callable[[], dict[str, Any]]) -> None:
+        with self._lock:
+            self._stages = summary
+            self._mark_unsent()
 
     def update_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         with self._lock:
@@ -85,11 +94,20 @@ class Sender:
             # replace tensors by numbers, so that they can be freed
             self._metrics = {**numbers, **{k: v for k, v in self._metrics.items() if metrics.get(k) is not v}}
         body = {"step": _to_int(step), "total": _to_int(total), "metrics": numbers, "checkpoint": checkpoint}
-        if self._send({**self._identity, **body}):
+        if self._send({**self._identity, **body, **self._summarize()}):
             return True
         with self._lock:
             self._unsent = True
         return False
+
+    def _summarize(self) -> dict[str, Any]:
+        """Return the times of stages, if any are recorded."""
+        if self._stages is None:
+            return {}
+        try:
+            return {"stages": self._stages()}
+        except Exception:  # any error: a report must not end the training
+            return {}
 
     def _send(self, body: dict[str, Any]) -> bool:
         import json

@@ -38,10 +38,15 @@ def should_stop() -> bool:
 
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             _install_handler()
-    if not (_stop_requested or _poll_file()):
+    if not is_requested():
         return False
     this_run().clear_last_step()
     return True
+
+
+def is_requested() -> bool:
+    """Return whether the job is asked to stop, without handling SIGTERM."""
+    return _stop_requested or _poll_file()
 
 
 class Preemptible:
