@@ -20,6 +20,7 @@ from benchmarks import (
     short_jobs,
     submit,
     train,
+    weave,
     workspace,
     yardstick,
 )
@@ -39,6 +40,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "restart": restart.figures,
     "commands": commands.figures,
     "train": train.figures,
+    "weave": weave.figures,
     "submit": submit.figures,
     "workspace": workspace.figures,
     "agents": agents.figures,

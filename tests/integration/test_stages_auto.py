@@ -29,8 +29,8 @@ SCRIPT = str(SUPPORT / "plain_training.py")
 STEPS = ["--steps", "60"]
 
 
-def variant(*words: str, ranks: int = 1, **env: str) -> dict[str, Any]:
-    return {"words": list(words), "ranks": ranks, "env": env}
+def variant(*words: str, ranks: int = 1, env: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"words": list(words), "ranks": ranks, "env": env or {}}
 
 
 def results(*variants: dict[str, Any]) -> list[list[str]]:
@@ -63,16 +63,10 @@ def test_two_woven_jobs_compute_what_they_compute_alone_and_never_at_the_same_ti
         async with desk(tmp_path) as here:
             for place in (0, 1):
                 here.engine.start(job(place))
-            for place in (0, 1):
-                await until(
-                    lambda place=place: (
-                        here.path("output.log", str(place)).exists() and "ready" in here.log(str(place))
-                    ),
-                    WAIT_S,
-                )  # type: ignore[misc]
+            logs = [here.path("output.log", str(place)) for place in (0, 1)]
+            await until(lambda: all(log.exists() and "ready" in log.read_text() for log in logs), WAIT_S)
             (tmp_path / "go").touch()
-            for place in (0, 1):
-                await until(lambda place=place: bool(here.seen(RunExited, str(place))), WAIT_S)  # type: ignore[misc]
+            await until(lambda: all(here.seen(RunExited, str(place)) for place in (0, 1)), WAIT_S)
             assert not (tmp_path / "weaves").exists()
             return [here.log(str(place)).strip().rpartition("\n")[2] for place in (0, 1)]
 
@@ -94,9 +88,8 @@ def test_the_gradients_of_ddp_are_the_same_in_every_digit(tmp_path: Path) -> Non
     woven = {"WEFT_STAGES": "auto", "WEFT_WEAVE_DIR": str(path), "WEFT_WEAVE_PLACE": "0", "WEFT_WEAVE_SIZE": "2"}
     free = {"WEFT_STAGES": "auto", "WEFT_WEAVE_FILE": str(tmp_path / "weave.json")}
     forms: list[tuple[int, tuple[str, ...]]] = [(2, ()), (3, ("--accumulate", "2")), (2, ("--bucket-view",))]
-    found = results(
-        *(variant(*words, ranks=ranks, **env) for ranks, words in forms for env in ({}, woven, free))  # type: ignore[arg-type]
-    )
+    environments: list[dict[str, str]] = [{}, woven, free]
+    found = results(*(variant(*words, ranks=ranks, env=env) for ranks, words in forms for env in environments))
     for plain, deferred, hooked in zip(found[::3], found[1::3], found[2::3], strict=True):
         assert plain == deferred == hooked
     (counters,) = read_counters(path)

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import pytest
 
 from support import weave_member
-from weft.train.weave import directory
+from weft.train.weave import directory, state
 from weft.train.weave.directory import MemberCounters, read_counters
+from weft.train.weave.layout import View
 from weft.train.weave.member import PATIENCE_S, Member
 
 PROGRAM = str(Path(weave_member.__file__))
@@ -193,7 +194,7 @@ def test_a_member_that_insists_goes_first_when_it_must_stop(weave: Weave) -> Non
         """The holder ends its turn when this member has said that it must stop."""
         if not next(stopping, True):
             return False
-        first._change(lambda raw: directory.state.want(raw, 1, 1, time.monotonic()))
+        first._change(lambda raw: state.want(raw, 1, 1, time.monotonic()))
         return True
 
     def release_later() -> None:
@@ -304,6 +305,6 @@ def test_chaos(tmp_path: Path) -> None:
 def waiting_in_line(weave: Weave, place: int) -> bool:
     file = directory.StateFile(str(weave.path))
     try:
-        return place in file.change(lambda raw: (raw, directory.View(raw).stage(1)[1]))[1]
+        return place in file.change(lambda raw: (raw, View(raw).stage(1)[1]))[1]
     finally:
         file.close()

@@ -195,6 +195,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--compat",), "slurm: set all of Slurm's variables (batch scripts: those about the job)", "slurm"),
     ),
     Field(
+        "stages", ("auto", "none"), readers.one(readers.stages), "task.stages", launch="stages", settable=True,
+        flag=Flag(("--stages",), "auto: find the stages of a PyTorch job by hooks, to weave or profile it", "auto"),
+    ),
+    Field(
         "hold", ("true", "false"), readers.yes, shown=False,
         flag=Flag(("--hold",), "do not start it before weft release"),
     ),
@@ -250,6 +254,7 @@ class Keys(TypedDict, total=False):
     comment: str
     group: str
     compat: str
+    stages: str
     params: Mapping[str, object]
     profile: Mapping[str, object] | str
     profile_key: str

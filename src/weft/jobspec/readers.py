@@ -164,6 +164,12 @@ def compat(value: str) -> str:
     return "" if value == "none" else value
 
 
+def stages(value: str) -> str:
+    if value not in ("auto", "none"):
+        raise InputError(f"{value[:80]!r} is not known", hint="auto: by hooks in PyTorch; none: as the job names them")
+    return "" if value == "none" else value
+
+
 def node(value: str) -> str:
     if not re.fullmatch(_PARAM, value):
         raise InputError(f"{value[:80]!r} is not the name of a node", hint="weft nodes lists them")

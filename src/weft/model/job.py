@@ -79,6 +79,8 @@ class Task:
     """The file for standard error; empty: together with standard output."""
     compat: str = ""
     """Slurm's variables that the run gets: `batch`, those about the job; `slurm`, all; empty: none."""
+    stages: str = ""
+    """`auto`: hooks in PyTorch find the stages of the run; empty: none, or as the job names them."""
     array_first: int | None = None
     """The smallest index of the array; `array_last` is the largest."""
     array_last: int | None = None

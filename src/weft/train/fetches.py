@@ -24,7 +24,7 @@ ENTRY: Final = Struct("<Qdd")
 
 
 class Fetches(NamedTuple):
-    count: int = 0
+    fetches: int = 0
     wall_s: float = 0.0
     cpu_s: float = 0.0
 

@@ -9,6 +9,8 @@ import os
 import time
 
 from weft.train.device import this_device
+from weft.train.fetches import Fetches
+from weft.train.ranks import this_rank
 from weft.train.reporting import reporter
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
@@ -39,8 +41,9 @@ class Recorder:
         self._first_step_s: float | None = None
         self._report_at = 0.0
         self.fetches: FetchCounters | None = None
-        self._fetched: Any = None
+        self._fetched = Fetches()
         """The fetches before the first step that counts."""
+        self.batches = 0
         self.workers = 0
         self.is_paused = False
         """True during an evaluation, which is no part of a step."""
@@ -63,13 +66,21 @@ class Recorder:
         self._now = {}
         self._count += 1
         if self._first_step_s is None:
+            import atexit
+
             self._first_step_s = process_age_s()
-        if self._count <= WARM_UP_STEPS:
-            self._fetched = (self._count, self.fetches.total()) if self.fetches is not None else None
+            reporter()  # first, so that its last report is sent after the following one is made
+            atexit.register(self._report)
+        if self._count == WARM_UP_STEPS and self.fetches is not None:
+            self._fetched = self.fetches.total()
         if len(self._steps) > 2 * MAX_STEPS:
             del self._steps[:-MAX_STEPS]
         if now >= self._report_at:
             self._report_at = now + REPORT_S
+            self._report()
+
+    def _report(self) -> None:
+        if this_rank() == 0:  # the other ranks have the same job and run
             reporter().update_stages(self.summary)
 
     def summary(self) -> dict[str, Any]:
@@ -86,13 +97,14 @@ class Recorder:
 
     def _fetch_times(self, found: dict[str, Any]) -> dict[str, float]:
         """Return the times of a step's fetches. The data stage of a step is their time divided by the workers."""
-        if self.fetches is None or self._fetched is None:
+        if self.fetches is None:
             return {}
-        since, before = self._fetched
-        now, steps = self.fetches.total(), self._count - since
-        if steps <= 0:
-            before, steps = type(now)(), self._count
-        wall_s, cpu_s = (now.wall_s - before.wall_s) / steps, (now.cpu_s - before.cpu_s) / steps
+        now, before = self.fetches.total(), self._fetched
+        if now.fetches == before.fetches:
+            before = Fetches()
+        # workers load ahead of the steps, so count by fetch, and then by batches of a step
+        part = self.batches / max(self._count, 1) / max(now.fetches - before.fetches, 1)
+        wall_s, cpu_s = (now.wall_s - before.wall_s) * part, (now.cpu_s - before.cpu_s) * part
         data_s = round(wall_s / self.workers, 6) if self.workers else found["data_s"]
         return {"fetch_s": round(wall_s, 6), "fetch_cpu_s": round(cpu_s, 6), "data_s": data_s}
 

@@ -16,7 +16,7 @@ class Variable(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key")
+    __slots__ = ("name", "command", "chdir", "env", "params", "gpus", "memory_mb", "cpus", "ram_mb", "priority", "retries", "time_limit_s", "grace_s", "after", "array", "requeue_exits", "max_jobs_per_gpu", "gpu_ids", "gpu_model", "comment", "hold", "declared_s", "group", "gpu_choice", "per_gpu", "labels", "node", "snapshot", "begin_at", "signal", "output", "error", "stdin", "terminal", "compat", "profile", "profile_key", "stages")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     CHDIR_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class JobSpec(_message.Message):
     COMPAT_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     PROFILE_KEY_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     name: str
     command: _containers.RepeatedScalarFieldContainer[str]
     chdir: str
@@ -91,7 +92,8 @@ class JobSpec(_message.Message):
     compat: str
     profile: StageProfile
     profile_key: str
-    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ...) -> None: ...
+    stages: str
+    def __init__(self, name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[int] = ..., memory_mb: _Optional[_Iterable[int]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., priority: _Optional[int] = ..., retries: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., after: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ..., requeue_exits: _Optional[_Iterable[int]] = ..., max_jobs_per_gpu: _Optional[int] = ..., gpu_ids: _Optional[_Iterable[int]] = ..., gpu_model: _Optional[str] = ..., comment: _Optional[str] = ..., hold: _Optional[bool] = ..., declared_s: _Optional[float] = ..., group: _Optional[str] = ..., gpu_choice: _Optional[_Iterable[int]] = ..., per_gpu: _Optional[bool] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., node: _Optional[str] = ..., snapshot: _Optional[str] = ..., begin_at: _Optional[float] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., compat: _Optional[str] = ..., profile: _Optional[_Union[StageProfile, _Mapping]] = ..., profile_key: _Optional[str] = ..., stages: _Optional[str] = ...) -> None: ...
 
 class StageProfile(_message.Message):
     __slots__ = ("model", "iteration_s", "data_s", "gpu_s", "network_s", "start_s", "memory_mb")
@@ -540,7 +542,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last", "stages")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -574,6 +576,7 @@ class StartRun(_message.Message):
     WEAVE_FIELD_NUMBER: _ClassVar[int]
     ARRAY_FIRST_FIELD_NUMBER: _ClassVar[int]
     ARRAY_LAST_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -607,7 +610,8 @@ class StartRun(_message.Message):
     weave: Weave
     array_first: int
     array_last: int
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ...) -> None: ...
+    stages: str
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ...) -> None: ...
 
 class Weave(_message.Message):
     __slots__ = ("id", "place", "size", "order", "limit_s")

@@ -39,7 +39,7 @@ class TorchFinder(MetaPathFinder):
         spec = find_spec(name)
         loader = spec.loader if spec is not None else None
         if loader is not None and hasattr(loader, "exec_module"):
-            loader.exec_module = _then_install(loader.exec_module)  # type: ignore[method-assign]
+            loader.exec_module = _then_install(loader.exec_module)  # type: ignore[method-assign, assignment]
         return spec
 
 

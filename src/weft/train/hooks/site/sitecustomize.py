@@ -5,6 +5,7 @@ It is found by PYTHONPATH, in any Python of the job. A Python without Weft loads
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -38,7 +39,7 @@ def run_hidden_module() -> None:
     own = sys.modules.pop("sitecustomize", None)
     sys.path[:] = [each for each in sys.path if os.path.abspath(each) != HERE]
     try:
-        import sitecustomize  # noqa: F401
+        importlib.import_module("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
