@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Device(Protocol):
-        """What executes the work of a stage."""
+        """An executor of the work of a stage."""
 
         def finish(self) -> None:
             """Wait until the work that this process has queued is done."""

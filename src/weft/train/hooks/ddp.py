@@ -23,14 +23,16 @@ ATTRIBUTE: Final = "_weft_reduction"
 
 
 def install() -> None:
+    import torch
     from torch.nn.parallel import DistributedDataParallel
 
     original = DistributedDataParallel.forward
 
     def forward(self: Any, *inputs: Any, **keywords: Any) -> Any:
-        loop = training_loop()
-        if loop is not None and (turns().is_possible or loop.measures):
-            _begin_forward(self, loop)
+        if not torch.compiler.is_compiling():  # a compiled model has one stage for GPU and network
+            loop = training_loop()
+            if loop is not None and (turns().is_possible or loop.measures):
+                _begin_forward(self, loop)
         return original(self, *inputs, **keywords)
 
     DistributedDataParallel.forward = forward
