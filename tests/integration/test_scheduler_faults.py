@@ -95,10 +95,13 @@ def test_it_ends_by_itself_when_there_is_nothing_to_do() -> None:
 def test_it_stays_while_something_runs() -> None:
     with site({"gpus": "0", "idle_s": 0.4}) as here:
         with here.client() as client:
-            job = here.submit(client, "sleep", "2")
+            waits = f"sleep 1.2; echo late; while ! test -e {here.root}/go; do sleep 0.05; done"
+            job = here.submit(client, "sh", "-c", waits)
             pid = here.pid()
-        time.sleep(1.2)
+        log = here.paths.jobs / job / "1" / "output.log"
+        until(lambda: log.exists() and log.read_text() == "late\n")  # three times as long as it may be idle
         assert is_alive(pid)
+        (here.root / "go").touch()
         with here.client() as client:
             assert client.wait(job).exit_code == 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.file_opens import opens_of
 from support.local_scheduler import is_alive, until
 from support.workspaces import Desk, Folder, desk, needs_tmux
 from weft.journal.sqlite.compaction import compact
@@ -101,7 +102,8 @@ def test_a_scheduler_that_is_told_to_end_ends_although_it_is_watched(at: Desk) -
     assert not is_alive(pid)
     assert at.site.paths.lock_text() == "stopped"
     assert all(is_alive(each) for each in pids)
-    time.sleep(2.5)  # longer than the session takes to look again
+    with opens_of(at.site.paths.lock) as looks:
+        until(lambda: looks() >= 3)  # the session looks whether a scheduler has died, and starts none
     assert not at.site.paths.answers()
     at.site.weft("up", check=True)
     (here.home / "go").touch()
