@@ -87,6 +87,8 @@ def _measure_attack(client: Client, server: int, metrics: int, port: int) -> Ite
     sent = attack.stdout.read().strip() if attack.stdout is not None else ""
     yield Figure(f"under attack for {ATTACK_S:.0f} s ({sent}), the memory at most", most_mb - before_mb, "MB more")
     yield from probe.stop()
+    log = (server_folder(port) / "server.log").read_text()
+    yield Figure(f"  silent watchers that were cut off, of {WATCHERS}", log.count("a watcher was cut off"), "")
     client.change("cancel", [jobs[0].partition("_")[0]])
     client.change("forget", [jobs[0].partition("_")[0]])
     until = time.perf_counter() + RECOVERY_S
