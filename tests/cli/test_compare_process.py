@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from support.pseudo_terminals import read_all
+
 WEFT = Path(sys.executable).with_name("weft")
 PATIENCE_S = 60
 
@@ -99,15 +101,7 @@ def test_a_terminal_gets_a_bar_for_each_policy() -> None:
     ours, theirs = pty.openpty()
     with compare("--policies", "srtf,tiresias", stderr=theirs) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                chunk = os.read(ours, 4096)
-            except OSError:  # the other end is closed
-                break
-            if not chunk:
-                break
-            shown += chunk
+        shown = read_all(ours)
         assert process.stdout is not None
         table = process.stdout.read()
     os.close(ours)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from support.pseudo_terminals import read_all
+
 pytestmark = pytest.mark.usefixtures("here")
 WEFT = Path(sys.executable).with_name("weft")
 HEAVY = (
@@ -124,15 +126,7 @@ def on_a_terminal(*words: str, **environment: str) -> str:
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
     with subprocess.Popen([WEFT, *words], stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                chunk = os.read(ours, 4096)
-            except OSError:  # the other end is closed
-                break
-            if not chunk:
-                break
-            shown += chunk
+        shown = read_all(ours)
     os.close(ours)
     assert process.returncode == 0
     return shown.decode()

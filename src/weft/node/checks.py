@@ -33,7 +33,7 @@ def check(scheduler_offset: tuple[float, float] | None = None) -> list[StepView]
     """
     steps = [*_check_gpus(), check_disk(), check_limits(), check_shm()]
     if scheduler_offset is None:
-        return [*steps, StepView("clock", SKIPPED, "no scheduler to compare with")]
+        return [*steps, StepView("clock", SKIPPED, "no scheduler answers to compare with")]
     return [*steps, check_clock(*scheduler_offset, "the scheduler's")]
 
 

@@ -53,13 +53,16 @@ def _check_cluster(args: argparse.Namespace) -> int:
 
 def _offset(scheduler: str | None) -> tuple[float, float] | None:
     """Return how far this clock is ahead of the scheduler's, and the uncertainty; None: no scheduler answers."""
+    from weft.client import Client
+    from weft.endpoints import config
+    from weft.endpoints.paths import user_paths
     from weft.node.scheduler_side import clock_offset
 
+    where, here = config.scheduler_address(scheduler), user_paths()
+    if where is None and not here.answers():
+        return None  # a check starts no scheduler
     try:
-        client = connection.connect_if_running(scheduler)
-        if client is None:
-            return None
-        with client:
+        with Client(where or here, start=False) as client:
             return clock_offset(client)
     except WeftError:
         return None
