@@ -118,9 +118,10 @@ def test_the_variables_of_a_member(tmp_path: Path) -> None:
 
 def test_only_the_first_node_of_a_gang_takes_turns(tmp_path: Path) -> None:
     members = (GangMember("a", "127.0.0.1", 1), GangMember("b", "127.0.0.1", 1))
-    spec = launch("true", gpus=(0,), weave=SPEC, gang=Gang(members, 1, 20000))
-    env = run_environment(spec, "b", str(tmp_path / "jobs"), "t", 0.0, spec.gang)
-    assert [name for name in env if "WEAVE" in name] == ["WEFT_WEAVE_SIZE"]
+    for weave, size in ((SPEC, "3"), (None, "1")):  # a gang that is not woven yet may become a member
+        spec = launch("true", gpus=(0,), weave=weave, gang=Gang(members, 1, 20000))
+        env = run_environment(spec, "b", str(tmp_path / "jobs"), "t", 0.0, spec.gang)
+        assert {name: value for name, value in env.items() if "WEAVE" in name} == {"WEFT_WEAVE_SIZE": size}
 
 
 def test_hooks_come_before_the_users_own_path(tmp_path: Path) -> None:

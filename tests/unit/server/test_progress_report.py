@@ -66,3 +66,11 @@ def test_metrics_are_finite_and_few() -> None:
 def test_nonsense_is_an_error_that_the_caller_expects(body: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, OverflowError, AttributeError, KeyError, OSError)):
         told(body)
+
+
+def test_stage_times_alone_are_no_progress() -> None:
+    report = Report(0.0)
+    report.update({"step": None, "total": None, "metrics": {}, "checkpoint": None, "stages": {"steps": 5}}, 1.0)
+    assert not report.has_progress
+    report.update({"step": 1}, 2.0)
+    assert report.has_progress

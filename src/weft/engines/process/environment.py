@@ -74,14 +74,15 @@ def run_environment(
 
 def weave_variables(spec: LaunchSpec, rank: int, jobs_dir: str) -> dict[str, str]:
     """Return the variables of a run that may be woven. Members take turns on their first node, for all their nodes."""
-    found = {}
-    if (spec.gpus or spec.weave) and not rank:
-        found["WEFT_WEAVE_FILE"] = f"{run_files.run_dir(jobs_dir, spec.job, spec.run)}/{run_files.WEAVE}"
+    if not (spec.gpus or spec.weave):
+        return {}
+    if rank:  # the processes here must know that they may have to follow rank 0 one day
+        return {"WEFT_WEAVE_SIZE": str(spec.weave.size if spec.weave else 1)}
+    found = {"WEFT_WEAVE_FILE": f"{run_files.run_dir(jobs_dir, spec.job, spec.run)}/{run_files.WEAVE}"}
     if spec.weave:
         found["WEFT_WEAVE_SIZE"] = str(spec.weave.size)
-        if not rank:
-            found["WEFT_WEAVE_DIR"] = f"{os.path.dirname(jobs_dir)}/{weaves.FOLDER}/{spec.weave.id}"
-            found["WEFT_WEAVE_PLACE"] = str(spec.weave.place)
+        found["WEFT_WEAVE_DIR"] = f"{os.path.dirname(jobs_dir)}/{weaves.FOLDER}/{spec.weave.id}"
+        found["WEFT_WEAVE_PLACE"] = str(spec.weave.place)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from weft.core.state.job import JobState
@@ -73,8 +74,9 @@ class Progress:
     def of(self, job: JobState) -> ProgressView | None:
         """Return the progress of a job, if it reports any or its log shows a progress bar."""
         report = self._reports.get((job.id, job.run))
-        if report is None:
-            return self._of_log(job) if job.active else None
+        if report is None or not report.has_progress:
+            found = self._of_log(job) if job.active else None
+            return replace(found or ProgressView(), stages=report.stages) if report is not None else found
         eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
         return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job", report.stages)
 

@@ -45,6 +45,11 @@ class Report:
         self.stages = stage_times_of(body.get("stages")) or self.stages
         self.at = now
 
+    @property
+    def has_progress(self) -> bool:
+        """True if the job reports more than the times of its stages, which hooks do for it."""
+        return self.first_step is not None or bool(self.metrics) or self.checkpoint is not None
+
     def remaining_s(self, now: float) -> float | None:
         """Return the seconds that are left at the pace so far."""
         steps, seconds = self.step - (self.first_step or 0), self.at - self.first_at
