@@ -19,7 +19,7 @@ SCHEDULER ?= balanced
 WORKER_PORT ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup all proto rpc run test soak check bench clean server worker submit monitor master run1 run2 run3
+.PHONY: help setup all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -20,7 +20,7 @@ from support.local_scheduler import PATIENCE_S, until
 from weft.cli.main import main
 
 TRACE = "job_id,submit_s,gpus,duration_s\nlong,0,2,3000\nshort,300,1,300\nwide,600,4,600\nlast,900,2,300\n"
-MATRIX = ("--spec", "2x2", "--policies", "srtf,tiresias", "--intervals", "60", "--speed", "2400")
+MATRIX = ("--spec", "2x2", "--policies", "srtf,muri-l", "--intervals", "60", "--speed", "2400")
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Bench:
     def playing(self, policy: str) -> bool:
         """Return whether a job of the cell runs: its process is there."""
         return bool(list(self.root.glob(f"out/cells/*{policy}*/cluster.json"))) and any(
-            "emulated/program.py" in line for line in self.processes()
+            "train/emulated/" in line for line in self.processes()
         )
 
 
@@ -81,7 +81,7 @@ def bench() -> Iterator[Bench]:
 def test_interrupted_or_killed_it_continues_and_leaves_no_process(bench: Bench) -> None:
     words = ("run", *MATRIX, "--trace", "t.csv", "--out", "out")
     driver = bench.start(*words)
-    until(lambda: len(bench.results()) == 1 and bench.playing("tiresias"), 2 * PATIENCE_S)
+    until(lambda: len(bench.results()) == 1 and bench.playing("muri-l"), 2 * PATIENCE_S)
     driver.send_signal(signal.SIGINT)
     _, err = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 130, err
@@ -89,7 +89,7 @@ def test_interrupted_or_killed_it_continues_and_leaves_no_process(bench: Bench) 
     first = bench.results()
 
     driver = bench.start(*words)
-    until(lambda: bench.playing("tiresias"), PATIENCE_S)
+    until(lambda: bench.playing("muri-l"), PATIENCE_S)
     driver.kill()
     driver.communicate(timeout=PATIENCE_S)
     assert bench.processes(), "nothing can clean up after kill -9"
@@ -108,9 +108,9 @@ def test_the_report_compares_with_the_simulator_and_draws(bench: Bench) -> None:
     found = json.loads(bench.run("report", "out", "--json")[0])
     (setup,) = found["setups"]
     assert (setup["cluster"], setup["trace"], setup["jobs"], found["gpus"]) == ("2x2", "t", 4, "emulated")
-    srtf, tiresias = setup["cells"]
-    assert (srtf["policy"], tiresias["policy"]) == ("srtf", "tiresias")
-    assert srtf["figures"]["finished"] == tiresias["figures"]["finished"] == 4
+    srtf, muri_l = setup["cells"]
+    assert (srtf["policy"], muri_l["policy"]) == ("srtf", "muri-l")
+    assert srtf["figures"]["finished"] == muri_l["figures"]["finished"] == 4
     assert srtf["figures"]["makespan_s"] >= 3000
     assert srtf["latencies"]["start"]["count"] >= 4
     assert srtf["published"] is None, "the published figures belong to another trace"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,12 +26,11 @@ from weft.journal import JsonlJournal, open_journal
 from weft.model import Fact
 from weft.sim.traces.trace import TraceJob
 from weft.testbed import measures
+from weft.testbed.emulated_jobs import device_variables, live_policy, program_of
 from weft.testbed.matrix import Cell
-from weft.testbed.scaling import scale_interval, scale_policy
+from weft.testbed.scaling import scale_interval
 from weft.testbed.store import CLUSTER, JOURNAL, Store
 from weft.testbed.workload import CellWorkload
-from weft.train.emulated import program
-from weft.wire.messages import JobSpec
 
 POLL_S: Final = 2.0
 """Seconds between two looks at which jobs have ended. The journal has the exact times."""
@@ -97,7 +95,7 @@ def _cluster(folder: Path, cell: Cell, workload: CellWorkload) -> Iterator[Recor
 def _options(cell: Cell) -> list[str]:
     """Return the flags of the scheduler."""
     return [
-        "--policy", scale_policy(cell.policy, cell.speed), "--min-run", "0", "--max-preemptions", str(UNLIMITED),
+        "--policy", live_policy(cell), "--min-run", "0", "--max-preemptions", str(UNLIMITED),
         "--schedule-interval", f"{scale_interval(cell.interval_s, cell.speed):g}",
     ]  # fmt: skip
 
@@ -112,18 +110,19 @@ def _play(up: Record, cell: Cell, jobs: Sequence[TraceJob], saves: str, tick: Ti
 
     with Client(parse_address(up.scheduler)) as client:
         player = TracePlayer(
-            client, jobs, cell.speed, group=GROUP, folder=saves, program=emulated_program, poll_s=POLL_S
+            client,
+            jobs,
+            cell.speed,
+            group=GROUP,
+            folder=saves,
+            program=program_of(cell),
+            env=device_variables(cell),
+            poll_s=POLL_S,
         )
         player.play(watch)
     cpu_s = sum(_cpu_s(each.who.pid) for each in up.processes)
     load = {"mean": round(sum(loads) / len(loads), 2), "max": max(loads)}
     return {"late_s": round(player.late_s, 3), "cpu_s": round(cpu_s, 1), "load": load}
-
-
-def emulated_program(_: TraceJob, work_s: float, file: str) -> JobSpec:
-    """Return a job on the emulated device. It declares the true length, as the simulator knows it."""
-    words = [sys.executable, "-I", "-S", program.__file__, f"{work_s:.6f}", file]
-    return JobSpec(command=words, declared_s=work_s)
 
 
 def _stop(up: Record) -> None:

@@ -63,6 +63,11 @@ def weaves(policy: str) -> bool:
     return registry.load_policy(policy).weaves
 
 
+def with_order(cell: Cell, policy: str) -> str:
+    """Return the policy with the order and contention of the cell's weaves, if it weaves."""
+    return f"{policy}:order={cell.order}:contention={cell.contention}" if weaves(cell.policy) else policy
+
+
 def default_speed(policy: str, *, quick: bool = False) -> float:
     speed = WEAVING_SPEED if weaves(policy) else SPEED
     return speed * QUICK_FACTOR if quick else speed

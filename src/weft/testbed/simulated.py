@@ -10,7 +10,7 @@ from typing import Any, Final
 from weft.compare.trial import measure
 from weft.inputs.atomic import write_atomic
 from weft.sim.simulation import Model, Setting
-from weft.testbed.matrix import Cell, weaves
+from weft.testbed.matrix import Cell, weaves, with_order
 from weft.testbed.workload import CellWorkload
 
 FILE: Final = "simulated.json"
@@ -24,7 +24,7 @@ def model_of(cell: Cell) -> Model:
 
 
 def simulate_cell(cell: Cell, workload: CellWorkload) -> dict[str, Any]:
-    found = measure(Setting(workload.nodes, workload.jobs, cell.policy, model=model_of(cell)))
+    found = measure(Setting(workload.nodes, workload.jobs, with_order(cell, cell.policy), model=model_of(cell)))
     return {"model": model_of(cell), **found.values}
 
 

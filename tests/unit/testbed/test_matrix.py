@@ -41,6 +41,8 @@ def test_scaled_policies_load(policy: str) -> None:
 def test_options_in_seconds_scale_and_others_do_not() -> None:
     assert scale_policy("tiresias", 3600.0) == "tiresias:thresholds=0.9027777778+2:tick_s=0.0002777777778"
     assert scale_policy("tiresias:thresholds=10+20", 10.0) == "tiresias:thresholds=1+2:tick_s=0.1"
+    assert scale_policy("tiresias", 3600.0, 360.0).endswith(":tick_s=0.1"), "a testbed demotes at the ends of intervals"
+    assert "tick_s=0.01:" in scale_policy("tiresias:tick_s=36", 3600.0, 360.0)
     assert scale_policy("muri-l:packing=2", 900.0) == "muri-l:packing=2"
     assert (scale_interval(360.0, 900.0), scale_interval(360.0, 36000.0), scale_interval(0.0, 900.0)) == (0.4, 0.1, 0)
 

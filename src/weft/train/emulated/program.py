@@ -21,8 +21,8 @@ TICKS_PER_S = 100
 """The unit of start times in /proc on Linux."""
 
 
-class StopRequested(Exception):
-    """SIGTERM: the job saves and exits."""
+class StopRequested(BaseException):
+    """SIGTERM: the job saves and exits. It is no Exception, so that no code on the way handles it."""
 
 
 def main(words: list[str]) -> int:
@@ -30,18 +30,27 @@ def main(words: list[str]) -> int:
     began = time.monotonic() - process_age_s()
     before_s = load(file)
     try:
-        _signal.signal(_signal.SIGTERM, _raise_stop)
-        posix.write(1, f"emulated: {work_s:.3f} s of work, from {before_s:.3f} s\n".encode())
+        raise_on_stop()
+        say(f"{work_s:.3f} s of work, from {before_s:.3f} s")
         while (left_s := work_s - before_s - (time.monotonic() - began)) > 0:
             time.sleep(left_s)
     except StopRequested:
         done_s = before_s + time.monotonic() - began
         if done_s < work_s:
             save(file, done_s)
-            posix.write(1, f"emulated: saved at {done_s:.3f} s\n".encode())
+            say(f"saved at {done_s:.3f} s")
             return EXIT_CHECKPOINTED
     mark_done()
     return 0
+
+
+def say(text: str) -> None:
+    posix.write(1, f"emulated: {text}\n".encode())
+
+
+def raise_on_stop() -> None:
+    """Raise StopRequested, once, when SIGTERM comes."""
+    _signal.signal(_signal.SIGTERM, _raise_stop)
 
 
 def _raise_stop(_number: int, _frame: object) -> NoReturn:
@@ -94,4 +103,4 @@ def _read(path: str) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    posix._exit(main(sys.argv[1:]))  # skip what an interpreter does at its end: it would delay the next run

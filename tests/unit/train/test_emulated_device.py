@@ -1,0 +1,95 @@
+"""The emulated device: its server shares the resources of a node among real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.local_scheduler import until
+from weft.train.emulated.device import Device, socket_path
+from weft.train.emulated.server import CAPACITIES, parse_amounts
+
+
+@pytest.fixture
+def env() -> Iterator[dict[str, str]]:
+    with tempfile.TemporaryDirectory(prefix="weft-d-") as folder:
+        yield {"WEFT_DEVICE_DIR": folder, "WEFT_GPU_IDS": "0,1", "WEFT_DEVICE_OPTIONS": "--idle 0.5"}
+
+
+def hold(env: dict[str, str], stage: str, seconds: float, took: multiprocessing.Queue[float]) -> None:
+    device = Device(env)
+    began = time.monotonic()
+    device.hold(stage, seconds)
+    took.put(time.monotonic() - began)
+
+
+def hold_together(env: dict[str, str], stage: str, count: int, seconds: float = 0.3) -> list[float]:
+    """Return how long holds of several processes took."""
+    context = multiprocessing.get_context("fork")
+    took: multiprocessing.Queue[float] = context.Queue()
+    jobs = [context.Process(target=hold, args=(env, stage, seconds, took)) for _ in range(count)]
+    for job in jobs:
+        job.start()
+    found = [took.get(timeout=60) for _ in jobs]
+    for job in jobs:
+        job.join()
+    return found
+
+
+def test_a_stage_is_shared_by_the_jobs_on_it_and_data_has_room_for_two(env: dict[str, str]) -> None:
+    first = Device(env)  # starts the server
+    first.hold("gpu", 0.1)
+    assert min(hold_together(env, "gpu", 2)) > 0.4, "two jobs have half a GPU each"
+    assert min(hold_together(env, "data", 2)) >= 0.29
+    other = {**env, "WEFT_GPU_IDS": "2,3"}
+    began = time.monotonic()
+    second = Device(other)
+    second.hold("gpu", 0.1)
+    assert time.monotonic() - began >= 0.1
+    second.close()
+    log = Path(f"{socket_path(env)}.log").read_text()
+    assert log.startswith("emulated device at")
+    assert log.count("emulated device") == 1, "one server for all jobs of the node"
+    first.close()
+    until(lambda: not os.path.exists(socket_path(env)))
+
+
+def test_a_hold_that_is_cancelled_tells_what_was_served_and_dead_jobs_let_go(env: dict[str, str]) -> None:
+    mine = Device(env)
+    mine._socket.send(b"hold gpu:0,1 60.0")
+    code = "import sys; from weft.train.emulated.device import Device; Device(eval(sys.argv[1])).hold('gpu', 60.0)"
+    other = subprocess.Popen([sys.executable, "-c", code, repr(env)])
+    time.sleep(0.3)
+    served_s = mine.cancel()
+    assert 0.1 < served_s < 30.0
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    began = time.monotonic()
+    mine.hold("gpu", 0.2)
+    assert 0.19 < time.monotonic() - began < 30.0, "the GPU is free again"
+    mine.close()
+    until(lambda: not os.path.exists(socket_path(env)))
+
+
+def test_nodes_of_one_machine_have_servers_of_their_own() -> None:
+    env = {"WEFT_DEVICE_DIR": "/d", "WEFT_NODELIST": "n0,n1"}
+    assert socket_path({**env, "WEFT_NODE_RANK": "1"}) == "/d/n1.sock"
+    assert socket_path({**env, "WEFT_NODE_RANK": "0"}) == "/d/n0.sock"
+    assert socket_path({"WEFT_DEVICE_DIR": "/d"}) == "/d/device.sock"
+
+
+def test_bad_options_are_named(tmp_path: Path) -> None:
+    assert parse_amounts("gpu=2", CAPACITIES, 0.01, 10.0) == {"data": 2.0, "gpu": 2.0, "net": 1.0}
+    words = [sys.executable, "-m", "weft.train.emulated.server", str(tmp_path / "s"), "--capacity", "cpu=1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "emulated device: 'cpu=1': expected a stage of data, gpu, net" in done.stderr
