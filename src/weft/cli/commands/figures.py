@@ -1,4 +1,4 @@
-"""Reproduce the figures of a paper: the simulations of Muri (SIGCOMM'22), figures 9 to 13, with its cost model."""
+"""Reproduce the figures of a paper: the simulations of Muri (SIGCOMM'22), figures 9 to 13, or all studies of Dilu."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = """examples:
   weft figures muri trace-data
-  weft figures muri trace-data --cluster 8x8 --out muri-figures"""
+  weft figures muri trace-data --cluster 8x8 --out muri-figures
+  weft figures dilu data --out dilu-figures"""
 
 COLUMNS: Final = {"avg_jct_s": "avg JCT", "makespan_s": "makespan", "p99_jct_s": "p99"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paper", choices=("muri",), help="the paper")
-    parser.add_argument("folder", metavar="DIR", help="folder with trace1.csv to trace4.csv, or some of them")
+    parser.add_argument("paper", choices=("muri", "dilu"), help="the paper")
+    parser.add_argument(
+        "folder",
+        metavar="DIR",
+        help="folder with the paper's data: trace1.csv to trace4.csv; instances-N.txt, rps_NAME.txt, a100_MODEL.csv",
+    )
     parser.add_argument("--cluster", metavar="SPEC", default="8x8", help="NODESxGPUS or a file (default: 8x8)")
     parser.add_argument("--out", metavar="OUT", help="write the figures as PNG and SVG, and figures.csv, to OUT")
     parser.add_argument("--force", action="store_true", help="replace OUT, whatever it contains")
@@ -44,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         args.force = args.force or (bool(args.out) and is_report(Path(args.out)))
         check_target(args.out, force=args.force)
+    if args.paper == "dilu":
+        from weft.cli.views.dilu_figures import run_dilu
+
+        return run_dilu(args)
     variants = find_variants(Path(args.folder), args.seed)
     _report_made(variants)
     ran, failures = _run_all(args, variants)
