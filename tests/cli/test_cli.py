@@ -84,6 +84,18 @@ def test_sim_json(capsys: Capture, policy: str, model: str) -> None:
     assert 0 < float(str(found["gpu_utilisation"])) <= 1
 
 
+def test_weaves_are_simulated_in_the_order_that_the_flags_name(capsys: Capture) -> None:
+    def average(*words: str) -> object:
+        return as_json(capsys, *SIM, "--policy", "muri-l", *words)["avg_jct_s"]
+
+    slots = average("--order", "slots", "--contention", "none")
+    assert average() == average("--order", "fair", "--contention", "none") != slots
+    assert average("--order", "fair", "--contention", "muri") != average("--order", "fair")
+    assert average("--model", "muri") == average("--model", "muri", "--order", "slots", "--contention", "muri")
+    found = as_json(capsys, *SIM, "--policy", "muri-l:order=fifo", "--order", "slots", "--contention", "none")
+    assert (found["avg_jct_s"], found["order"], found["contention"]) == (slots, "slots", "none"), "the flag wins"
+
+
 def test_sim_names_the_placement_that_was_used(capsys: Capture) -> None:
     assert as_json(capsys, *SIM)["placement"] == "packed"
     assert as_json(capsys, *SIM, "--placement", "spread")["placement"] == "spread"
@@ -266,6 +278,9 @@ def test_the_line_of_a_job_that_does_not_fit_is_that_of_the_file(capsys: Capture
         (["--policy", "nosuch.py:Mine"], "no such file"),
         (["--placement", "pakced"], "the nearest is packed; known: balanced"),
         (["--model", "unreal"], "--model"),
+        (["--order", "random"], "--order"),
+        (["--contention", "some"], "--contention"),
+        (["--policy", "muri-l:order=random"], "one of auto, fair, fifo, slots"),
         (["--format", "xml"], "--format"),
         (["--cluster", "0x8"], "0 GPUs"),
         (["--cluster", "nosuch"], "not NODESxGPUS, a bundled cluster or a file"),

@@ -163,6 +163,11 @@ WRONG = {
     "no such dependency": ("command: [echo]\nafter: nope\n", "tasks.yaml:2: after: there is no job 'nope'"),
     "no such task": ("command: [echo]\nafter: '#1'\n", "tasks.yaml:2: after: '#1' is not one of this request"),
     "after itself": ("command: [echo]\nname: me\nafter: me\n", "tasks.yaml:3: after: cyclic dependencies: me after me"),
+    "a profile of nothing": ("command: [echo]\nprofile: {data: 0, gpu: 0}\n", "tasks.yaml:2: profile: the profile has"),
+    "a negative profile": ('{"command": ["echo"],\n"profile": {"gpu": -1}}', "yaml:2: profile: the profile's gpu is"),
+    "a profile of no number": ("command: [echo]\nprofile: {gpu: nan}\n", "yaml:2: profile: the profile's gpu is nan"),
+    "a profile of words": ("command: [echo]\nprofile: {gpu: fast}\n", "tasks.yaml:2: profile: gpu is 'fast', not"),
+    "an unknown stage": ("command: [echo]\nprofile: {cpu: 1}\n", "tasks.yaml:2: profile: a profile has no 'cpu'"),
     "a circle": (
         "- {name: a, command: [echo], after: c}\n- {name: b, command: [echo], after: a}\n"
         "- {name: c, command: [echo], after: b}\n",

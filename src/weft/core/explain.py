@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from weft.core.planning.allocator import Allocator, decide_nothing
-from weft.core.reasons import SHOWN, Cause, WaitReasons, count_gpus
+from weft.core.reasons import SHOWN, Cause, WaitReasons, count_gpus, why_not_woven
 from weft.core.scheduler import Scheduler
 from weft.core.state.eligibility import condition_of
 from weft.core.state.job import JobState
@@ -16,7 +16,7 @@ from weft.core.state.state import State
 from weft.errors import UnknownName
 from weft.model import JobId, Seconds
 from weft.model.groups import group_label
-from weft.model.status import Reason
+from weft.model.status import ENDED, Reason
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "blocked":
         return Explanation(job.id, now, job.status, (_why_blocked(state, job, now),))
     if job.status != "waiting":
-        return Explanation(job.id, now, job.status, (_where_it_runs(job),))
+        return Explanation(job.id, now, job.status, (_where_it_runs(job), *_not_woven(scheduler, job)))
     ahead = _ahead(scheduler, job)
-    reasons = tuple(WaitReasons(scheduler, now).of(job, ahead))
+    reasons = (*WaitReasons(scheduler, now).of(job, ahead), *_not_woven(scheduler, job))
     lacks_resources = any(reason.code == Reason.RESOURCES for reason in reasons)
     return Explanation(
         job.id,
@@ -139,6 +139,12 @@ def _where_it_runs(job: JobState) -> Cause:
         return Cause.of(Reason.NONE, f"run {job.run} on ", job.slots, f" since {job.started_at:.0f} s{woven}")
     ended = "" if job.ended_at is None else f" at {job.ended_at:.0f} s"
     return Cause.of(Reason.NONE, f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")
+
+
+def _not_woven(scheduler: Scheduler, job: JobState) -> Iterator[Cause]:
+    """Yield why a job cannot share GPUs with others, if the policy weaves."""
+    if scheduler.policy.weaves and job.status not in ENDED and (text := why_not_woven(job, scheduler.state)):
+        yield Cause.of(Reason.NOT_WOVEN, text)
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:

@@ -13,6 +13,7 @@ from weft.core.resources.node import NodeResources
 from weft.core.resources.shapes import Shape
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
+from weft.core.state.state import State
 from weft.model import Seconds, Slots
 from weft.model.slots import Message, format_message
 from weft.model.status import Reason
@@ -265,6 +266,28 @@ class WaitReasons:
 
     def _impossible(self, job: JobState) -> Cause:
         return infeasibility(self.scheduler, job)
+
+
+UNWOVEN: Final = {
+    "silent": "it takes no turns; see the how-to on weaving for weft.train.stage and --stages auto",
+    "hangs": "it held a stage for too long, several times",
+}
+
+
+def why_not_woven(job: JobState, state: State) -> str:
+    """Return why a job does not share its GPUs with others, under a policy that weaves; empty: it is woven, or could
+    be if that paid."""
+    where = job.job.where
+    if job.unwoven:
+        return f"not woven any more: {UNWOVEN.get(job.unwoven, job.unwoven)}"
+    if job.weave or job.gpus == 0:
+        return ""
+    if not job.shape.whole or where.pinned or where.choice:
+        return "not woven: it shares or names its GPUs"
+    if state.profiles.of(job.job) is None:
+        how = "weft profile run measures one, --profile gives one, --profile-key names a stored one"
+        return f"not woven: it has no profile; {how}"
+    return ""
 
 
 def infeasibility(scheduler: Scheduler, job: JobState) -> Cause:

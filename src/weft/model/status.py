@@ -40,6 +40,8 @@ class Reason(StrEnum):
     NODE_LOST = "NodeLost"
     GPU_MEMORY = "GpuMemory"
     MISPLACED = "MisplacedProcess"
+    NOT_WOVEN = "NotWoven"
+    """The job does not take turns with others, although the policy weaves."""
     INFEASIBLE = "ReqNodeNotAvail"
     """No node could ever hold the job."""
     # ---- a GPU or a node

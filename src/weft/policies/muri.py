@@ -46,10 +46,16 @@ class Muri(Replanner):
     @cached_property
     def pace(self) -> Pace | Rates:
         """The iteration times of its weaves."""
-        order: Order = self.order if self.order != "auto" else "fair" if self.ordering == "best" else "slots"
-        usual: Contention = "muri" if order == "slots" else "none"
+        usual: Contention = "muri" if self.turns == "slots" else "none"
         contention = usual if self.contention == "auto" else self.contention
-        return pacing(order, contention, ordering=self.ordering, matched=self.blossom)
+        return pacing(self.turns, contention, ordering=self.ordering, matched=self.blossom)
+
+    @property
+    def turns(self) -> Order:
+        """The order in which members of its weaves take turns, on real GPUs too."""
+        if self.order != "auto":
+            return self.order
+        return "fair" if self.ordering == "best" else "slots"
 
     @cached_property
     def _weaver(self) -> Weaver:

@@ -116,7 +116,7 @@ class Controller:
     @property
     def weave_order(self) -> str:
         """The order in which members of weaves take turns: as the policy says, or the default."""
-        return getattr(self.scheduler.policy, "order", "") or DEFAULT_ORDER
+        return getattr(self.scheduler.policy, "turns", "") or DEFAULT_ORDER
 
     def _execute(self, order: Order) -> None:
         self.backend.execute(order)

@@ -11,7 +11,9 @@ from weft.core.explain import Explanation, explain
 from weft.core.ports import Ask, Replanner, View
 from weft.core.queue.protection import Protection
 from weft.errors import UnknownName
-from weft.model import Cordoned, Gpu, Job, Node, NodeLost, PerRank, Where
+from weft.model import Cordoned, Gpu, Job, Node, NodeLost, PerRank, Profile, Unwoven, Wake, Where
+
+WOVEN = Profile("data", 1.0, 0.8, 0.1, 0.1)
 
 
 class EachAlone(Replanner):
@@ -113,7 +115,7 @@ def test_a_replanner_that_waits_for_its_next_plan() -> None:
     rig.settle()
     rig.later(5.0)
     rig.submit(Job("b", declared_s=1.0))
-    assert codes(why(rig, "b")) == ["Resources"]
+    assert codes(why(rig, "b")) == ["Resources", "NotWoven"]
     assert rig.scheduler.next_plan_at() == 360.0
 
 
@@ -186,3 +188,46 @@ def test_who_can_never_run_holds_up_nobody_and_nodes_that_could_not_help_are_not
         ("Resources", "needs 2 GPUs of model A100 on one node; none is free")
     ]
     assert [ahead.job for ahead in found.ahead] == ["never"]
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (Job("b"), "not woven: it has no profile; weft profile run"),
+        (Job("b", profile=WOVEN, where=Where(pinned=(("n0", (0,)),))), "not woven: it shares or names its GPUs"),
+    ],
+)
+def test_a_job_that_cannot_be_woven_is_told_why_and_what_to_do(job: Job, says: str) -> None:
+    rig = Rig("muri-l", grid(1, 1))
+    rig.submit(Job("a", profile=WOVEN))
+    rig.settle()
+    rig.submit(job)
+    found = why(rig, "b")
+    assert codes(found)[-1] == "NotWoven"
+    assert any(says in line for line in found.lines())
+    rig = Rig("srtf", grid(1, 1))
+    rig.submit(Job("a"), Job("b"))
+    assert "NotWoven" not in codes(why(rig, "b")), "the policy does not weave"
+
+
+def test_a_run_names_its_present_partners_and_why_it_has_none() -> None:
+    rig = Rig("muri-l", grid(1, 1))
+    rig.submit(Job("a", profile=WOVEN), Job("b", profile=Profile("gpu", 1.0, 0.1, 0.8, 0.1)))
+    rig.settle()
+    assert "woven with b" in why(rig, "a").lines()[-1]
+    rig.exit("b")
+    rig.now = 400.0
+    rig.tell(Wake(400.0))
+    assert "woven" not in "".join(why(rig, "a").lines()), "it was rewoven, and runs alone"
+    rig.tell(Unwoven(401.0, "a", 1, "hangs"))
+    assert codes(why(rig, "a")) == ["None"], "it was not woven"
+
+
+def test_an_unwoven_run_says_so() -> None:
+    rig = Rig("muri-l", grid(1, 1), interval_s=360.0)
+    rig.submit(Job("a", profile=WOVEN), Job("b", profile=Profile("gpu", 1.0, 0.1, 0.8, 0.1)))
+    rig.settle()
+    rig.tell(Unwoven(1.0, "a", 1, "hangs"))
+    found = why(rig, "a")
+    assert codes(found) == ["None", "NotWoven"]
+    assert "not woven any more: it held a stage for too long" in found.lines()[-1]

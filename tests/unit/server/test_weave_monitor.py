@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from support.builders import Rig, node, profile
+from weft.core.reasons import why_not_woven
 from weft.core.state.job import JobState
 from weft.model import Event, Fact, Job, NodeJoined, Profiled, Progressed, Start, Started, Submitted, Suspended, Unwoven
 from weft.model.profiles import key_of
 from weft.server.weaves.messages import weave_id
 from weft.server.weaves.monitor import HANG_WINDOW_S, PROFILE_PERIOD_S, SILENT_S, WeaveMonitor
-from weft.server.weaves.views import weave_of_job, weave_views, why_not_woven
+from weft.server.weaves.views import weave_of_job, weave_views
 from weft.wire.messages import StageCounters
 
 SOLO = profile(0.05, 0.1, 0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from weft.core.explain import explain
-from weft.core.reasons import WaitReasons
+from weft.core.reasons import WaitReasons, why_not_woven
 from weft.core.state.job import JobState
 from weft.engines.process.shim.run_files import LOG, run_dir
 from weft.errors import UnknownName
@@ -32,7 +32,7 @@ from weft.server.state_views import (
     node_views,
     whereabouts,
 )
-from weft.server.weaves.views import weave_of_job, weave_views, why_not_woven
+from weft.server.weaves.views import weave_of_job, weave_views
 from weft.wire.messages import QueryRequest
 from weft.wire.views.base import extend_view, replace_fields
 from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_of, unblock_of
@@ -102,7 +102,7 @@ class Queries:
     def _whereabouts(self, job: JobState) -> Iterator[ReasonView]:
         yield ReasonView(Reason.NONE, whereabouts(job, self._now, self._numbers.renumbered))
         if text := why_not_woven(job, self._state) if job.active and self._scheduler.policy.weaves else "":
-            yield ReasonView(Reason.NONE, text)
+            yield ReasonView(Reason.NOT_WOVEN, text)
         for node, gpu in self._misplaced(job.id) if job.active else ():
             place = format_slots(self._numbers.renumbered(((node, (gpu,)),)))
             text = f"it has a process on {place}, which is not allocated to it: does it change CUDA_VISIBLE_DEVICES?"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from weft.core.state.job import JobState
 from weft.core.state.state import State
@@ -44,24 +43,6 @@ def weave_of_job(job: JobState, state: State, monitor: WeaveMonitor) -> WeaveOfJ
     known = monitor.of(job)
     others = [name for name in job.weave if name != job.id and _is_in(state, name, woven)]
     return WeaveOfJobView(woven, others, known.rate if known else None, list(stage_views(known)))
-
-
-UNWOVEN: Final = {
-    "silent": "it takes no turns; see the how-to on weaving for weft.train.stage and --stages auto",
-    "hangs": "it held a stage for too long, several times",
-}
-
-
-def why_not_woven(job: JobState, state: State) -> str:
-    """Return why a running job shares its GPUs with no other, under a policy that weaves; empty: it is woven, or no
-    partner is worth it."""
-    if job.unwoven:
-        return f"not woven any more: {UNWOVEN.get(job.unwoven, job.unwoven)}"
-    if job.weave or job.gpus == 0:
-        return ""
-    if state.profiles.of(job.job) is None:
-        return "not woven: it has no profile; weft profile run measures one, --profile gives one"
-    return ""
 
 
 def _is_in(state: State, name: str, woven: str) -> bool:
