@@ -10,6 +10,7 @@ from weft.errors import InputError
 from weft.model import Event
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
+from weft.server.rpc.answers import rows_of
 from weft.server.state_views import (
     brief_reason,
     first_in_line,
@@ -60,6 +61,9 @@ def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
     scheduler, now, numbers = controller.scheduler, controller.loop.clock.now(), controller.inventory.numbers
     state, first, reasons = scheduler.state, first_in_line(scheduler), WaitReasons(scheduler, now)
     jobs = [job for job in state.jobs.values() if "all" in options or job.ended_at is None]
+    rows = (
+        job_detail(job, now, brief_reason(reasons, job, first), controller.progress_of(job), numbers) for job in jobs
+    )
     return DumpView(
         now=iso(now),
         position=len(controller.journal),
@@ -69,8 +73,5 @@ def dump(controller: Controller, options: Mapping[str, str]) -> DumpView:
         closed=[ClosedView(node, why, each.detail) for (node, why), each in state.closed.items()],
         nodes=node_views(state, controller.inventory.nodes()),
         gpus=gpu_views(state, controller.inventory.readings(), numbers),
-        jobs=[
-            job_detail(job, now, brief_reason(reasons, job, first), controller.progress_of(job), numbers)
-            for job in jobs
-        ],
+        jobs=rows_of(rows, len(jobs)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypedDict
@@ -23,6 +23,7 @@ from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
 from weft.server.jobs.groups import group_views
 from weft.server.jobs.job_refs import resolve, resolve_one
+from weft.server.rpc.answers import rows_of
 from weft.server.state_views import (
     brief_reason,
     first_in_line,
@@ -124,7 +125,7 @@ class Queries:
         total, tally = len(state.jobs) - len(state.ended), ArrayTally() if request.arrays else None
         shown = list(islice((*state.active.values(), *order, *(others if total > len(state.waiting) else ())), limit))
         return QueueView(
-            **self._head, jobs=[self._line(job, first, tally) for job in shown], running=len(state.active),
+            **self._head, jobs=self._lines(shown, first, tally), running=len(state.active),
             waiting=total - len(state.active), more=total - len(shown), paused=bool(state.paused),
             paused_for=dict(state.paused), policy=self._controller.policy,
         )  # fmt: skip
@@ -144,10 +145,13 @@ class Queries:
         found = len(running) + len(waiting) + len(blocked) + len(ended)
         first = first_in_line(self._scheduler)
         return QueueView(
-            **self._head, jobs=[self._line(job, first, tally) for job in shown], running=totals[0], waiting=totals[1],
+            **self._head, jobs=self._lines(shown, first, tally), running=totals[0], waiting=totals[1],
             more=found - len(shown), paused=bool(state.paused), paused_for=dict(state.paused),
             policy=self._controller.policy,
         )  # fmt: skip
+
+    def _lines(self, shown: Sequence[JobState], first: JobId | None, tally: ArrayTally | None) -> Sequence[JobView]:
+        return rows_of((self._line(job, first, tally) for job in shown), len(shown))
 
     def _line(self, job: JobState, first: JobId | None, tally: ArrayTally | None) -> JobView:
         """Return a line of the queue: a job, or all unfinished tasks of an array."""
@@ -192,7 +196,8 @@ class Queries:
         if request.group:
             named += [job.id for job in state.jobs.values() if job.job.group == request.group]
         first = first_in_line(self._scheduler)
-        return JobsView(**self._head, jobs=[self._detail(state.jobs[job], first) for job in named[:MAX_LIMIT]])
+        jobs = [state.jobs[job] for job in named[:MAX_LIMIT]]
+        return JobsView(**self._head, jobs=rows_of((self._detail(job, first) for job in jobs), len(jobs)))
 
     def _arrays(self, request: QueryRequest, arrays: Mapping[str, list[JobState]]) -> JobsView:
         """Return the details of jobs. An array is one of its tasks, with the counts of all."""
@@ -215,7 +220,7 @@ class Queries:
         return replace_fields(
             found,
             misplaced=[self._numbers.number(*where) for where in strays],
-            checkpoint=reported or last_checkpoint(self._controller.paths.jobs, job.id),
+            checkpoint=reported or (last_checkpoint(self._controller.paths.jobs, job.id) if job.run else None),
             log=_log_file(self._controller.paths.jobs, job),
             weave=weave_of_job(job, self._state, self._controller.weaves),
             unwoven=job.unwoven or None,
@@ -232,7 +237,8 @@ class Queries:
         recent = [job for job in ended if (job.ended_at or 0.0) >= request.since]
         recent = wanted.select(recent) if wanted else recent
         shown = recent[: _limit(request)]
-        return HistoryView(**self._head, jobs=[self._row(job, None) for job in shown], more=len(recent) - len(shown))
+        rows = rows_of((self._row(job, None) for job in shown), len(shown))
+        return HistoryView(**self._head, jobs=rows, more=len(recent) - len(shown))
 
     def _gpus(self, _request: QueryRequest) -> GpusView:
         return GpusView(**self._head, gpus=gpu_views(self._state, self._controller.inventory.readings(), self._numbers))

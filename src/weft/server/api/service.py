@@ -15,6 +15,7 @@ from weft.server.auth.identity import caller
 from weft.server.controller import Controller
 from weft.server.process.cpu_shares import metered, metered_stream, set_payer
 from weft.server.process.slices import own_turn
+from weft.server.rpc.answers import to_json
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
@@ -75,7 +76,8 @@ class Service:
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
         async with own_turn("query"):
-            return m.JsonReply(json=encode(Queries(self._controller, caller().user).answer(request)))
+            answer = Queries(self._controller, caller().user).answer(request)
+        return m.JsonReply(json=await to_json(answer))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
         async with own_turn("query"):
@@ -88,7 +90,7 @@ class Service:
                 f"{request.verb} is for admins\n  ask an admin, or for an admin token: weft auth token --role admin"
             )
         options = dict(pairs(request.options))
-        return m.JsonReply(json=encode(await operate(self._controller, request.verb, options, who)))
+        return m.JsonReply(json=await to_json(await operate(self._controller, request.verb, options, who)))
 
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
         return read_log(self._controller, request, caller())

@@ -1,1 +1,1 @@
-"""The serving of calls: gRPC handlers, the decoding of requests, errors as statuses, protocol versions."""
+"""The serving of calls: gRPC handlers, decoding of requests, answers as JSON, errors as statuses, protocol versions."""
