@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from weft.engines.process import weaves
 from weft.engines.process.shim.process_id import Identity, boot_id, open_pidfd, read_stat
 from weft.engines.process.shim.process_tree import list_processes
 from weft.node.runs_here import AgentFolder, agent_folders, recorded_runs
@@ -145,7 +146,7 @@ def stale_sockets(agents: Iterable[AgentFolder]) -> Iterator[Path]:
 
 def empty_weaves(agents: Iterable[AgentFolder]) -> Iterator[Path]:
     for agent in agents:
-        for path in sorted((agent.state / "weaves").glob("*")):
+        for path in sorted((agent.state / weaves.FOLDER).glob("*")):
             with contextlib.suppress(OSError):
                 found = path.lstat()
                 if stat.S_ISDIR(found.st_mode) and _is_old(found) and not any(path.iterdir()):
