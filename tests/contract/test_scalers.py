@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +72,9 @@ def test_options_out_of_range_are_refused(name: str) -> None:
     option = {"deficit": "target", "concurrency": "keep", "lazy": "in", "kpa": "utilization", "fixed": "replicas"}[name]
     with pytest.raises(Exception, match=f"{option}_? must be above 0, but is 0"):
         registry.load_scaler(f"{name}:{option}=0")
+
+
+@every_scaler
+def test_the_reference_explains_it(name: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "scalers.md"
+    assert f"\n## {name}\n" in page.read_text()

@@ -124,8 +124,7 @@ def _holes_by_node(demand: Demand, ledger: GpuLedger, without: int) -> dict[int,
     max_limit = ledger.oversubscription + SHARE_TOLERANCE - demand.share.limit
     requests, limits, node_of, by_free = ledger.request, ledger.limit, ledger.node_of, ledger.by_free
     found: dict[int, list[tuple[int, int]]] = {}
-    smallest_mb = int(min(ledger.memory_mb, default=0) * MIN_PART)
-    for at in range(bisect_left(by_free, (smallest_mb, -1)), len(by_free)):
+    for at in range(bisect_left(by_free, (int(ledger.smallest_mb * MIN_PART), -1)), len(by_free)):
         hole = by_free[at]
         gpu = hole[1]
         if requests[gpu] <= max_request and limits[gpu] <= max_limit and gpu != without:

@@ -33,6 +33,8 @@ class GpuLedger:
             self.memory_mb += memories
             self.node_of += [node] * len(memories)
         gpus = len(self.memory_mb)
+        self.smallest_mb = min(self.memory_mb, default=0)
+        """The memory of the smallest GPU."""
         self.request = [0.0] * gpus
         self.limit = [0.0] * gpus
         self.free_mb = list(self.memory_mb)
