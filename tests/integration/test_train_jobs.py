@@ -172,3 +172,23 @@ def test_a_killed_scheduler_does_not_disturb_the_loop(here: Site) -> None:
     assert (found["run"], found["preemptions"]) == (1, 0)
     assert found["progress"]["step"] == GOAL
     assert log.read_text().splitlines() == [f"run 1 from 0 pid {pid}", f"end {GOAL}"]
+
+
+def test_stage_times_that_hooks_report_do_not_hide_the_progress_in_the_log() -> None:
+    script = """
+import time
+from weft.train.recorder import Recorder
+recorder = Recorder()
+print("step 450/1000", flush=True)
+while True:
+    time.sleep(0.02)
+    recorder.add("gpu", 0.02)
+    recorder.end_step()
+"""
+    job = weft.submit([sys.executable, "-c", script], gpus=1)
+    until(lambda: (found := job.progress) is not None and bool(found.get("stages")))
+    found = job.progress
+    assert found is not None
+    assert (found["step"], found["total"], found["from"]) == (450, 1000, "log")
+    assert 0 < found["stages"]["gpu_s"] < 1
+    job.cancel()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from weft.core.state.job import JobState
@@ -76,7 +75,10 @@ class Progress:
         report = self._reports.get((job.id, job.run))
         if report is None or not report.has_progress:
             found = self._of_log(job) if job.active else None
-            return replace(found or ProgressView(), stages=report.stages) if report is not None else found
+            if report is None:
+                return found
+            found = found or ProgressView(source="job")
+            return ProgressView(found.step, found.total, found.eta_s, source=found.source, stages=report.stages)
         eta_s = report.remaining_s(self._loop.clock.now()) if job.active else None
         return ProgressView(report.step, report.total, eta_s, report.metrics, report.checkpoint, "job", report.stages)
 

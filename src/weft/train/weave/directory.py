@@ -97,7 +97,7 @@ class StateFile:
             os.close(self.fd)
             raise
 
-    def change(self, operation: Callable[[bytes], Result]) -> Result:
+    def change(self, operation: Callable[..., Result], *arguments: object) -> Result:
         """Replace the state by the first value that `operation` returns, and return all of its values."""
         fcntl.flock(self.fd, fcntl.LOCK_EX)
         try:
@@ -106,7 +106,7 @@ class StateFile:
             raw = page[at : at + USED]
             if raw[:4] != MAGIC:
                 raise BadState("the state was overwritten")
-            found = operation(raw)
+            found = operation(raw, *arguments)
             page[other_at : other_at + USED] = found[0]  # type: ignore[index]
             page[0] = active ^ 1
             return found
@@ -133,7 +133,7 @@ def wake(sender: socket.socket, file: StateFile, wakes: Iterable[tuple[int, int,
         except OSError as error:
             if error.errno not in (errno.ECONNREFUSED, errno.ENOENT) or is_alive(file.directory, place):
                 continue  # it finds out by itself
-            pending += file.change(lambda raw, gone=place: state.leave(raw, gone, time.monotonic()))[1]  # type: ignore[misc]
+            pending += file.change(lambda raw, gone=place: state.leave(raw, gone, time.monotonic()))[1]
 
 
 def address(directory: str, place: int, stage: str) -> str:

@@ -78,12 +78,15 @@ def check(raw: bytes) -> None:
     if order >= len(ORDERS) or not 1 <= size <= MAX_PLACES or not 0 < limit_s < 1e9:
         raise BadState(f"order {order}, size {size}, limit {limit_s}")
     for stage in range(len(STAGES)):
-        _, length, queue = STAGE.unpack_from(raw, STAGES_AT + STAGE.size * stage)
+        _, length, queue = STAGE.unpack_from(raw, STAGE_AT[stage])
         waiting = queue[:length]
         if length > MAX_PLACES or len(set(waiting)) != length or any(place >= MAX_PLACES for place in waiting):
             raise BadState(f"queue {queue!r} of length {length}")
 
 
+ORDER_AT, PRESENT_AT, URGENT_AT = 6, MEMBERS_AT, MEMBERS_AT + 2
+"""Single bytes that the quick operations read."""
+STAGE_AT = [STAGES_AT + STAGE.size * stage for stage in range(len(STAGES))]
 CELL_AT = [[CELLS_AT + CELL.size * (place * len(STAGES) + stage) for stage in range(3)] for place in range(MAX_PLACES)]
 """The offset of each cell, by place and stage."""
 PLACES = [tuple(place for place in range(MAX_PLACES) if mask >> place & 1) for mask in range(1 << MAX_PLACES)]
@@ -119,11 +122,11 @@ class View:
 
     def stage(self, stage: int) -> tuple[int, bytes]:
         """Return the holders of a stage and the places that wait for it, in order of arrival."""
-        holders, length, queue = STAGE.unpack_from(self.raw, STAGES_AT + STAGE.size * stage)
+        holders, length, queue = STAGE.unpack_from(self.raw, STAGE_AT[stage])
         return holders, queue[:length]
 
     def set_stage(self, stage: int, holders: int, queue: bytes) -> None:
-        STAGE.pack_into(self.raw, STAGES_AT + STAGE.size * stage, holders, len(queue), queue)
+        STAGE.pack_into(self.raw, STAGE_AT[stage], holders, len(queue), queue)
 
     # ---- cells
 

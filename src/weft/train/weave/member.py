@@ -81,7 +81,7 @@ class Member:
         if self.failure or (number == DATA and not self._is_lockstep):
             return True
         try:
-            _, wakes, ticket, held = self._change(lambda raw: state.want(raw, self.place, number, time.monotonic()))
+            _, wakes, ticket, held = self._change(state.want, self.place, number, time.monotonic())
             if wakes:
                 self._wake(wakes)
             return held or self._wait(number, ticket, is_stopping, insist)
@@ -130,14 +130,8 @@ class Member:
         if self.failure or (number == DATA and not self._is_lockstep):
             return False
         try:
-            recorded, self._recorded = self._recorded, 0.0
-
-            def release(raw: bytes) -> tuple[bytes, list[state.Wake], bool]:
-                if recorded:
-                    raw = state.record(raw, self.place, DATA, recorded)
-                return state.release(raw, self.place, number, time.monotonic())
-
-            _, wakes, passed_over = self._change(release)
+            data_s, self._recorded = self._recorded, 0.0
+            _, wakes, passed_over = self._change(state.release, self.place, number, time.monotonic(), data_s)
             if wakes:
                 self._wake(wakes)
             return passed_over
@@ -178,9 +172,9 @@ class Member:
     def _fail(self, why: str) -> None:
         self.failure = why or "the weave cannot be used"
 
-    def _change(self, operation: Callable[[bytes], Result]) -> Result:
+    def _change(self, operation: Callable[..., Result], *arguments: object) -> Result:
         with self._lock:
-            return self._file.change(operation)
+            return self._file.change(operation, *arguments)
 
     def _wake(self, wakes: list[state.Wake]) -> None:
         with self._lock:

@@ -18,17 +18,25 @@ from __future__ import annotations
 
 from weft.train.weave import slots
 from weft.train.weave.layout import (
+    CELL,
+    CELL_AT,
     DATA,
+    DOUBLE,
     FAIR,
     GRANTS,
+    ORDER_AT,
     PASSED,
     PLACES,
+    PRESENT_AT,
     QUEUED,
     SERVED,
     SHARE,
     SINCE,
     SLOTS,
+    STAGE,
+    STAGE_AT,
     STAGES,
+    URGENT_AT,
     WAITED,
     View,
 )
@@ -61,42 +69,51 @@ def join(raw: bytes, place: int, now: float) -> Step:
 
 def want(raw: bytes, place: int, stage: int, now: float) -> tuple[bytes, list[Wake], int, bool]:
     """Ask for a stage. Return also the ticket of the grant, and whether the member holds the stage now."""
-    view = View(raw)
-    bit, (holders, queue) = 1 << place, view.stage(stage)
-    ticket = (view.count(place, stage, GRANTS) + 1) & 0xFFFFFFFF
-    if stage == DATA and view.order != SLOTS:
-        _grant(view, place, stage, now, holders, queue)
-    elif not holders and not queue and view.order != SLOTS:
-        view.set_stage(stage, bit, queue)
-        view.hold(place, stage, now)
-        return view.pack(), [], ticket, True
-    elif place not in queue and not holders & bit:
-        view.put(place, stage, QUEUED, now)
-        view.set_stage(stage, holders, queue + bytes((place,)))
-    if view.order == SLOTS:
-        view.skipped &= ~bit
-        view.set_cycle(place, view.finished(place), view.uses(place) | 1 << stage)
-    _pass_on(view, stage, now)
-    # the caller knows by itself that it has the stage
-    wakes = [wake for wake in view.wakes if wake[0] != place or wake[1] != stage]
-    return view.pack(), wakes, ticket, bool(view.stage(stage)[0] & bit)
-
-
-def release(raw: bytes, place: int, stage: int, now: float) -> tuple[bytes, list[Wake], bool]:
-    """End a stage. Return also whether the member was passed over meanwhile."""
-    view = View(raw)
-    holders, queue = view.stage(stage)
-    held = bool(holders & 1 << place)
-    since = view.get(place, stage, SINCE)
-    if since > 0:
-        _count_served(view, place, stage, now - since)
-        view.put(place, stage, SINCE, 0.0)
+    if raw[ORDER_AT] == SLOTS:
+        return _want_in_slots(raw, place, stage, now)
+    page, at, bit = bytearray(raw), STAGE_AT[stage], 1 << place
+    holders, length, queue = STAGE.unpack_from(raw, at)
+    since, queued, served, waited, share, grants, passed = CELL.unpack_from(raw, CELL_AT[place][stage])
+    ticket = (grants + 1) & 0xFFFFFFFF
+    held = stage == DATA or not (holders or length)
     if held:
-        view.set_stage(stage, holders & ~(1 << place), queue)
-    if view.order == SLOTS:
-        view.set_cycle(place, view.finished(place) | 1 << stage, view.uses(place))
-    _pass_on(view, stage, now)
-    return view.pack(), view.wakes, not held
+        since, grants, holders = now, ticket, holders | bit
+    elif holders & bit:
+        return raw, [], ticket, True
+    elif place not in queue[:length]:
+        queued, length, queue = now, length + 1, queue[:length] + bytes((place,))
+        for other in PLACES[raw[PRESENT_AT]]:
+            share = max(share, DOUBLE.unpack_from(raw, CELL_AT[other][stage] + SHARE)[0] - MAX_LAG_S)
+    CELL.pack_into(page, CELL_AT[place][stage], since, queued, served, waited, share, grants, passed)
+    STAGE.pack_into(page, at, holders, length, queue)
+    return bytes(page), [], ticket, held
+
+
+def release(raw: bytes, place: int, stage: int, now: float, data_s: float = 0.0) -> tuple[bytes, list[Wake], bool]:
+    """End a stage. Return also whether the member was passed over meanwhile.
+
+    `data_s` is the time of data stages that took no turn. This is the path of every turn: it works on the bytes.
+    """
+    if raw[ORDER_AT] == SLOTS:
+        return _release_in_slots(raw, place, stage, now)
+    page, at, bit = bytearray(raw), STAGE_AT[stage], 1 << place
+    holders, length, queue = STAGE.unpack_from(raw, at)
+    since, queued, served, waited, share, grants, passed = CELL.unpack_from(raw, CELL_AT[place][stage])
+    seconds = max(now - since, 0.0) if since > 0 else 0.0
+    CELL.pack_into(page, CELL_AT[place][stage], 0.0, queued, served + seconds, waited, share + seconds, grants, passed)
+    if data_s:
+        _count_data(page, place, data_s)
+    held, holders, wakes = bool(holders & bit), holders & ~bit, []
+    if length and not holders:
+        following = _choose(raw, stage, queue[:length])
+        cell = CELL_AT[following][stage]
+        _, queued, served, waited, share, grants, passed = CELL.unpack_from(raw, cell)
+        grants = (grants + 1) & 0xFFFFFFFF
+        CELL.pack_into(page, cell, now, queued, served, waited + max(now - queued, 0.0), share, grants, passed)
+        holders, queue, length = 1 << following, queue[:length].replace(bytes((following,)), b""), length - 1
+        wakes.append((following, stage, grants))
+    STAGE.pack_into(page, at, holders, length, queue)
+    return bytes(page), wakes, not held
 
 
 def give_up(raw: bytes, place: int, stage: int, now: float) -> Step:
@@ -145,19 +162,46 @@ def heal(raw: bytes, dead: int, now: float) -> Step:
     return view.pack(), view.wakes
 
 
-def record(raw: bytes, place: int, stage: int, seconds: float) -> bytes:
-    """Count a stage that took no turn, such as a data stage."""
-    view = View(raw)
-    _count_served(view, place, stage, seconds)
-    view.add_count(place, stage, GRANTS)
-    return view.pack()
-
-
 def is_holder(raw: bytes, place: int, stage: int) -> bool:
     return bool(View(raw).stage(stage)[0] & 1 << place)
 
 
 # ---- inside
+
+
+def _want_in_slots(raw: bytes, place: int, stage: int, now: float) -> tuple[bytes, list[Wake], int, bool]:
+    view = View(raw)
+    bit, (holders, queue) = 1 << place, view.stage(stage)
+    ticket = (view.count(place, stage, GRANTS) + 1) & 0xFFFFFFFF
+    if place not in queue and not holders & bit:
+        view.put(place, stage, QUEUED, now)
+        view.set_stage(stage, holders, queue + bytes((place,)))
+    view.skipped &= ~bit
+    view.set_cycle(place, view.finished(place), view.uses(place) | 1 << stage)
+    _pass_on(view, stage, now)
+    # the caller knows by itself that it has the stage
+    wakes = [wake for wake in view.wakes if wake[0] != place or wake[1] != stage]
+    return view.pack(), wakes, ticket, bool(view.stage(stage)[0] & bit)
+
+
+def _release_in_slots(raw: bytes, place: int, stage: int, now: float) -> tuple[bytes, list[Wake], bool]:
+    view = View(raw)
+    holders, queue = view.stage(stage)
+    held, since = bool(holders & 1 << place), view.get(place, stage, SINCE)
+    if since > 0:
+        view.put(place, stage, SERVED, view.get(place, stage, SERVED) + max(now - since, 0.0))
+        view.put(place, stage, SINCE, 0.0)
+    view.set_stage(stage, holders & ~(1 << place), queue)
+    view.set_cycle(place, view.finished(place) | 1 << stage, view.uses(place))
+    _pass_on(view, stage, now)
+    return view.pack(), view.wakes, not held
+
+
+def _count_data(page: bytearray, place: int, seconds: float) -> None:
+    """Count a data stage that took no turn."""
+    at = CELL_AT[place][DATA]
+    since, queued, served, waited, share, grants, passed = CELL.unpack_from(page, at)
+    CELL.pack_into(page, at, since, queued, served + seconds, waited, share, (grants + 1) & 0xFFFFFFFF, passed)
 
 
 def _drop(view: View, place: int) -> None:
@@ -183,16 +227,18 @@ def _pass_on(view: View, stage: int, now: float) -> None:
         return
     holders, queue = view.stage(stage)
     if queue and not holders:
-        _grant(view, _choose(view, stage, queue), stage, now, holders, queue)
+        view.raw[URGENT_AT] = view.urgent
+        _grant(view, _choose(view.raw, stage, queue), stage, now, holders, queue)
 
 
-def _choose(view: View, stage: int, queue: bytes) -> int:
+def _choose(raw: bytes | bytearray, stage: int, queue: bytes) -> int:
     """Return the member that gets the stage next."""
-    urgent = [place for place in queue if view.urgent >> place & 1]
-    if urgent:
-        return urgent[0]
-    if view.order == FAIR and len(queue) > 1:
-        return min(queue, key=lambda place: view.get(place, stage, SHARE))  # the first of equals
+    if raw[URGENT_AT]:
+        urgent = [place for place in queue if raw[URGENT_AT] >> place & 1]
+        if urgent:
+            return urgent[0]
+    if raw[ORDER_AT] == FAIR and len(queue) > 1:  # the first of equals
+        return min(queue, key=lambda place: DOUBLE.unpack_from(raw, CELL_AT[place][stage] + SHARE)[0])
     return queue[0]
 
 
@@ -207,12 +253,3 @@ def _grant(view: View, place: int, stage: int, now: float, holders: int, queue: 
 def _count_waited(view: View, place: int, stage: int, now: float) -> None:
     waited = max(now - view.get(place, stage, QUEUED), 0.0)
     view.put(place, stage, WAITED, view.get(place, stage, WAITED) + waited)
-
-
-def _count_served(view: View, place: int, stage: int, seconds: float) -> None:
-    served, share = max(seconds, 0.0), view.get(place, stage, SHARE)
-    view.put(place, stage, SERVED, view.get(place, stage, SERVED) + served)
-    share += served
-    for other in PLACES[view.present]:
-        share = max(share, view.get(other, stage, SHARE) - MAX_LAG_S)
-    view.put(place, stage, SHARE, share)
