@@ -39,6 +39,10 @@ class Head:
     def now(self) -> float:
         return self._time.now + self._offset_s
 
+    @property
+    def stalled(self) -> bool:
+        return not self.up or self._time.now < self._stalled_until
+
     # ---- it starts, and dies
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ from clusters.work import Work
 from support.state_checks import check, snapshot
 from weft.core.state.job import JobState
 from weft.engines.process.exit_rules import CHECKPOINTED_EXIT
-from weft.model import Cancelled, JobId, Submitted
+from weft.model import Cancelled, JobId, Rewoven, Start, Submitted
 from weft.model.status import ENDED
 from weft.server.nodes.gangs import parts_of
 from weft.server.weaves.messages import weave_id
@@ -23,8 +23,9 @@ from weft.server.weaves.messages import weave_id
 PATIENCE_S = 2000.0
 """So long after everything works again, all jobs must have ended."""
 ROUND_S = 5.0
-SETTLED_S = 45.0
-"""So long after a decision, the last message from before has arrived, and a heartbeat has corrected what it did."""
+SETTLED_S = 20.0
+"""So long a run may be in another weave than decided: until its agent is connected and a heartbeat shows it."""
+LONG_S = 300.0
 WEAVING = "muri-l:autopack=off"
 
 
@@ -33,7 +34,7 @@ class World:
         self.time = Timeline(seed)
         chance = self.time.chance
         mayhem = draw(chance)
-        self.mayhem = mayhem = replace(mayhem, policy=WEAVING) if weaves else mayhem
+        self.mayhem = mayhem = replace(mayhem, policy=WEAVING, longest_s=LONG_S) if weaves else mayhem
         self.truth, self.work = Truth(), Work(seed)
         self.network = Network(self.time, mayhem)
         self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000))
@@ -51,8 +52,8 @@ class World:
         if weaves:
             self.work.weave()
         self.truth.woven = self._are_woven
-        self._decided: dict[JobId, tuple[str, float]] = {}
-        """The weave of each running job, and since when it was decided so, as of the last round."""
+        self._wrong: dict[JobId, tuple[str, float]] = {}
+        """Runs in another weave than this one, which was decided, and since when they are."""
         for machine in self.machines:
             self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
         self._submit_all()
@@ -147,23 +148,35 @@ class World:
     # ---- weaves
 
     def _are_woven(self, one: RunKey, other: RunKey) -> bool:
-        first, second = (self.head.scheduler.state.running(*key) for key in (one, other))
-        return first is not None and second is not None and bool(first.weave) and first.weave == second.weave
+        """Whether it was decided at some time that the two take turns: one of them may be on its way out by now."""
+        return other[0] in self._partners(one) or one[0] in self._partners(other)
+
+    def _partners(self, key: RunKey) -> set[JobId]:
+        facts = (fact for fact in self.head.disk if isinstance(fact, Start | Rewoven) and (fact.job, fact.run) == key)
+        return {partner for fact in facts for partner in fact.weave}
 
     def _check_weaves(self) -> None:
-        """A run takes its turns in the weave that was decided a while ago, now that everything works again."""
-        running = [job for job in self.head.scheduler.state.active.values() if job.status == "running"]
-        decided = {job.id: weave_id(job) for job in running}
-        kept = {job: self._decided.get(job, ("?", 0.0)) for job in decided}
-        self._decided = {
-            job: kept[job] if kept[job][0] == weave else (weave, self.time.now) for job, weave in decided.items()
-        }
-        for job in running:
-            if self.time.now - max(self._decided[job.id][1], CHAOS_S) < SETTLED_S:
-                continue
-            lead = next(m for m in self.machines if m.node == parts_of(job)[0] and (job.id, job.run) in m.disk)
-            really = lead.disk[job.id, job.run].weave
-            assert really == weave_id(job), f"{job.id} takes turns in {really!r}, not in {weave_id(job)!r}"
+        """A run takes its turns in the weave that was decided, now that everything works again, or will do so soon."""
+        found = {job.id: (job, self._weave_of(job)) for job in self.head.scheduler.state.active.values()}
+        wrong = {name: weave_id(job) for name, (job, really) in found.items() if really not in (None, weave_id(job))}
+        if self.head.stalled:  # it hears nothing for a while
+            wrong.clear()
+        before, self._wrong = self._wrong, {}
+        for name, wanted in wrong.items():
+            known, since = before.get(name, ("", 0.0))
+            self._wrong[name] = known, since = (wanted, since if known == wanted else self.time.now)
+            assert self.time.now - since < SETTLED_S, f"{name} takes turns in {found[name][1]!r}, not in {wanted!r}"
+
+    def _weave_of(self, job: JobState) -> str | None:
+        """The weave that the present run really takes its turns in; None where nothing says so, or nobody hears it."""
+        key = job.id, job.run
+        if job.status != "running":
+            return None
+        for machine in self.machines:
+            heard = machine.agent is not None and machine.agent.registered
+            if machine.node == parts_of(job)[0] and (key, machine.name) in self.truth.living and heard:
+                return machine.disk[key].weave
+        return None
 
     # ---- from beginning to end
 

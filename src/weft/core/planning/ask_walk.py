@@ -46,6 +46,8 @@ class AskPlanner(TargetPlanner):
     """The planner for replanners that preempt. A run that matches its ask stays; any other ask is placed, or less
     wanted runs stop for it. Until the next plan, idle GPUs go to planned jobs, then to the next jobs in the order."""
 
+    replans_vacated: ClassVar[bool] = True
+
     def replan(self) -> None:
         context = self.context
         if context.state.waiting or context.state.active:

@@ -95,9 +95,18 @@ class RoundPlanner(Planner):
 class TargetPlanner(Planner):
     """A planner that plans the whole cluster at intervals, and works towards that plan in between."""
 
+    replans_vacated: ClassVar[bool] = False
+    """True if an exit that nothing waits for calls for a plan."""
+
     def step(self) -> None:
         context = self.context
         state = context.state
+        # a run was stopped for jobs that have ended before it has: its own job is in no plan
+        is_unplanned = (
+            self.replans_vacated and state.vacated and not state.news and not state.pending and bool(state.waiting)
+        )
+        if is_unplanned and not context.interval_s:
+            state.news = True
         planned = state.news and context.is_due()
         if planned:
             state.news = False
@@ -105,6 +114,8 @@ class TargetPlanner(Planner):
             self.replan()
         state.vacated = False
         self.work_towards(planned=planned)
+        if is_unplanned and not planned:
+            state.news = True  # for the next plan
 
     def replan(self) -> None:
         """Make a new plan."""

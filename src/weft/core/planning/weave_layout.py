@@ -46,10 +46,11 @@ class LayoutCluster(TentativeCluster):
 
     def __init__(self, state: State, placement: Placement) -> None:
         super().__init__(state, placement)
-        if any(host.occupants or host.foreign_mb for host in state.resources.nodes if host.alive):
+        if any(host.occupants or host.foreign_mb or host.closures for host in state.resources.nodes if host.alive):
             full = self.resources()
             for host, twin in zip(state.resources.nodes, full.nodes, strict=True):
                 twin.foreign_mb.update(host.foreign_mb)
+                twin.closures = host.closures  # also for jobs without GPUs
                 for gpu in {occupant.gpu for occupant in host.occupants} if host.alive else ():
                     full.occupy(Occupant(host.node.id, gpu, "", None, ""))
 
@@ -93,7 +94,7 @@ def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> La
     for job in state.active.values():
         if job.releasing:
             continue
-        if _is_blocked(state, job.slots):
+        if is_blocked(state, job.slots):
             frozen.add(job.id)
         elif job.id in protected:
             fixed_on.setdefault(job.slots, []).append(job)
@@ -111,7 +112,7 @@ def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> La
     return Layout(met, frozen)
 
 
-def _is_blocked(state: State, slots: Slots) -> bool:
+def is_blocked(state: State, slots: Slots) -> bool:
     """Return whether nothing new may start on one of these GPUs."""
     return any(
         (host := state.resources.by_id[node]).closures or any(occupant.gpu in gpus for occupant in host.occupants)
@@ -146,7 +147,7 @@ def _hold_fixed(state: State, cluster: LayoutCluster, layout: Layout) -> None:
     held: set[Slots] = set()
     for name in layout.fixed:
         job = state.jobs[name]
-        if job.slots not in held and job.allocation.gpus and not _is_blocked(state, job.slots):
+        if job.slots not in held and job.allocation.gpus and not is_blocked(state, job.slots):
             held.add(job.slots)
             cluster.keep(job.allocation, job.slots)
 

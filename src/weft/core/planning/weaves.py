@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from weft.core.planning.ask_walk import AskPlanner
 from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice, weave_of
-from weft.core.planning.weave_layout import Layout, Wish, lay_out
+from weft.core.planning.weave_layout import Layout, Wish, is_blocked, lay_out
 from weft.core.ports import Ask
 from weft.core.resources.node import Holder
 from weft.core.state.job import JobState
@@ -88,12 +88,15 @@ class WeavePlanner(AskPlanner):
         return all(job.active and not job.releasing for job in wish.jobs)
 
     def _join_partners(self, ids: tuple[JobId, ...]) -> None:
-        """Start planned jobs next to the partners that stayed, once all others have left."""
+        """Start planned jobs next to the partners that stayed, once all others have left. None joins a partner on GPUs
+        that may not be used any more, such as those of a drained node."""
         weave = weave_of(ids)
         jobs = [job for job in map(self.context.state.jobs.get, ids) if job is not None]
         kept = [job for job in jobs if weave and job.active and not job.releasing and job.weave == weave]
         waiting = [job for job in jobs if job.status == "waiting"]
-        if kept and waiting and self._is_clear(kept[0].slots, kept):
+        if not kept or not waiting or is_blocked(self.context.state, kept[0].slots):
+            return
+        if self._is_clear(kept[0].slots, kept):
             self._start_at(waiting, kept[0].slots, WHOLE, weave)
 
     def _start_at(self, jobs: list[JobState], slots: Slots, share: Share, weave: tuple[JobId, ...]) -> None:
