@@ -80,9 +80,9 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "blocked":
         return Explanation(job.id, now, job.status, (_why_blocked(state, job, now),))
     if job.status != "waiting":
-        return Explanation(job.id, now, job.status, (_where_it_runs(job), *_not_woven(scheduler, job)))
+        return Explanation(job.id, now, job.status, (_where_it_runs(job), *_not_woven(scheduler, job, now)))
     ahead = _ahead(scheduler, job)
-    reasons = (*WaitReasons(scheduler, now).of(job, ahead), *_not_woven(scheduler, job))
+    reasons = (*WaitReasons(scheduler, now).of(job, ahead), *_not_woven(scheduler, job, now))
     lacks_resources = any(reason.code == Reason.RESOURCES for reason in reasons)
     return Explanation(
         job.id,
@@ -141,10 +141,15 @@ def _where_it_runs(job: JobState) -> Cause:
     return Cause.of(Reason.NONE, f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")
 
 
-def _not_woven(scheduler: Scheduler, job: JobState) -> Iterator[Cause]:
-    """Yield why a job cannot share GPUs with others, if the policy weaves."""
-    if scheduler.policy.weaves and job.status not in ENDED and (text := why_not_woven(job, scheduler.state)):
+def _not_woven(scheduler: Scheduler, job: JobState, now: Seconds) -> Iterator[Cause]:
+    """Yield why a job does not share GPUs with others, if the policy weaves."""
+    if not scheduler.policy.weaves or job.status in ENDED:
+        return
+    if text := why_not_woven(job, scheduler.state):
         yield Cause.of(Reason.NOT_WOVEN, text)
+    elif job.waits and job.gpus and (due := scheduler.next_plan_at()) is not None:
+        in_s = max(due - now, 0.0)
+        yield Cause.of(Reason.NEXT_ROUND, f"the next plan, in {in_s:.0f} s, may weave it with others")
 
 
 def _ahead(scheduler: Scheduler, job: JobState) -> list[JobState]:
