@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from weft.model import Edited, Exited, Fact, Job, JobId, JobSnapshot, Progressed, Purged, Seconds, Started, Submitted
+from weft.model import (
+    Edited,
+    Exited,
+    Fact,
+    Job,
+    JobId,
+    JobSnapshot,
+    Progressed,
+    Purged,
+    Rewoven,
+    Seconds,
+    Started,
+    Submitted,
+)
 from weft.model.status import ENDED
 
 OVERDUE_S: Final = 1.0
@@ -113,6 +126,13 @@ class WorkMeter:
         if fact.remaining_s is not None:
             work.left_s = fact.remaining_s
 
+    def rewoven(self, fact: Rewoven) -> None:
+        """Forget the pace of a simulated run: it has other partners now, and reports its new pace if it has one."""
+        work = self.jobs.get(fact.job)
+        if work is not None and self.simulated:
+            work.settle(fact.at)
+            work.rate = 0.0
+
     def exited(self, fact: Exited) -> None:
         work = self.jobs.get(fact.job)
         if work is None:
@@ -157,5 +177,6 @@ def declared_length_s(job: Job) -> float | None:
 
 _COUNTS: Final[dict[type, Callable[[WorkMeter, Any], None]]] = {
     Submitted: WorkMeter.submitted, Edited: WorkMeter.edited, JobSnapshot: WorkMeter.restored,
-    Started: WorkMeter.started, Progressed: WorkMeter.progressed, Exited: WorkMeter.exited, Purged: WorkMeter.purged,
+    Started: WorkMeter.started, Progressed: WorkMeter.progressed, Rewoven: WorkMeter.rewoven,
+    Exited: WorkMeter.exited, Purged: WorkMeter.purged,
 }  # fmt: skip

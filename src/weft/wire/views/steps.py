@@ -19,8 +19,8 @@ FAILED: Final = "failed"
 class StepView(View):
     """One check, or one thing to do."""
 
-    name: str
-    state: str
+    name: str = ""
+    state: str = OK
     """One of the words above."""
     detail: str = ""
     advice: str = ""
