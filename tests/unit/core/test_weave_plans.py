@@ -12,6 +12,8 @@ from support.builders import Rig, grid, node, starts, stops
 from support.state_checks import check
 from weft.core.ports import Ask, JobView, Replanner, View
 from weft.core.queue.protection import Protection
+from weft.core.state.apply.snapshots import snapshot
+from weft.core.state.state import State
 from weft.model import (
     Blocked,
     Cordoned,
@@ -129,6 +131,23 @@ def test_a_newcomer_waits_until_the_one_that_leaves_is_gone() -> None:
     assert (stops(decided), rewoven(decided), starts(decided)) == ({"b": "preempted"}, {"a": ("a", "c")}, {})
     assert starts(weaves.rig.leave("b")) == {"c": weaves.on("a")}
     assert weaves.rig.job("c").woven_at == weaves.rig.job("a").woven_at
+
+
+@pytest.mark.parametrize("fact", [None, Unwoven(15.0, "a", 1, "hangs")])
+def test_a_snapshot_of_a_weave_that_changes_can_be_restored(fact: Unwoven | None) -> None:
+    """A run that stops has its old weave, the one that stays its new one; an unwoven run has none."""
+    weaves = Weaves(grid(1, 2), *jobs("abc"))
+    weaves.want("a+b")
+    if fact is None:
+        weaves.want("a+c", settle=False)
+    else:
+        assert weaves.rig.state.apply(fact)
+    again = State()
+    assert all(again.apply(each) for each in snapshot(weaves.rig.state))
+    check(again)
+    assert {job.id: (job.weave, job.slots) for job in again.active.values()} == {
+        job.id: (job.weave, job.slots) for job in weaves.rig.state.active.values()
+    }
 
 
 def test_a_protected_run_is_rewoven_where_it_is_and_not_stopped() -> None:

@@ -139,7 +139,11 @@ class ClusterResources:
 
     # ---- holders come and go
 
-    def hold(self, holder: Holder, slots: Slots) -> None:
+    def hold(self, holder: Holder, slots: Slots, *, restored: bool = False) -> None:
+        """Give these GPUs to the holder.
+
+        `restored`: it has them already, perhaps next to a run that leaves its weave or takes no more turns in it.
+        """
         family = holder.allocation.family
         for node_id, gpus in slots:
             host = self.by_id[node_id]
@@ -151,7 +155,8 @@ class ClusterResources:
                 if holders:
                     if holders[0].releasing:
                         after_release += all(h.releasing for h in holders)
-                    host.check(gpu, holder)
+                    if not restored:
+                        host.check(gpu, holder)
                 else:
                     idle += 1
                     host.idle ^= 1 << gpu
@@ -360,7 +365,7 @@ class ClusterResources:
 class UncountedResources(ClusterResources):
     """Nodes without their holders, for readers of facts that need only the nodes."""
 
-    def hold(self, holder: Holder, slots: Slots) -> None: ...
+    def hold(self, holder: Holder, slots: Slots, *, restored: bool = False) -> None: ...
     def begin_release(self, holder: Holder, slots: Slots) -> None: ...
     def release(self, holder: Holder, slots: Slots, *, last: bool = True) -> None: ...
     def touch(self, slots: Slots) -> None: ...

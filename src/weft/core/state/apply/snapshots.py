@@ -106,7 +106,7 @@ def _allocate(state: State, job: JobState, fact: JobSnapshot) -> None:
         job.allocation = with_memory(job.allocation, fact.allocated_mb.max)
     # as it happened: the job held its GPUs before it began to release them
     releasing, job.releasing = job.releasing, False
-    state.resources.hold(job, job.slots)
+    state.resources.hold(job, job.slots, restored=True)
     if releasing:
         job.releasing = True
         state.resources.begin_release(job, job.slots)
