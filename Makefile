@@ -17,6 +17,13 @@ WEFT := PATH="$(CURDIR)/$(BIN):$$PATH" weft
 IP ?= 127.0.0.1
 SCHEDULER ?= balanced
 WORKER_PORT ?= 0
+# the first port at which the processes of a gang meet; without it, WORKER_PORT
+TRAINER_PORT ?= $(WORKER_PORT)
+# the matrix of make testbed
+SCHEDULERS ?= srtf,srsf,tiresias,themis,muri-s,muri-l
+SETUPS ?= n8g8
+INTERVALS ?= 360
+TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
 .PHONY: help setup all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3
@@ -76,10 +83,15 @@ master: setup ## IP=10.0.0.1 SCHEDULER=srsf: start a scheduler that other machin
 	@case "$(IP)" in 127.*|localhost) ;; *) $(WEFT) auth init --host "$(IP)" ;; esac
 	@$(WEFT) server --host "$(IP)" --policy "$(SCHEDULER)"
 
-run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TOKEN=...] [GPUS=0,1]: start worker 1, 2 or 3 of that scheduler on this machine
+testbed: setup ## [SCHEDULERS=srsf,muri-l] [SETUPS=n8g8] [TRACES=FILE] [IP=10.0.0.1]: a quick testbed here, or on workers that join IP
+	@case "$(IP)" in 127.*|localhost) where="--at-once 2" ;; *) $(WEFT) auth init --host "$(IP)"; where="--host $(IP)" ;; esac; \
+		$(WEFT) testbed run --quick --spec "$(SETUPS)" $(if $(TRACES),--trace "$(TRACES)") --policies "$(SCHEDULERS)" \
+		--intervals "$(INTERVALS)" $$where --out "$(TESTBED)"
+
+run1 run2 run3: setup ## IP=10.0.0.1 WORKER_PORT=9001 [TRAINER_PORT=9013] [TOKEN=...] [GPUS=0,1]: start worker 1, 2 or 3 of that scheduler on this machine
 	@[ -z "$(TOKEN)" ] || $(WEFT) auth join "$(IP):50051" "$(TOKEN)" --node $(@:run%=%)
 	@case "$(IP)" in 127.*|localhost) at=localhost ;; *) at=$$(hostname) ;; esac; $(WEFT) worker --scheduler "$(IP):50051" \
-		--id $(@:run%=%) --addr "$$at:$(WORKER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
+		--id $(@:run%=%) --addr "$$at:$(TRAINER_PORT)" $(if $(GPUS),--gpus "$(GPUS)")
 
 test: $(TEST_READY) ## run all tests; those that fail run once more, one at a time
 	@# many tests start real processes and have deadlines, which a busy machine may miss: a test that fails twice is broken

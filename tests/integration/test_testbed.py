@@ -17,6 +17,7 @@ import pytest
 
 from support.live_cluster import SOURCE
 from support.local_scheduler import PATIENCE_S, until
+from support.secured_cluster import free_port
 from weft.cli.main import main
 
 TRACE = "job_id,submit_s,gpus,duration_s\nlong,0,2,3000\nshort,300,1,300\nwide,600,4,600\nlast,900,2,300\n"
@@ -121,6 +122,34 @@ def test_the_report_compares_with_the_simulator_and_draws(bench: Bench) -> None:
     assert "| srtf |" in (bench.root / "out" / "tables.md").read_text()
 
 
+def test_workers_of_other_machines_join_and_stay_for_the_next_cell(bench: Bench) -> None:
+    port = free_port()
+    words = ("--spec", "2x2", "--policies", "srtf,srsf", "--intervals", "60", "--speed", "2400", "--trace", "t.csv")
+    driver = bench.start("run", *words, "--host", "127.0.0.1", "--port", str(port), "--folder", ".", "--out", "there")
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "weft", "worker", "--scheduler", f"localhost:{port}", "--id", name, "--pretend",
+             "--gpus", "0,1", "--memories", "32768,32768"],
+            env=bench.env, cwd=bench.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        for name in ("m1", "m2")
+    ]  # fmt: skip
+    try:
+        _, err = driver.communicate(timeout=3 * PATIENCE_S)
+        assert driver.returncode == 0, err
+        assert "of 4 GPUs" in err
+        assert [worker.poll() for worker in workers] == [None, None]
+    finally:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.wait(PATIENCE_S)
+    found = json.loads((bench.root / "there" / "summary.json").read_text())
+    (setup,) = found["setups"]
+    assert [cell["figures"]["finished"] for cell in setup["cells"]] == [4, 4]
+    assert [cell["figures"]["jobs"] for cell in setup["cells"]] == [4, 4], "each cell counts its own jobs"
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -130,6 +159,8 @@ def test_the_report_compares_with_the_simulator_and_draws(bench: Bench) -> None:
         (("--speed", "0"), "expected a number from 1 to"),
         (("--spec", "2x2", "--trace", "gone.csv"), "gone.csv"),
         (("--spec", "1x2", "--trace", "t.csv"), "can never run"),
+        (("--folder", "."), "--folder needs --host"),
+        (("--host", "127.0.0.1", "--at-once", "2"), "--host excludes --at-once"),
         (("--spec", "9z9", "--trace", "t.csv"), "no cluster"),
         (("--policies", "srtf,srtf", "--trace", "t.csv", "--spec", "2x2"), "two cells are called"),
     ],

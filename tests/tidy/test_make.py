@@ -39,6 +39,17 @@ def test_proto_and_rpc_make_the_stubs() -> None:
     assert "grpc_tools.protoc" in recipe("proto")[0]
 
 
+def test_a_testbed_here_or_on_workers_that_join() -> None:
+    here = "\n".join(recipe("testbed"))
+    assert '--quick --spec "n8g8"  --policies "srtf,srsf,tiresias,themis,muri-s,muri-l"' in here
+    assert 'where="--at-once 2"' in here
+    there = "\n".join(recipe("testbed", "IP=10.0.0.1", "SCHEDULERS=srsf", "SETUPS=3x8", "TRACES=t.csv"))
+    assert 'weft auth init --host "10.0.0.1"' in there
+    assert '--spec "3x8" --trace "t.csv" --policies "srsf"' in there
+    work = recipe("run1", "IP=10.0.0.1", "WORKER_PORT=9001", "TRAINER_PORT=9013")
+    assert '--addr "$at:9013"' in work[-1], "the trainer port is the first port at which the processes of a gang meet"
+
+
 def test_a_master_and_workers_on_machines_of_their_own() -> None:
     master = recipe("master", "IP=10.0.0.1", "SCHEDULER=srsf")
     assert 'weft auth init --host "10.0.0.1"' in master[0]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from weft.errors import WeftError
 from weft.testbed.cell import run_cell
+from weft.testbed.clusters import LOOPBACK, Site
 from weft.testbed.matrix import Cell
 from weft.testbed.store import Store
 from weft.testbed.workload import CellWorkload
@@ -32,7 +33,7 @@ class Progress:
 
 
 def run_matrix(
-    store: Store, work: Sequence[tuple[Cell, CellWorkload]], *, at_once: int, progress: Progress
+    store: Store, work: Sequence[tuple[Cell, CellWorkload]], *, at_once: int, progress: Progress, site: Site = LOOPBACK
 ) -> list[tuple[Cell, Exception]]:
     """Run the cells that have not finished. Return the ones that failed. An interrupt ends all clusters first."""
     stop = threading.Event()
@@ -47,7 +48,12 @@ def run_matrix(
                 raise Interrupted("interrupted")
             progress.advance(cell, ended)
 
-        result = run_cell(store, cell, workload, tick)
+        def wait(joined: int, wanted: int) -> None:
+            if stop.is_set():
+                raise Interrupted("interrupted")
+            site.wait(joined, wanted)
+
+        result = run_cell(store, cell, workload, tick, replace(site, wait=wait))
         progress.finish(cell, result)
 
     with ThreadPoolExecutor(max(at_once, 1)) as pool:

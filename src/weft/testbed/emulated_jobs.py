@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from weft.client.trace_player import Program
 from weft.sim.traces.trace import TraceJob
@@ -12,6 +13,8 @@ from weft.train.emulated import program, woven
 from weft.weaving.pace import FACTORS
 from weft.wire.convert import stage_profile
 from weft.wire.messages import JobSpec
+
+PORTABLE: Final = 'exec "${WEFT_PYTHON:-python3}" -m "$0" "$@"'
 
 
 def live_policy(cell: Cell) -> str:
@@ -27,13 +30,17 @@ def device_variables(cell: Cell) -> dict[str, str]:
     return found
 
 
-def program_of(cell: Cell) -> Program:
-    """Return the function that makes the jobs of a cell. Jobs declare their true length, as the simulator knows it."""
+def program_of(cell: Cell, *, portable: bool = False) -> Program:
+    """Return the function that makes the jobs of a cell. Jobs declare their true length, as the simulator knows it.
+
+    `portable`: start them by the name of their module, for nodes that have Weft in another place.
+    """
     woven_jobs = weaves(cell.policy)
 
     def create(each: TraceJob, work_s: float, file: str) -> JobSpec:
         module = woven if woven_jobs and each.job.profile is not None else program
-        words = [sys.executable, "-I", "-S", str(module.__file__), f"{work_s:.6f}", file]
+        start = ["sh", "-c", PORTABLE, module.__name__] if portable else [sys.executable, "-I", "-S", module.__file__]
+        words = [*map(str, start), f"{work_s:.6f}", file]
         spec = JobSpec(declared_s=work_s)
         if each.job.profile is not None:
             profile = scale_profile(each.job.profile, cell.speed)

@@ -16,6 +16,8 @@ POLICIES: Final = ("srtf", "srsf", "tiresias", "themis", "muri-s", "muri-l")
 INTERVAL_S: Final = 360.0
 """The schedule interval of Muri's testbed."""
 SPEED: Final = 3600.0
+DEMOTING_SPEED: Final = 1800.0
+"""A policy that demotes by attained service does so after 100 seconds at the earliest: a start must take less."""
 WEAVING_SPEED: Final = 900.0
 """Policies that weave restart jobs 14 to 21 times, and a restart costs tens of milliseconds: they play more slowly."""
 QUICK_FACTOR: Final = 2.0
@@ -69,7 +71,8 @@ def with_order(cell: Cell, policy: str) -> str:
 
 
 def default_speed(policy: str, *, quick: bool = False) -> float:
-    speed = WEAVING_SPEED if weaves(policy) else SPEED
+    loaded = registry.load_policy(policy)
+    speed = WEAVING_SPEED if loaded.weaves else DEMOTING_SPEED if hasattr(loaded, "tick_s") else SPEED
     return speed * QUICK_FACTOR if quick else speed
 
 

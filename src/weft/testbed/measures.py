@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core.metrics.figures import figures
 from weft.core.metrics.history import Selection, in_trace_time, read_history
 from weft.core.metrics.records import ClusterRow
-from weft.model import Exited, Fact, JobId, Start, Started, Stop
+from weft.model import Exited, Fact, Job, JobId, Start, Started, Stop
 
 if TYPE_CHECKING:
     from weft.report.digest import Digest
@@ -24,6 +24,19 @@ class Latency:
     count: int
     p50_ms: float | None
     p90_ms: float | None
+
+
+def facts_of(facts: Iterable[Fact], group: str) -> list[Fact]:
+    """Return the facts of the cluster and of the jobs of a group: a scheduler may have run other cells before."""
+    found: list[Fact] = []
+    ids: set[JobId] = set()
+    for fact in facts:
+        job = getattr(fact, "job", None)
+        if isinstance(job, Job) and job.group == group:
+            ids.add(job.id)
+        if job is None or (job.id if isinstance(job, Job) else job) in ids:
+            found.append(fact)
+    return found
 
 
 def figures_of(facts: Sequence[Fact], speed: float, group: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from weft.report.folder import write_pictures
 from weft.report.page import Cell, Report, Table, render_page
 from weft.report.pictures import Picture, Series, draw_pictures
 from weft.report.stats import choose_baseline, summarise
-from weft.testbed.cell import GROUP, read_cell_facts
+from weft.testbed.cell import read_cell_facts
 from weft.testbed.measures import digest_of
 from weft.testbed.published import SOURCE
 from weft.testbed.store import Store
@@ -100,7 +100,10 @@ def _costs(setup: Setup, rows: Sequence[Row]) -> Table:
 
 
 def _draw(store: Store, rows: Sequence[Row], number: int) -> Iterable[Picture]:
-    series = [Series(row.label, digest_of(read_cell_facts(store, row.cell), row.cell.speed, GROUP)) for row in rows]
+    series = []
+    for row in rows:
+        facts = read_cell_facts(store, row.cell, row.group)
+        series.append(Series(row.label, digest_of(facts, row.cell.speed, row.group)))
     outcomes = [summarise(row.label, [row.result["figures"]]) for row in rows]
     for picture in draw_pictures(series, outcomes, choose_baseline(outcomes, None)):
         yield picture._replace(name=f"{number}-{picture.name}", title=f"{picture.title} (emulated GPUs)")

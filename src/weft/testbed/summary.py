@@ -45,6 +45,11 @@ class Row:
         return Setup(self.cell.cluster, self.result["trace"], jobs, self.cell.interval_s)
 
     @property
+    def group(self) -> str:
+        """The group of the cell's jobs in its journal."""
+        return str(self.result.get("group", "testbed"))
+
+    @property
     def label(self) -> str:
         """The policy; for a policy that weaves, also how."""
         if not weaves(self.cell.policy):

@@ -21,7 +21,7 @@ def test_every_combination_is_a_cell_with_a_name_for_a_folder() -> None:
 
 
 def test_policies_that_weave_play_more_slowly_and_the_quick_form_faster() -> None:
-    assert [default_speed(policy) for policy in POLICIES] == [3600.0] * 4 + [900.0] * 2
+    assert [default_speed(policy) for policy in POLICIES] == [3600.0, 3600.0, 1800.0, 3600.0, 900.0, 900.0]
     (quick,) = list_cells(["n8g8"], ["demo"], ["muri-s"], [360.0], quick=True)
     assert (quick.speed, quick.jobs) == (1800.0, 100)
     (given,) = list_cells(["n8g8"], ["demo"], ["muri-s"], [360.0], quick=True, speed=60.0, jobs=7)

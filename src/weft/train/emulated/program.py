@@ -26,7 +26,7 @@ class StopRequested(BaseException):
 
 
 def main(words: list[str]) -> int:
-    work_s, file = float(words[0]), words[1]
+    work_s, file = float(words[0]), save_file(words[1])
     began = time.monotonic() - process_age_s()
     before_s = load(file)
     try:
@@ -65,6 +65,16 @@ def process_age_s() -> float:
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
+
+
+def save_file(wanted: str) -> str:
+    """Return the file for saves: in the checkpoint folder of the job if this node does not have the wanted folder."""
+    folder, _, name = wanted.rpartition("/")
+    try:
+        posix.stat(folder or "/")
+    except OSError:
+        return f"{environment('WEFT_CKPT_DIR', '.')}/{name}"
+    return wanted
 
 
 def save(file: str, done: float) -> None:

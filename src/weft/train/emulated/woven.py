@@ -140,7 +140,7 @@ def never() -> bool:
 
 
 def main(words: list[str]) -> int:
-    work_s, file, iteration_s = float(words[0]), words[1], float(words[2])
+    work_s, file, iteration_s = float(words[0]), program.save_file(words[1]), float(words[2])
     began = time.monotonic() - program.process_age_s()
     if program.environment("WEFT_NODE_RANK", "0") != "0":
         return _follow(file)

@@ -6,15 +6,18 @@ an interrupt. Ctrl-C ends all processes that it started."""
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli import flags, render
 from weft.cli.commands.testbed.report import print_report
 from weft.cli.text import plural
+from weft.endpoints.addresses import DEFAULT_PORT, Address
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.testbed.clusters import Site
     from weft.testbed.driver import Progress
     from weft.testbed.matrix import Cell
     from weft.testbed.workload import CellWorkload
@@ -37,7 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--policies", metavar="P[,P]", help="policies (srtf,srsf,tiresias,themis,muri-s,muri-l)")
     add("--intervals", metavar="S[,S]", default="360",
         help="seconds of the trace between two plans (360); 0: as the policy asks")  # fmt: skip
-    add("--speed", metavar="X", type=_speed, help="seconds of the trace per second (3600; policies that weave: 900)")
+    add(
+        "--speed",
+        metavar="X",
+        type=_speed,
+        help="seconds of the trace per second (3600; tiresias: 1800; policies that weave: 900)",
+    )
     add("--jobs", metavar="N", type=flags.whole_number(1), help="only the first N jobs of each trace")
     add("--quick", action="store_true", help="the first 100 jobs, played twice as fast")
     add("--order", choices=("fair", "fifo", "slots"), default="fair", help="how members of a weave take turns (fair)")
@@ -45,24 +53,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="muri: the stages of woven jobs take longer, by the factors that Muri measured (none)")  # fmt: skip
     add("--at-once", metavar="N", type=flags.whole_number(1, 16), default=1, help="cells to run at a time (1)")
     add("--out", metavar="DIR", required=True, help="folder for the results")
+    add("--host", metavar="HOST", help="run on workers of other machines: the scheduler listens at HOST and waits for "
+        "workers with the GPUs of the cluster (default: on this machine, with declared GPUs)")  # fmt: skip
+    add("--port", metavar="N", type=flags.port, default=DEFAULT_PORT, help=f"port of that scheduler ({DEFAULT_PORT})")
+    add("--folder", metavar="DIR", help="where jobs save with --host: a folder that all machines share")
 
 
 def run(args: argparse.Namespace) -> int:
     from weft.testbed.driver import run_matrix
     from weft.testbed.store import Store
 
+    site = _site(args)
     work = _work(args)
     store = Store(Path(args.out))
     store.create()
     finished = sum(store.is_finished(cell) for cell, _ in work)
     if finished:
         render.print_message(f"{plural(finished, 'cell')} finished before")
-    failed = run_matrix(store, work, at_once=args.at_once, progress=_progress(work))
+    failed = run_matrix(store, work, at_once=args.at_once, progress=_progress(work), site=site)
     for cell, error in failed:
         render.print_message(f"error: {cell.name}: {error}")
     if store.results():
         print_report(args, store)
     return 1 if failed else 0
+
+
+def _site(args: argparse.Namespace) -> Site:
+    """Return where the cells run."""
+    from weft.testbed.clusters import LOOPBACK, Site
+
+    if args.host is None:
+        if args.folder is not None:
+            raise InputError("--folder needs --host", hint="on one machine jobs save in a temporary folder")
+        return LOOPBACK
+    if args.at_once > 1:
+        raise InputError("--host excludes --at-once", hint="the workers of one scheduler run one cell at a time")
+    if args.folder is not None and not os.path.isdir(args.folder):
+        raise InputError("no such directory", where=args.folder, hint="create it first, on a disk that all nodes share")
+    told: list[int] = []
+
+    def wait(joined: int, wanted: int) -> None:
+        if told[-1:] != [joined]:
+            told.append(joined)
+            render.print_message(f"waiting for workers at {args.host}:{args.port}: {joined} of {wanted} GPUs")
+
+    return Site(Address(args.host, args.port), os.path.abspath(args.folder) if args.folder else "", wait)
 
 
 def _work(args: argparse.Namespace) -> list[tuple[Cell, CellWorkload]]:
