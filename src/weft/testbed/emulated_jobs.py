@@ -22,9 +22,9 @@ def live_policy(cell: Cell) -> str:
     return with_order(cell, scale_policy(cell.policy, cell.speed, cell.interval_s))
 
 
-def device_variables(cell: Cell) -> dict[str, str]:
-    """Return the variables of all jobs of a cell."""
-    found = {"WEFT_DEVICE": "emulated"}
+def device_variables(cell: Cell, folder: str) -> dict[str, str]:
+    """Return the variables of all jobs of a cell. Nodes of two cells have the same names, so each has its folder."""
+    found = {"WEFT_DEVICE": "emulated", "WEFT_DEVICE_DIR": folder}
     if cell.contention == "muri":
         found["WEFT_DEVICE_FACTORS"] = ",".join(f"{size}={factor:.6f}" for size, factor in FACTORS.items())
     return found

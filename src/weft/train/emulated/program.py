@@ -34,6 +34,7 @@ def main(words: list[str]) -> int:
         say(f"{work_s:.3f} s of work, from {before_s:.3f} s")
         while (left_s := work_s - before_s - (time.monotonic() - began)) > 0:
             time.sleep(left_s)
+        ignore_stop()
     except StopRequested:
         done_s = before_s + time.monotonic() - began
         if done_s < work_s:
@@ -51,6 +52,11 @@ def say(text: str) -> None:
 def raise_on_stop() -> None:
     """Raise StopRequested, once, when SIGTERM comes."""
     _signal.signal(_signal.SIGTERM, _raise_stop)
+
+
+def ignore_stop() -> None:
+    """Ignore SIGTERM from now on: the work is done, and a stop must not make the job fail."""
+    _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
 
 
 def _raise_stop(_number: int, _frame: object) -> NoReturn:

@@ -151,6 +151,7 @@ def main(words: list[str]) -> int:
         program.raise_on_stop()
         program.say(f"{work_s:.3f} s of work, from {job.done_s:.3f} s")
         job.run(began)
+        program.ignore_stop()
     except StopRequested:
         if job.done_s < work_s:
             program.save(file, job.done_s)
@@ -177,6 +178,7 @@ def _follow(file: str) -> int:
         program.raise_on_stop()
         while not _exists(file + END_SUFFIX):
             time.sleep(FOLLOW_S)
+        program.ignore_stop()
     except StopRequested:
         return EXIT_CHECKPOINTED
     program.mark_done()
