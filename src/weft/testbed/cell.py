@@ -65,8 +65,8 @@ def _play(
         Client(up.scheduler) as client,
     ):
         player = TracePlayer(
-            client, workload.jobs, cell.speed, group=group, folder=saves, program=program, env=device_variables(cell, saves),
-            poll_s=POLL_S,
+            client, workload.jobs, cell.speed, group=group, folder=saves, program=program,
+            env=device_variables(cell, saves), poll_s=POLL_S,
         )  # fmt: skip
         try:
             player.play(watch)
