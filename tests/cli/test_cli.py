@@ -360,12 +360,15 @@ def test_policies(capsys: Capture) -> None:
     assert isinstance(policies, list)
     assert isinstance(placements, list)
     by_name = {entry["name"]: entry for entry in policies}
-    assert by_name["tiresias"]["options"] == [{"name": "thresholds", "values": "number+...", "default": "3250+7200"}]
+    assert by_name["tiresias"]["options"] == [
+        {"name": "thresholds", "values": "number+...", "default": "3250+7200"},
+        {"name": "tick_s", "values": "number", "default": "1"},
+    ]
     assert by_name["tiresias"]["aliases"] == ["dlas-gpu"]
     assert {"name": "packing", "values": "2|3|4", "default": "4"} in by_name["muri-s"]["options"]
     assert all(entry["about"].endswith(".") for entry in policies + placements)
     assert main(["policies"]) == 0
-    assert "policy\ttiresias\tthresholds=3250+7200\t" in capsys.readouterr().out
+    assert "policy\ttiresias\tthresholds=3250+7200:tick_s=1\t" in capsys.readouterr().out
 
 
 def test_trace_generate(capsys: Capture, here: Path) -> None:

@@ -7,8 +7,7 @@ words, or a `WorkloadCommand`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.errors import InputError, nearest
 from weft.wire.convert import pairs
@@ -22,8 +21,7 @@ DEMO_S: Final = 30.0
 """Duration of the demo if the job declares none."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadCommand:
+class WorkloadCommand(NamedTuple):
     """The command of a workload."""
 
     words: Sequence[str]
