@@ -54,6 +54,24 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     assert "no params.model" in weft.fails("submit", "--config", write("name: x"))
 
 
+def test_the_task_file_of_the_distributed_scheduler_needs_no_command(weft: Weft) -> None:
+    name = write(RESNET, "task.json")
+    job = weft.submit("--hold", "--config", name)
+    command = weft.show(job)["command"]
+    assert command[:2] == ["sh", "-c"]
+    assert " ".join(command[4:]) == (
+        "--model resnet50 --dataset imagenet --batch-size 64 --learning-rate 0.001 --epochs 90 --optimizer sgd "
+        "--momentum 0.9 --weight-decay 0.0001"
+    )
+    weft("cancel", job)
+    wrong = weft.fails("submit", "--config", name, "--param", "batchsize=3")
+    assert "task.json:1: unknown param of resnet50 'batchsize'\n  known: batch_size," in wrong
+    assert "task.json:1: optimizer of resnet50 cannot be 'sgb'" in weft.fails(
+        "submit", "--config", name, "--param", "optimizer=sgb"
+    )
+    assert weft.show(weft.submit("--hold", "--gpus", "0", "--config", name))["gpus"] == 0
+
+
 def test_tasks_of_a_file_depend_on_any_end_and_on_a_failure(weft: Weft) -> None:
     text = "- {name: one, command: 'false', gpus: 0}\n"
     text += "- {name: clean, command: 'true', gpus: 0, after: 'afterany:one'}\n"

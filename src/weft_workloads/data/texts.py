@@ -64,7 +64,7 @@ class Windows(Dataset[tuple[Tensor, ...]]):
             )
 
     def __len__(self) -> int:
-        return (len(self.bytes) - self.length) // self.length
+        return max((len(self.bytes) - self.length) // self.length, 0)
 
     def window(self, epoch: int, index: int) -> np.ndarray:
         shift = int(np.random.default_rng([self.seed, epoch]).integers(self.length)) if epoch else 0

@@ -82,11 +82,11 @@ class Vgg(nn.Module):
                 inputs = outputs
             layers.append(nn.MaxPool2d(2))
         # a small image is a single pixel by now; the pool would copy it to all places
-        place = 7 if hidden == 4096 else 1
+        place, dropout = (7, 0.5) if hidden == 4096 else (1, 0.1)
         self.features = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(place), nn.Flatten())
         self.classifier = nn.Sequential(
-            nn.Linear(inputs * place * place, hidden), nn.ReLU(inplace=True), nn.Dropout(),
-            nn.Linear(hidden, hidden), nn.ReLU(inplace=True), nn.Dropout(), nn.Linear(hidden, classes),
+            nn.Linear(inputs * place * place, hidden), nn.ReLU(inplace=True), nn.Dropout(dropout),
+            nn.Linear(hidden, hidden), nn.ReLU(inplace=True), nn.Dropout(dropout), nn.Linear(hidden, classes),
         )  # fmt: skip
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from weft_workloads.settings import Settings
 from weft_workloads.training import checkpoints
-from weft_workloads.training.ranks import MpiRanks, Ranks
+from weft_workloads.training.ranks import Ranks
 from weft_workloads.training.stages import stage
 from weft_workloads.training.tasks import Batch, Task
 
@@ -57,8 +57,8 @@ class ReplicaEngine:
         self.module: nn.Module = task.model
         if form == "ddp":
             self.module = DistributedDataParallel(task.model, device_ids=[device] if device.type == "cuda" else None)
-        elif isinstance(ranks, MpiRanks):
-            ranks.share_parameters(task.model)
+        elif form == "mpi":
+            ranks.share_tensors([*task.model.parameters(), *task.model.buffers()])
         self.optimizer = make_optimizer(found, tiny, task.model.parameters())
         # hooks find the stages of data loaders and DDP; the others are marked here
         self.marks_stages = form == "mpi" or found.model.kind == "games"
@@ -81,6 +81,7 @@ class ReplicaEngine:
 
     def evaluate(self) -> dict[str, float]:
         self.task.model.eval()
+        self.ranks.share_tensors(self.task.model.buffers())  # each process has statistics of its part of the batches
         return self.ranks.mean(self.task.evaluate(self.task.model))
 
     def save(self, folder: Path, step: int) -> None:
@@ -118,6 +119,7 @@ class ShardedEngine:
 
     def evaluate(self) -> dict[str, float]:
         self.module.eval()
+        self.ranks.share_tensors(self.module.buffers())  # those that a checkpoint holds
         return self.ranks.mean(self.task.evaluate(self.module))
 
     def save(self, folder: Path, step: int) -> None:

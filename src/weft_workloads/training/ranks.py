@@ -33,6 +33,10 @@ class Ranks(Protocol):
         """Return the value of rank 0."""
         ...
 
+    def share_tensors(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Replace tensors by those of rank 0."""
+        ...
+
     def average_gradients(self, model: nn.Module) -> None:
         """Replace all gradients by their means, unless the parallel form does that itself."""
         ...
@@ -54,6 +58,8 @@ class Alone:
 
     def share(self, value: Any) -> Any:
         return value
+
+    def share_tensors(self, tensors: Iterable[torch.Tensor]) -> None: ...
 
     def average_gradients(self, model: nn.Module) -> None: ...
 
@@ -98,6 +104,12 @@ class TorchRanks:
         dist.broadcast_object_list(found, src=0, group=self._group)
         return found[0]
 
+    def share_tensors(self, tensors: Iterable[torch.Tensor]) -> None:
+        import torch.distributed as dist
+
+        for tensor in tensors:
+            dist.broadcast(tensor, src=0)
+
     def average_gradients(self, model: nn.Module) -> None: ...
 
     def close(self) -> None:
@@ -136,9 +148,8 @@ class MpiRanks:
     def share(self, value: Any) -> Any:
         return self._all.bcast(value, root=0)
 
-    def share_parameters(self, model: nn.Module) -> None:
-        """Give all processes the parameters and buffers of rank 0."""
-        for tensor in (*model.parameters(), *model.buffers()):
+    def share_tensors(self, tensors: Iterable[torch.Tensor]) -> None:
+        for tensor in tensors:
             host = tensor.detach().cpu().contiguous()
             self._all.Bcast(host.view(-1).numpy(), root=0)
             tensor.data.copy_(host)

@@ -20,7 +20,8 @@ from weft_workloads.training.ranks import Ranks
 
 Batch = tuple[Tensor, ...]
 Loss = Callable[[nn.Module, Batch], Tensor]
-MAX_EVALUATION_BATCHES: Final = 50
+MAX_EVALUATION_BATCHES: Final = {True: 4, False: 50}
+"""By whether the size is tiny."""
 IMAGENET_CLASSES: Final = 1000
 FULL_LENGTHS: Final = {"bert-base": 512, "roberta-large": 512, "gpt2": 1024, "gpt2-large": 1024, "llama2-7b": 2048}
 TINY_LENGTH: Final = 64
@@ -54,15 +55,16 @@ class DatasetTask:
     """A model that learns from a data set, through plain data loaders."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, train: Dataset[Any], unseen: Dataset[Any], *, batch_size: int, seed: int,
-        workers: int, ranks: Ranks, device: torch.device, counts_hits: bool = False, splits_data: bool = True,
+        self, model: nn.Module, loss: Loss, train: Dataset[Any], unseen: Dataset[Any], *, batch_size: int, tiny: bool,
+        seed: int, workers: int, ranks: Ranks, device: torch.device, counts_hits: bool = False,
+        splits_data: bool = True,
     ) -> None:  # fmt: skip
         self.model, self.loss = model.to(device), loss
         self.device, self.counts_hits, self.batch_size = device, counts_hits, batch_size
         rank, world = (ranks.rank, ranks.world) if splits_data else (0, 1)
         self._order = StepBatches(len(train), batch_size, rank=rank, world=world, seed=seed)
         self._unseen_order = StepBatches(len(unseen), batch_size, rank=rank, world=world, seed=seed)
-        self._unseen_order.last_step = min(self._unseen_order.steps_per_epoch, MAX_EVALUATION_BATCHES)
+        self._unseen_order.last_step = min(self._unseen_order.steps_per_epoch, MAX_EVALUATION_BATCHES[tiny])
         self._loader = _loader(train, self._order, workers, device)
         self._unseen_loader = _loader(unseen, self._unseen_order, 0, device)
         self.steps_per_epoch = self._order.steps_per_epoch
@@ -154,7 +156,8 @@ def make_task(found: Settings, tiny: bool, ranks: Ranks, device: torch.device, f
     path, source = data_path("imagenet" if kind == "images" else "wikitext", found.data, found.seed)
     workers = found.workers if found.workers is not None else 0 if tiny else 4
     common: dict[str, Any] = {
-        "batch_size": batch_size, "seed": found.seed, "workers": workers, "ranks": ranks, "device": device,
+        "batch_size": batch_size, "tiny": tiny, "seed": found.seed, "workers": workers, "ranks": ranks,
+        "device": device,
     }  # fmt: skip
     if kind == "images":
         return _images(found, tiny, path, common), f"{source} {path}"

@@ -1,0 +1,158 @@
+"""Workloads as jobs and as several processes: real schedulers, real signals, real launchers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.local_scheduler import until
+from support.loopback_namespace import need_mpirun, need_torch, needed
+from support.secured_cluster import free_port
+from support.weft_cli import Weft
+from weft.jobspec.taskfile import read_tasks
+from weft.jobspec.workloads import command_for
+from weft.wire.convert import pairs
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = sorted((ROOT / "examples" / "training").glob("*.json"))
+FORMS = ROOT / "tests" / "support" / "workload_forms.py"
+RUNS_OF_FORMS = 11
+
+
+def surroundings(data: Path) -> dict[str, str]:
+    """The environment of a process that belongs to no job."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("WEFT_", "OMPI_", "PET_"))}
+    return {**kept, "WEFT_DATA_DIR": str(data), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def test_a_preempted_model_ends_with_the_same_bits(weft: Weft, tmp_path: Path) -> None:
+    need_torch()
+    import torch
+
+    given = [
+        f"--param={text}" for text in ("model=gpt2", "size=tiny", "steps=600", "batch_size=1", "sequence_length=8")
+    ]
+    data = ("--env", f"WEFT_DATA_DIR={tmp_path}")
+    broken = weft.submit("--gpus", "1", *given, *data, f"--param=checkpoints={tmp_path}/broken")
+    until(lambda: ((weft.show(broken)["progress"] or {}).get("step") or 0) >= 1)
+    weft("submit", "--gpus", "2", "--priority", "10", "--", "true")
+    weft("wait", broken)
+    shown = weft.show(broken)
+    assert (shown["run"], shown["preemptions"], shown["failures"]) == (2, 1, 0), weft("logs", broken).out
+    first = weft("logs", "--run", "1", broken).out
+    saved = int(first.rpartition("asked to stop: saved after step ")[2])
+    assert f"steps {saved} to 600" in weft("logs", broken).out
+    assert (shown["progress"]["step"], shown["progress"]["total"]) == (600, 600)
+    whole = weft.submit("--gpus", "1", *given, *data, f"--param=checkpoints={tmp_path}/whole")
+    weft("wait", whole)
+    states = [torch.load(tmp_path / name / "step-000000600" / "state.pt", weights_only=True)["model"]
+              for name in ("broken", "whole")]  # fmt: skip
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
+def test_task_files_of_the_examples_are_valid(path: Path) -> None:
+    (task,) = read_tasks(str(path))
+    spec = task.spec()
+    assert spec.gpus >= 1
+    if not spec.command:
+        assert command_for(dict(pairs(spec.params))).per_gpu
+
+
+def test_every_form_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    need_torch()
+    ports = [str(free_port()) for _ in range(RUNS_OF_FORMS)]
+    ranks = []
+    for rank in range(2):
+        env = {**surroundings(tmp_path), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+               "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": ports[0]}  # fmt: skip
+        command = [sys.executable, str(FORMS), str(tmp_path), *ports]
+        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    outputs = [rank.communicate(timeout=280)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    report = json.loads(outputs[0].rpartition("report ")[2])
+    resumed = [form for form, found in report.items() if "resumed" in found]
+    assert resumed == ["pipeline llama2-7b", "ddp a2c", "fsdp resnet18"]
+    for form in resumed:
+        assert report[form]["resumed"] == report[form]["whole"], form
+    assert report["fsdp gpt2"]["whole"] == pytest.approx(report["ddp gpt2"]["whole"], rel=1e-4)
+
+
+def test_mpirun_trains_as_ddp_does(tmp_path: Path) -> None:
+    need_torch()
+    need_mpirun()
+    needed("mpi4py", shutil.which("mpirun") is not None and _has_mpi4py(), "make test installs it")
+    words = ["-m", "weft_workloads", "--model", "gpt2", "--size", "tiny", "--batch-size", "8",
+             "--checkpoints", str(tmp_path / "saved")]  # fmt: skip
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+    done = subprocess.run(
+        [*launcher, sys.executable, *words, "--steps", "3"], env=surroundings(tmp_path), capture_output=True, text=True,
+        timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "mpi, 2 processes" in done.stdout
+    # a single process continues what two have begun
+    done = subprocess.run(
+        [sys.executable, *words, "--steps", "4"], env=surroundings(tmp_path), capture_output=True, text=True,
+        timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "steps 3 to 4" in done.stdout
+
+
+def _has_mpi4py() -> bool:
+    return (
+        subprocess.run([sys.executable, "-c", "from mpi4py import MPI"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["ddp", "torchrun", "mpirun", "fsdp", "pipeline", "games"])
+def test_the_examples_train(weft: Weft, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_torch()
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    variables = [f"--env={variable}={text}" for variable, text in surroundings(tmp_path).items()
+                 if variable.startswith(("OMPI_", "WEFT_DATA"))]  # fmt: skip
+    file = ROOT / "examples" / "training" / f"{name}.json"
+    job = weft.submit("--config", str(file), "--param", "steps=10", *variables)
+    weft("wait", job)
+    log = weft("logs", job).out
+    assert log.rstrip().endswith("done"), log
+    assert ("1 processes" if name == "games" else "2 processes") in log
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("form", ["ddp", "fsdp", "torchrun", "mpirun"])
+def test_a_preempted_gang_of_processes_continues(
+    weft: Weft, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_torch()
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    env = [f"--env={name}={text}" for name, text in surroundings(tmp_path).items()
+           if name.startswith(("OMPI_", "WEFT_DATA"))]  # fmt: skip
+    options = ["--model", "gpt2", "--size", "tiny", "--steps", "800", "--batch-size", "1", "--sequence-length", "8",
+               "--checkpoints", str(tmp_path / "saved")]  # fmt: skip
+    if form in ("ddp", "fsdp"):
+        pairs = zip(options[::2], options[1::2], strict=True)
+        words = [f"--param={name[2:].replace('-', '_')}={text}" for name, text in pairs] + [f"--param=parallel={form}"]
+    elif form == "torchrun":
+        words = ["--", "torchrun", "-m", "weft_workloads", *options]
+    else:
+        env.append("--env=OMPI_MCA_odls_base_sigkill_timeout=60")
+        words = ["--", "mpirun", "--bind-to", "none", "python", "-m", "weft_workloads", *options]
+    job = weft.submit("--gpus", "2", *env, *words)
+    until(lambda: ((weft.show(job)["progress"] or {}).get("step") or 0) >= 1, 120)
+    weft("submit", "--gpus", "1", "--priority", "10", "--", "true")
+    weft("wait", job)
+    shown = weft.show(job)
+    assert (shown["run"], shown["preemptions"], shown["failures"]) == (2, 1, 0), weft("logs", job).out
+    saved = int(weft("logs", "--run", "1", job).out.rpartition("asked to stop: saved after step ")[2].split()[0])
+    assert f"steps {saved} to 800" in weft("logs", job).out
