@@ -36,10 +36,10 @@ class FreeStage:
 class Stage:
     """A stage of a run that is or may be woven. Inside another stage it belongs to that one."""
 
-    __slots__ = ("_is_inner", "_name", "_others")
+    __slots__ = ("_insist", "_is_inner", "_name", "_others")
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, insist: bool = False) -> None:
+        self._name, self._insist = name, insist
         self._others: Ranks | None = None
         self._is_inner = False
 
@@ -50,9 +50,9 @@ class Stage:
             return
         self._others = ranks.all_ranks() if name != "data" else None
         if self._others is None:
-            own.begin(name)
+            own.begin(name, insist=self._insist)
         else:
-            own.begin_together(name, self._others)
+            own.begin_together(name, self._others, insist=self._insist)
         if name == "gpu" and own.recorder is not None:
             own.recorder.end_step(at_begin=True)
 
@@ -68,16 +68,16 @@ class Stage:
 _FREE: Final = FreeStage()
 
 
-def stage(name: str) -> FreeStage | Stage:
+def stage(name: str, *, insist: bool = False) -> FreeStage | Stage:
     """Return a context for the stage `data`, `gpu` or `net` of a step.
 
-    It waits for the turn of this job. If the job is asked to stop meanwhile, it raises StopRequested. Rank 0 waits for
-    the turn and the other ranks wait for rank 0: call it in all ranks, or in none.
+    It waits for the turn of this job. If the job is asked to stop meanwhile, it raises StopRequested, unless the caller
+    insists. Rank 0 waits for the turn and the other ranks wait for rank 0: call it in all ranks, or in none.
     """
     if name not in NAMES:
         raise ValueError(f"unknown stage {name!r}: use {', '.join(NAMES)}")
     own = turns()
-    return Stage(name) if own.is_possible or own.recorder is not None else _FREE
+    return Stage(name, insist) if own.is_possible or own.recorder is not None else _FREE
 
 
 def stages(loader: Iterable[Batch], *, ahead: bool = True) -> Iterable[Batch]:
