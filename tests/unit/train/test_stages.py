@@ -15,6 +15,7 @@ import pytest
 from support.train_env import Inside
 from weft.train.weave import directory
 from weft.train.weave.directory import read_counters
+from weft.train.weave.layout import URGENT_AT
 from weft.train.weave.member import Member
 
 WAIT_S = 60.0
@@ -136,6 +137,24 @@ def test_a_job_that_must_stop_ends_its_wait_without_the_stage(
     process.send_signal(signal.SIGTERM)
     assert finish(process, code) == ""
     other.leave()
+
+
+def test_a_step_that_insists_waits_for_its_turn_during_a_stop(job: Inside, woven: Path) -> None:
+    other = Member(str(woven), 0)
+    assert other.acquire("gpu", lambda: False)
+    body = "with train.stage('gpu', insist=True): print('in', flush=True)"
+    process = start(job, f"import time\nwhile not train.should_stop(): time.sleep(0.01)\n{body}")
+    until(lambda: _catches_term(process.pid))
+    process.send_signal(signal.SIGTERM)
+    until(lambda: (woven / directory.STATE).read_bytes()[URGENT_AT] == 1 << 1 or process.poll() is not None)
+    other.release("gpu")
+    assert finish(process) == "in"
+    other.leave()
+
+
+def _catches_term(pid: int) -> bool:
+    mask = int(Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0], 16)
+    return bool(mask >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_run_moves_to_another_weave_while_it_runs(job: Inside, woven: Path) -> None:
