@@ -1,4 +1,4 @@
-"""One rank of several training runs, one after the other: `workload_forms.py FOLDER PORT...`. Rank 0 prints a report.
+"""One rank of several training runs, one after the other: `workload_forms.py FOLDER`. Rank 0 prints a report.
 
 Each form trains two steps without a break; those of `BROKEN` also with a break after the first.
 """
@@ -16,28 +16,25 @@ from weft_workloads.training import loop
 
 WHOLE = (("ddp", "gpt2"), ("fsdp", "gpt2"))
 BROKEN = (("pipeline", "llama2-7b"), ("ddp", "a2c"), ("fsdp", "resnet18"))
-
-
 PATIENCE_S = 250
 
 
-def train(port: str, **params: str) -> list[float]:
-    os.environ["MASTER_PORT"] = port
+def train(**params: str) -> list[float]:
     found = loop.run(read_settings({"size": "tiny", "evaluate_every": "1000000", **params}))
     return [found.loss, *found.evaluation.values()]
 
 
-def main(folder: Path, ports: list[str]) -> None:
+def main(folder: Path) -> None:
     faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
     report = {}
     for form, model in (*WHOLE, *BROKEN):
         given = {"model": model, "parallel": form, "batch_size": "8"}
         broken = str(folder / f"{form}-{model}")
-        whole = train(ports.pop(), **given, steps="2", checkpoints=f"{broken}-whole")
+        whole = train(**given, steps="2", checkpoints=f"{broken}-whole")
         report[f"{form} {model}"] = {"whole": whole}
         if (form, model) in BROKEN:
-            train(ports.pop(), **given, steps="1", checkpoints=broken)
-            report[f"{form} {model}"]["resumed"] = train(ports.pop(), **given, steps="2", checkpoints=broken)
+            train(**given, steps="1", checkpoints=broken)
+            report[f"{form} {model}"]["resumed"] = train(**given, steps="2", checkpoints=broken)
     if os.environ["RANK"] == "0":
         print(f"report {json.dumps(report)}", flush=True)
     sys.stdout.flush()
@@ -45,4 +42,4 @@ def main(folder: Path, ports: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]))

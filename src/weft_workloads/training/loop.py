@@ -69,9 +69,12 @@ def run(found: Settings) -> Outcome:
         print(f"{found.model.name}: {size}, {count:,} parameters, {device.type}", flush=True)
         print(f"{form}, {ranks.world} processes, data: {source}", flush=True)
     try:
-        return trainer.run()
-    finally:
+        outcome = trainer.run()
+    except SystemExit:  # all processes stop at the same step
         ranks.close()
+        raise
+    ranks.close()
+    return outcome
 
 
 def _prepare(found: Settings, tiny: bool, ranks: Ranks) -> torch.device:

@@ -41,7 +41,9 @@ class Ranks(Protocol):
         """Replace all gradients by their means, unless the parallel form does that itself."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the work of all processes. Every process must call it; one that fails alone must not."""
+        ...
 
 
 class Alone:
@@ -78,7 +80,8 @@ class TorchRanks:
         cuda = torch.cuda.is_available()
         if cuda:
             torch.cuda.set_device(self.local_rank)
-        dist.init_process_group("nccl" if cuda else "gloo")
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if cuda else "gloo")
         # flags and figures are on the host: agreeing on them must not wait for the GPU
         self._group = dist.new_group(backend="gloo") if cuda else None
 
@@ -113,9 +116,7 @@ class TorchRanks:
     def average_gradients(self, model: nn.Module) -> None: ...
 
     def close(self) -> None:
-        import torch.distributed as dist
-
-        dist.destroy_process_group()
+        """Leave the group to the end of the process: its destructor may wait for a thread that waits for the GIL."""
 
 
 class MpiRanks:
