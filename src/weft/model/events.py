@@ -9,6 +9,7 @@ from weft.model.ids import JobId, NodeId, Seconds
 from weft.model.job import Job, Profile
 from weft.model.node import Node
 from weft.model.plain_init import plain_init
+from weft.model.pool_facts import PoolEvent
 from weft.model.service_facts import ServiceEvent
 
 Outcome = Literal["done", "failed", "stopped", "lost", "requeued"]
@@ -286,5 +287,5 @@ class Wake:
 Event = (
     NodeJoined | NodeLost | Blocked | Unblocked | Cordoned | Uncordoned | Limited | GroupLimited | BatchLimited
     | Submitted | Edited | Cancelled | Held | Released | Suspended | Continued | Purged | Paused | Resumed | Started
-    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent
+    | Progressed | Measured | Profiled | Unwoven | Exited | AdminAction | Wake | Evicted | ServiceEvent | PoolEvent
 )  # fmt: skip

@@ -8,6 +8,7 @@ from weft.model.decisions import StopReason
 from weft.model.ids import JobId, Seconds, Slots
 from weft.model.job import Job
 from weft.model.per_rank import PerRank
+from weft.model.pool_facts import PoolSnapshot
 from weft.model.service_facts import ServiceSnapshot
 from weft.model.share import WHOLE, Share
 
@@ -122,4 +123,4 @@ class StateSnapshot:
     """When the number of GPUs changed before the snapshot, and to what."""
 
 
-Snapshot = JobSnapshot | StateSnapshot | ServiceSnapshot
+Snapshot = JobSnapshot | StateSnapshot | ServiceSnapshot | PoolSnapshot

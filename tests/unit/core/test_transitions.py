@@ -18,6 +18,10 @@ from weft.model import (
     FACTS,
     AdminAction,
     Alarm,
+    AllocationEnded,
+    AllocationGranted,
+    AllocationReleased,
+    AllocationRequested,
     BatchLimited,
     Blocked,
     Cancelled,
@@ -43,6 +47,13 @@ from weft.model import (
     NodeLost,
     Paused,
     Planned,
+    Pool,
+    PoolAdded,
+    PoolChanged,
+    PoolPaused,
+    PoolRemoved,
+    PoolResumed,
+    PoolSnapshot,
     Profile,
     Profiled,
     Progressed,
@@ -76,6 +87,7 @@ ON = (("n0", (0,)),)
 FIRST = Submitted(0, Job("first"))
 START, STARTED = Start(1, "a", 1, ON), Started(2, "a", 1)
 STOP = Stop(3, "a", 1, "preempted")
+POOL = Pool("p", "slurm", 2, 4, 3600.0)
 
 TO: dict[str, tuple[Fact, ...]] = {
     "blocked": (FIRST, Submitted(0, Job("a", after=("first",)))),
@@ -141,6 +153,15 @@ BY: dict[str, Callable[[State], Fact]] = {
     "Resized": lambda _: Resized(9, "chat", 2),
     "DrainReplica": lambda _: DrainReplica(9, "a", 1),
     "Move": lambda _: Move(9, "a", 1),
+    "PoolAdded": lambda _: PoolAdded(9, POOL),
+    "PoolChanged": lambda _: PoolChanged(9, POOL),
+    "PoolRemoved": lambda _: PoolRemoved(9, "p"),
+    "PoolPaused": lambda _: PoolPaused(9, "p"),
+    "PoolResumed": lambda _: PoolResumed(9, "p"),
+    "AllocationRequested": lambda _: AllocationRequested(9, "p", "p-0-k", "p-0"),
+    "AllocationGranted": lambda _: AllocationGranted(9, "p", "p-0-k", "1"),
+    "AllocationReleased": lambda _: AllocationReleased(9, "p", "p-0-k", "idle"),
+    "AllocationEnded": lambda _: AllocationEnded(9, "p", "p-0-k", "COMPLETED"),
 }
 """A fact of each class, and of each way a run ends."""
 
@@ -178,7 +199,7 @@ def state_after(*facts: Fact) -> State:
 
 def test_the_facts_below_are_all_facts_and_the_statuses_all_statuses() -> None:
     made = {type(make(state_after(*TO["waiting"]))) for make in BY.values()}
-    assert made | {JobSnapshot, StateSnapshot, ServiceSnapshot} == set(FACTS)
+    assert made | {JobSnapshot, StateSnapshot, ServiceSnapshot, PoolSnapshot} == set(FACTS)
     assert tuple(TO) == STATUSES
 
 

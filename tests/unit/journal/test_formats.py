@@ -24,6 +24,11 @@ from weft.journal.jsonl import HEADER
 from weft.journal.sqlite.compaction import compact
 from weft.model import (
     FACTS,
+    Allocation,
+    AllocationEnded,
+    AllocationGranted,
+    AllocationReleased,
+    AllocationRequested,
     BatchLimited,
     Continued,
     Cordoned,
@@ -41,6 +46,13 @@ from weft.model import (
     Node,
     NodeJoined,
     PerRank,
+    Pool,
+    PoolAdded,
+    PoolChanged,
+    PoolPaused,
+    PoolRemoved,
+    PoolResumed,
+    PoolSnapshot,
     Profile,
     Profiled,
     Ready,
@@ -83,7 +95,25 @@ CHAT = Service(
     Health("/ready", 60.0, 2.0, 5), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25,
 )  # fmt: skip
 
+A100 = Pool(
+    "a100", "slurm", 8, 16, 28800.0, "A100", 81920, 64, 512000, (("rack", "3"),), 1, 3, 600.0, 30.0, ("-p", "gpu"),
+    (("folder", "/shared/a100"),),
+)  # fmt: skip
+
 ADDED: tuple[Fact, ...] = (
+    PoolAdded(0.0, A100),
+    PoolChanged(1.0, A100),
+    AllocationRequested(1.0, "a100", "a100-0-k1", "a100-0"),
+    AllocationGranted(1.0, "a100", "a100-0-k1", "17"),
+    AllocationReleased(2.0, "a100", "a100-0-k1", "idle for 300 s"),
+    AllocationEnded(3.0, "a100", "a100-0-k1", "CANCELLED", failed=True, detail="slurmstepd: error"),
+    PoolPaused(4.0, "a100", "CrashLoop", "3 allocations in a row failed"),
+    PoolResumed(5.0, "a100"),
+    PoolRemoved(6.0, "a100", now=True),
+    PoolSnapshot(
+        7.0, A100, "Paused", "by ada", 2, 3.0, "drain",
+        (Allocation("a100-1-k2", "a100-1", 1.0, "18", joined_at=2.0, release="the pool is removed"),),
+    ),
     Deployed(0.0, CHAT),
     Submitted(0.0, Job("chat.0", replica=Replica("chat", 0, 2))),
     Ready(1.0, "chat.0", 1, "127.0.0.1:8000"),

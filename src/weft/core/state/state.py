@@ -15,16 +15,21 @@ from typing import Any, Final
 
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.node import Closure, Occupant
-from weft.core.state.apply import jobs, nodes, plans, profiles, runs, services, snapshots
+from weft.core.state.apply import jobs, nodes, plans, pools, profiles, runs, services, snapshots
 from weft.core.state.durations import Durations
 from weft.core.state.eligibility import Eligibility
 from weft.core.state.job import JobState
+from weft.core.state.pools import Pools
 from weft.core.state.profiles import Profiles
 from weft.core.state.services import Services
 from weft.core.state.transitions import Cause, change_status
 from weft.model import (
     AdminAction,
     Alarm,
+    AllocationEnded,
+    AllocationGranted,
+    AllocationReleased,
+    AllocationRequested,
     BatchLimited,
     Blocked,
     Cancelled,
@@ -49,6 +54,12 @@ from weft.model import (
     NodeLost,
     Paused,
     Planned,
+    PoolAdded,
+    PoolChanged,
+    PoolPaused,
+    PoolRemoved,
+    PoolResumed,
+    PoolSnapshot,
     Profiled,
     Progressed,
     Purged,
@@ -92,6 +103,9 @@ FOLDS: Final[dict[type, Callable[[State, Any], bool]]] = {
     Deployed: services.deployed, Undeployed: services.undeployed, Ready: services.ready, Unready: services.unready,
     ReplicaDrained: services.replica_drained, Resized: services.resized, DrainReplica: services.drain_replica,
     Move: services.move, ServiceSnapshot: services.restore_service,
+    PoolAdded: pools.added, PoolChanged: pools.changed, PoolRemoved: pools.removed, PoolPaused: pools.paused,
+    PoolResumed: pools.resumed, AllocationRequested: pools.requested, AllocationGranted: pools.granted,
+    AllocationReleased: pools.released, AllocationEnded: pools.ended, PoolSnapshot: pools.restore_pool,
     JobSnapshot: snapshots.restore_job, StateSnapshot: snapshots.restore_state,
 }  # fmt: skip
 
@@ -105,6 +119,7 @@ class State:
         self.waiting: dict[JobId, JobState] = {}
         self.ended: dict[JobId, JobState] = {}
         self.services = Services()
+        self.pools = Pools()
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
         self.durations = Durations()

@@ -19,6 +19,8 @@ def joined(state: State, fact: NodeJoined) -> bool:
     known = state.resources.by_id.get(fact.node.id)
     if known is not None and known.alive:
         return _grow(state, known, fact.node)
+    if state.pools.by_name:
+        state.pools.note_joined(fact.node.id, fact.at)
     host = state.resources.join(fact.node)
     for (node, why), closure in state.closed.items():
         if node == fact.node.id:

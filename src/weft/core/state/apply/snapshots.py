@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
+from weft.core.state.apply.pools import snapshot_of
 from weft.core.state.job import JobState
 from weft.model import (
     WHOLE,
@@ -48,6 +49,8 @@ def snapshot(state: State) -> Iterator[Fact]:
     yield from state.profiles.facts()
     for each in state.services.by_name.values():
         yield ServiceSnapshot(now, each.service, each.wanted, each.undeployed, each.next_index)
+    for pool in state.pools.by_name.values():
+        yield snapshot_of(pool, now)
     for job in state.jobs.values():
         yield _job_snapshot(now, job)
     for (node, gpu, why), occupant in state.occupants.items():
