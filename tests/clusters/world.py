@@ -20,8 +20,8 @@ from weft.model.status import ENDED
 from weft.server.nodes.gangs import parts_of
 from weft.server.weaves.messages import weave_id
 
-PATIENCE_S = 2000.0
-"""So long after everything works again, all jobs must have ended."""
+PATIENCE_S = 4000.0
+"""So long after everything works again, all jobs must have ended. Jobs lose their work when Muri moves them."""
 ROUND_S = 5.0
 SETTLED_S = 20.0
 """So long a run may be in another weave than decided: until its agent is connected and a heartbeat shows it."""
@@ -52,7 +52,7 @@ class World:
         if weaves:
             self.work.weave()
         self.truth.woven = self._are_woven
-        self._wrong: dict[JobId, tuple[str, float]] = {}
+        self._wrong: dict[JobId, tuple[str | None, float]] = {}
         """Runs in another weave than this one, which was decided, and since when they are."""
         for machine in self.machines:
             self.time.after(chance.uniform(0, 20 if machine.name == "evil" else 3), machine.start_agent)
@@ -163,7 +163,7 @@ class World:
             wrong.clear()
         before, self._wrong = self._wrong, {}
         for name, wanted in wrong.items():
-            known, since = before.get(name, ("", 0.0))
+            known, since = before.get(name, (None, 0.0))
             self._wrong[name] = known, since = (wanted, since if known == wanted else self.time.now)
             assert self.time.now - since < SETTLED_S, f"{name} takes turns in {found[name][1]!r}, not in {wanted!r}"
 
