@@ -1,7 +1,8 @@
 """Maximum-weight matching, which pairs jobs for weaving.
 
 Few nodes are matched exactly. Nodes of one type are interchangeable, so larger sets are matched by type: halve the
-multiplicities, match the half, use that matching twice, and match the remaining nodes again.
+multiplicities, match the half, use that matching twice, and match the remaining nodes again. Many nodes of different
+types are matched in parts.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ def _by_type(counts: Counter[Hashable], weight: Weight) -> list[tuple[Hashable, 
     half = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
     pairs = _by_type(half, weight) * 2
     rest = counts - Counter(kind for pair in pairs for kind in pair)
-    if pairs and rest.total() < counts.total():
-        pairs += _by_type(rest, weight)
-    return pairs
+    return pairs + (_by_type(rest, weight) if pairs else _in_parts(list(rest.elements()), weight))
+
+
+def _in_parts(nodes: Sequence[Hashable], weight: Weight) -> list[tuple[Hashable, Hashable]]:
+    """Match neighbours in the sequence: as many nodes at a time as are matched exactly."""
+    parts = (nodes[at : at + MAX_EXACT_NODES] for at in range(0, len(nodes), MAX_EXACT_NODES))
+    return [(part[a], part[b]) for part in parts for a, b in sorted(_exact(part, weight))]
 
 
 def _exact(types: Sequence[Hashable], weight: Weight) -> set[tuple[int, int]]:

@@ -102,6 +102,20 @@ def test_a_large_graph_of_arbitrary_worth(monkeypatch: pytest.MonkeyPatch) -> No
     assert found >= 0.98 * total(types, weight, matching.match(types, weight))
 
 
+@pytest.mark.parametrize("alike", [0, 2])
+def test_many_nodes_that_all_differ_are_matched(alike: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured profiles are hardly ever the same."""
+    draws = random.Random(3)
+    types = [*(draws.random() for _ in range(150)), *[0.5] * alike]
+
+    def weight(a: Hashable, b: Hashable) -> float:
+        return float(abs(a - b))  # type: ignore[operator]
+
+    found = total(types, weight, matching.match(types, weight))
+    monkeypatch.setattr(matching, "MAX_EXACT_NODES", 1000)
+    assert found >= 0.95 * total(types, weight, matching.match(types, weight))
+
+
 def test_nobody_is_matched_with_whom_it_must_not_be() -> None:
     assert matching.match(["a"] * 100, lambda _a, _b: None) == []
     assert matching.match([], lambda _a, _b: 1.0) == []
