@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_a_profile_is_measured_stored_and_listed(weft: Weft) -> None:
     assert "50.0 ms  100.0 ms" in rows["gpu"]
     assert "fetch in workers" in done.out
     assert "start 1.5 s, 4321 MB on a GPU, 210 MB of RAM" in done.err
-    assert "stored as bert; jobs with --profile-key bert use it" in done.err
+    assert f"stored as bert; jobs of {getpass.getuser()} with --profile-key bert use it" in done.err
     job = weft.show("@")
     assert job["status"] == "cancelled", "the job is stopped once it is measured"
     assert weft("logs", job["id"]).out == "auto 1\n", "its stages are recorded"
@@ -37,13 +38,14 @@ def test_a_profile_is_measured_stored_and_listed(weft: Weft) -> None:
     assert {name: profile[name] for name in ("key", "gpus", "data_s", "gpu_s", "net_s", "iteration_s", "source")} == {
         "key": "bert", "gpus": 1, "data_s": 0.02, "gpu_s": 0.05, "net_s": 0.01, "iteration_s": 0.081, "source": "run",
     }  # fmt: skip
-    assert weft("profile", "list").out.splitlines()[1].split()[:2] == ["bert", "1"]
+    assert weft("profile", "list").out.splitlines()[1].split()[:3] == ["bert", getpass.getuser(), "1"]
     assert "bert" in weft("profile", "show", "bert").out
     assert "unknown profile 'brt'\n  the nearest is bert" in weft.fails("profile", "show", "brt")
 
 
 def test_the_key_is_the_model_of_the_params_or_the_command(weft: Weft) -> None:
-    found = of(weft, "run", "--gpus", "0", "--steps", "5", "--param", "model=vgg", "--", *JOB, "100")
+    found = of(weft, "run", "--shared", "--gpus", "0", "--steps", "5", "--param", "model=vgg", "--", *JOB, "100")
+    assert found["profile"]["user"] is None, "it is for the jobs of all users"
     assert (found["profile"]["key"], found["stages"]["steps"] >= 15) == ("vgg", True)
     assert found["stages"]["p90"]["gpu_s"] == 0.1
     plain = of(weft, "run", "--gpus", "0", "--steps", "5", "--", *JOB, "100")

@@ -126,6 +126,15 @@ def test_jobs_are_their_submitters(door: Gate) -> None:
     assert list(asked(door, door.owner(), "Change", m.ChangeRequest(verb="cancel", jobs=[job])).ids) == [job]
 
 
+def test_only_admins_store_profiles_for_the_jobs_of_all_users(door: Gate) -> None:
+    options = [m.Variable(name=name, value=value) for name, value in (("job", "1"), ("shared", "yes"))]
+    request = m.OperateRequest(verb="profile", options=options)
+    status, said = refused(door, door.credentials(user="ada"), "Operate", request)
+    assert status == Status.PERMISSION_DENIED
+    assert "only admins store profiles for the jobs of all users" in said
+    assert refused(door, door.owner(), "Operate", request)[0] != Status.PERMISSION_DENIED
+
+
 def facts_of(gate: Gate, who: Credentials, job: str) -> str:
     """All facts up to the one with which it was submitted."""
     text = ""

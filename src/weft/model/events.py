@@ -209,6 +209,8 @@ class Profiled:
     profile: Profile
     source: str
     """Where it comes from: `run` (a profiling run), `woven` (the counters of a woven run), or a user's words."""
+    user: str = ""
+    """The user whose jobs it is for; empty: the jobs of all users that have none of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import inf, isfinite
+from math import isfinite
 from typing import Final
 
 from weft.model.job import Job, Profile
@@ -12,6 +12,10 @@ MODEL_PARAM: Final = "model"
 """The param whose value is the key of jobs that name none."""
 PROFILING_PREFIX: Final = "profiling-run:"
 """The profile keys of the jobs of `weft profile run` begin with this. No profile has such a key: they are not woven."""
+MIN_STEP_S: Final = 1e-6
+MAX_SECONDS: Final = 86_400.0
+"""A day: no stage, iteration or start takes longer."""
+MAX_MEMORY_MB: Final = 100_000_000
 COMMAND_KEY: Final = "command:"
 """The prefix of keys that are the hash of a command and its params."""
 
@@ -45,16 +49,23 @@ def problem_of_profile(profile: Profile) -> str:
         data_s >= 0
         and gpu_s >= 0
         and network_s >= 0
-        and 0 < data_s + gpu_s + network_s < inf
-        and 0 < iteration_s < inf
-        and 0 <= profile.start_s < inf
-        and profile.memory_mb >= 0
+        and data_s + gpu_s + network_s >= MIN_STEP_S
+        and max(data_s, gpu_s, network_s) <= MAX_SECONDS
+        and MIN_STEP_S <= iteration_s <= MAX_SECONDS
+        and 0 <= profile.start_s <= MAX_SECONDS
+        and 0 <= profile.memory_mb <= MAX_MEMORY_MB
     ):
         return ""
-    named = {"data": data_s, "gpu": gpu_s, "net": network_s, "start": profile.start_s, "memory": profile.memory_mb}
+    named = {"data": data_s, "gpu": gpu_s, "net": network_s, "start": profile.start_s}
     for name, value in named.items():
         if not isfinite(value) or value < 0:
             return f"the profile's {name} is {value:g}, not a number from 0"
+        if value > MAX_SECONDS:
+            return f"the profile's {name} is {value:g} s, more than a day"
+    if not 0 <= profile.memory_mb <= MAX_MEMORY_MB:
+        return f"the profile's memory is {profile.memory_mb} MB, not from 0 to {MAX_MEMORY_MB} MB"
     if not data_s + gpu_s + network_s > 0:
         return "the profile has no stage: data, gpu and net are all 0; give the seconds of at least one"
-    return f"the profile's iteration is {iteration_s:g}, not seconds above 0"
+    if data_s + gpu_s + network_s < MIN_STEP_S:
+        return "the profile's stages take less than a microsecond together; give their seconds per iteration"
+    return f"the profile's iteration is {iteration_s:g} s, not from a microsecond to a day"

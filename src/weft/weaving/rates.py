@@ -15,6 +15,7 @@ from math import exp, fsum, log
 from typing import Final, Literal
 
 from weft.model import Profile
+from weft.model.profiles import MIN_STEP_S
 from weft.weaving.pace import FACTORS, GREEDY_FACTORS, Pace, Stages
 
 Order = Literal["fair", "fifo", "slots"]
@@ -77,7 +78,7 @@ class Rates:
         return len(members) == 1 or self.total(members) >= LEAST_TOTAL
 
     def _iterations_per_s(self, members: Sequence[Profile]) -> list[float]:
-        stages = [(_rounded(p.data_s), _rounded(p.gpu_s), _rounded(p.network_s)) for p in members]
+        stages = [_rounded_stages(profile) for profile in members]
         key = tuple(sorted(stages))
         rates = self._known.get(key)
         if rates is None:
@@ -94,6 +95,11 @@ def pacing(order: Order, contention: Contention, *, ordering: Literal["best", "w
     if order == "slots":
         return Pace(ordering, factors if contention == "muri" else dict.fromkeys(factors, 1.0))
     return Rates(order, factors if contention == "muri" else None)
+
+
+def _rounded_stages(profile: Profile) -> Stages:
+    found = _rounded(profile.data_s), _rounded(profile.gpu_s), _rounded(profile.network_s)
+    return found if any(found) else (0.0, MIN_STEP_S, 0.0)  # without any stage, iterations would take no time
 
 
 def _rounded(seconds: float) -> float:

@@ -40,8 +40,10 @@ def state_after(*facts: Fact) -> State:
     return state
 
 
-def measured(key: str, profile: Profile = BERT, *, gpus: int = 1, gpu_model: str = "", at: float = 1.0) -> Profiled:
-    return Profiled(at, key, gpus, gpu_model, profile, "run")
+def measured(
+    key: str, profile: Profile = BERT, *, gpus: int = 1, gpu_model: str = "", at: float = 1.0, user: str = ""
+) -> Profiled:
+    return Profiled(at, key, gpus, gpu_model, profile, "run", user)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,25 @@ def test_gpus_and_their_model_count() -> None:
     assert state.profiles.of(replace(job, gpus=4)) is None
 
 
+def test_no_user_changes_the_profiles_of_another_ones_jobs() -> None:
+    ann, bob = Job("1", user="ann", profile_key="bert"), Job("2", user="bob", profile_key="bert")
+    state = state_after(measured("bert", user="ann"))
+    assert (state.profiles.of(ann), state.profiles.of(bob)) == (BERT, None)
+    assert state.apply(measured("bert", NEWER, at=2.0))
+    assert (state.profiles.of(ann), state.profiles.of(bob)) == (BERT, NEWER), "her own counts before the shared one"
+    assert [(each.user, each.key) for each in state.profiles.records()] == [("", "bert"), ("ann", "bert")]
+
+
+def test_one_user_does_not_displace_the_measurements_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiles, "MAX_KINDS_OF_USER", 2)
+    state = state_after(measured("a", user="ann"), *(measured(f"{at}", user="bob", at=at) for at in range(1, 9)))
+    assert [each.key for each in state.profiles.records()] == ["8", "7", "a"]
+    assert state.apply(measured("9", user="bob", at=9.0))
+    assert [each.key for each in state.profiles.records()] == ["9", "8", "a"]
+
+
 def test_a_snapshot_keeps_the_store() -> None:
-    state = state_after(measured("a"), measured("b"), measured("a", NEWER, at=2.0))
+    state = state_after(measured("a", user="ann"), measured("b"), measured("a", NEWER, at=2.0))
     again = State()
     for fact in snapshot(state):
         again.apply(fact)
@@ -115,7 +134,12 @@ def test_the_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (replace(BERT, network_s=inf), "net is inf"),
         (replace(BERT, start_s=-2.0), "start is -2"),
         (replace(BERT, memory_mb=-1), "memory is -1"),
+        (replace(BERT, memory_mb=10**12), "memory is 1000000000000 MB"),
         (replace(BERT, iteration_s=0.0), "iteration is 0"),
+        (replace(BERT, iteration_s=nan), "iteration is nan"),
+        (replace(BERT, gpu_s=1e300), "gpu is 1e.300 s, more than a day"),
+        (replace(BERT, start_s=90_000.0), "start is 90000 s, more than a day"),
+        (Profile("x", 1.0, 0.0, 1e-13, 0.0), "less than a microsecond"),
         (Profile("x", 1.0, 0.0, 0.0, 0.0), "all 0"),
     ],
 )

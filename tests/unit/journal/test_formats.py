@@ -147,7 +147,7 @@ ADDED: tuple[Fact, ...] = (
     Exited(2.0, "1", 1, "failed", code=3, rank=1, node="n2"),
     JobSnapshot(2.0, Job("3"), "failed", 1, 0.0, 0.0, 1, failed_rank=1, failed_node="n2"),
     Submitted(3.0, Job("6", profile=Profile("bert", 0.3, 0.1, 0.1, 0.1, memory_mb=9000), profile_key="bert")),
-    Profiled(4.0, "bert", 2, "V100", Profile("bert", 0.3, 0.1, 0.1, 0.1, memory_mb=9000), "run"),
+    Profiled(4.0, "bert", 2, "V100", Profile("bert", 0.3, 0.1, 0.1, 0.1, memory_mb=9000), "run", "ann"),
     Rewoven(5.0, "6", 1, ("6", "7")),
     Unwoven(6.0, "6", 1, "hangs"),
     JobSnapshot(7.0, Job("6"), "running", 1, 0.0, 0.0, 1, woven_at=5.0, unwoven="hangs"),

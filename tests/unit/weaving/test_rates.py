@@ -152,6 +152,12 @@ def test_sets_are_remembered_although_measurements_differ_a_little(monkeypatch: 
     known.total([Profile("c", 1.0, 0.2003, 0.5003, 0.3003), Profile("d", 1.0, 0.5003, 0.3003, 0.2003)])
 
 
+def test_members_without_any_time_have_a_rate() -> None:
+    """Profiles of old journals may say so; new ones are refused."""
+    none, some = Profile("none", 1e-13, 0.0, 1e-13, 0.0), Profile("some", 0.3, 0.1, 0.1, 0.1)
+    assert all(0 < seconds < 1 for seconds in Rates().iterations_s([none, some]))
+
+
 # ---- the published table: the total and the worst member, in parts of their speed alone, over all sets of 8 models
 
 TABLE: dict[tuple[int, int, Tokens, float], tuple[float, float]] = {

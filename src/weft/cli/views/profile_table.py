@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from weft.wire.views.profiles import ProfileView
 
 COLUMNS: Final = (
-    Column("KEY", max_width=40), Column("GPUS", right=True), Column("MODEL", max_width=30), Column("DATA", right=True),
-    Column("GPU", right=True), Column("NET", right=True), Column("STEP", right=True), Column("START", right=True),
-    Column("MEMORY", right=True), Column("FROM"), Column("MEASURED"),
+    Column("KEY", max_width=40), Column("USER", max_width=20), Column("GPUS", right=True),
+    Column("MODEL", max_width=30), Column("DATA", right=True), Column("GPU", right=True), Column("NET", right=True),
+    Column("STEP", right=True), Column("START", right=True), Column("MEMORY", right=True), Column("FROM"),
+    Column("MEASURED"),
 )  # fmt: skip
+EVERYONE: Final = "all"
 STEP_COLUMNS: Final = (Column("STAGE"), Column("MEDIAN", right=True), Column("P90", right=True))
 STAGES: Final = (
     ("data", "data_s"), ("gpu", "gpu_s"), ("net", "net_s"), ("wait for data", "wait_s"), ("step", "step_s"),
@@ -25,7 +27,8 @@ STAGES: Final = (
 
 def row(profile: ProfileView) -> list[Cell]:
     return [
-        Cell(profile.key), Cell(str(profile.gpus)), Cell(profile.gpu_model or "-"), Cell(milliseconds(profile.data_s)),
+        Cell(profile.key), Cell(profile.user or EVERYONE), Cell(str(profile.gpus)), Cell(profile.gpu_model or "-"),
+        Cell(milliseconds(profile.data_s)),
         Cell(milliseconds(profile.gpu_s)), Cell(milliseconds(profile.net_s)), Cell(milliseconds(profile.iteration_s)),
         Cell(f"{profile.start_s:.1f} s"), Cell(_memory(profile.memory_mb)), Cell(profile.source),
         Cell(format_time(profile.measured)),
@@ -35,6 +38,7 @@ def row(profile: ProfileView) -> list[Cell]:
 def pairs(profile: ProfileView) -> list[tuple[str, str]]:
     return [
         ("key", profile.key),
+        ("user", profile.user or EVERYONE),
         ("GPUs", f"{profile.gpus} {profile.gpu_model}".strip()),
         ("data", _stage(profile.data_s, profile.data_deviation, profile)),
         ("gpu", _stage(profile.gpu_s, profile.gpu_deviation, profile)),

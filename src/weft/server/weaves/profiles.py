@@ -38,8 +38,8 @@ def differs(profile: Profile, known: Profile | None) -> bool:
 
 
 def profiled(state: State, job: JobState, key: str, profile: Profile, now: Seconds, source: str = "run") -> Profiled:
-    """Return the fact that stores a profile which a run of this job measured."""
-    return Profiled(now, key, max(job.gpus, 1), gpu_model_of(state, job), profile, source)
+    """Return the fact that stores a profile which a run of this job measured, for jobs of the same user."""
+    return Profiled(now, key, max(job.gpus, 1), gpu_model_of(state, job), profile, source, job.job.user)
 
 
 def gpu_model_of(state: State, job: JobState) -> str:

@@ -14,6 +14,8 @@ class ProfileView(View):
     """The stage times of one kind of jobs, in seconds per iteration on their GPUs alone."""
 
     key: str = ""
+    user: str | None = None
+    """The user whose jobs have it; None: the jobs of all users that have none of their own."""
     gpus: int = 0
     gpu_model: str = ""
     """Empty: unknown."""

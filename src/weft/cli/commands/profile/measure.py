@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft profile run [flags] -- CMD ARGS..."
     task_flags.add_arguments(parser, hidden=("array", "profile", "profile_key"), without=("key",))
     parser.add_argument("--key", metavar="KEY", help="store it under this key (default: params.model, or the command)")
+    parser.add_argument("--shared", action="store_true", help="store it for the jobs of all users (admins)")
     parser.add_argument("--steps", metavar="N", default=str(STEPS), help=f"steps to measure ({STEPS})")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the result")
     flags.add_scheduler(parser)
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             render.print_message(f"job {job} runs alone until it has done {steps} steps after {WARM_UP_STEPS} others")
         try:
             stages = _measure(client, job, steps)
-            stored = _store(client, job, key, stages, steps)
+            stored = _store(client, job, key, stages, steps, shared=args.shared)
         finally:
             _stop(client, job)
     if args.json:
@@ -113,10 +114,12 @@ def _raise_if_failed(job: JobDetailView, stages: StageTimesView | None) -> None:
     )
 
 
-def _store(client: Client, job: str, key: str, stages: StageTimesView | None, steps: int) -> StoredProfileView:
+def _store(
+    client: Client, job: str, key: str, stages: StageTimesView | None, steps: int, *, shared: bool
+) -> StoredProfileView:
     from weft.wire.views.profiles import STORE_PROFILE
 
-    stored = client.operate(STORE_PROFILE, job=job, key=key)
+    stored = client.operate(STORE_PROFILE, job=job, key=key, shared="yes" if shared else "")
     if stages is not None and stages.steps < steps + WARM_UP_STEPS:
         render.print_message(f"the job ended after {plural(stages.steps, 'step')}; fewer were measured than asked for")
     return stored
@@ -142,4 +145,5 @@ def _print(stored: StoredProfileView, color: str) -> None:
         render.print_message(
             "the network time is part of the gpu stage: its all-reduce overlaps with the backward pass"
         )
-    render.print_message(f"stored as {profile.key}; jobs with --profile-key {profile.key} use it")
+    whose = f"jobs of {profile.user}" if profile.user else "jobs of all users"
+    render.print_message(f"stored as {profile.key}; {whose} with --profile-key {profile.key} use it")
