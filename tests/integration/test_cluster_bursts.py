@@ -57,22 +57,22 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(here: Cluster) -> No
     log = here.run_folder("n1", writer) / "output.log"
     until(lambda: log.exists() and log.stat().st_size >= LOG_MB << 20)
     with here.channel() as call:
-        for at in range(500):
-            call("Submit")(held(at, 20), timeout=PATIENCE_S)
+        for at in range(250):
+            call("Submit")(held(at, 40), timeout=PATIENCE_S)
         newest = json.loads(call("Query")(QueryRequest(what="queue"), timeout=PATIENCE_S).json)["position"]
     before = here.memory_mb()
     with ExitStack() as open_ones:
         kept = []  # what nobody holds any more is ended
         for _ in range(DEAF):
             call = open_ones.enter_context(here.channel())
-            facts = call("Watch")(WatchRequest(after=newest - 900), timeout=PATIENCE_S)
+            facts = call("Watch")(WatchRequest(after=newest - 450), timeout=PATIENCE_S)
             log_of = call("Logs")(LogsRequest(job=writer, follow=True), timeout=PATIENCE_S)
             assert next(facts).position
             assert next(log_of).text
             kept += [facts, log_of]
         with here.channel() as call:
-            for at in range(500):
-                call("Submit")(held(at, 20), timeout=PATIENCE_S)
+            for at in range(250):
+                call("Submit")(held(at, 40), timeout=PATIENCE_S)
         job = here.submit("sh", "-c", "echo heard; exit 4", flags=("--gpus", "1"))
         assert here.wait(job) == 4
         assert here.logs(job) == "heard\n"

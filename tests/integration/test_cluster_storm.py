@@ -25,9 +25,11 @@ from support.local_scheduler import until
 from weft.model import Exited, NodeLost, Submitted
 
 SEED = int(os.environ.get("WEFT_STORM_SEED", "4"))
-ROUNDS = int(os.environ.get("WEFT_STORM_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("WEFT_STORM_ROUNDS", "12"))
 SOAK_ROUNDS = 80
 NODES = ("n1", "n2", "n3")
+MAX_WAITING = 6
+"""Jobs that have not begun, beyond which no more are submitted: after the storm, all of them must still end."""
 PATIENCE_S = 300.0
 """After everything works again, on a machine that has other things to do."""
 
@@ -75,7 +77,8 @@ def _blow(storm: Storm, feeder: Feeder, chance: Random, rounds: int) -> None:
     until(storm.book.begins)
     for _ in range(rounds):
         storm.blow()
-        feeder.invent(chance, chance.randint(1, 2))
+        count = chance.randint(1, 2)
+        feeder.invent(chance, count if feeder.waiting < MAX_WAITING else 0)
         pause(chance)
 
 

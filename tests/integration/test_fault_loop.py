@@ -35,8 +35,8 @@ GPUS = 2
 LEASE_S, MARGIN_S = 8, 7
 PATIENCE_S = 300.0
 """After everything works again, until the next job ends, on a machine that has other things to do."""
-MAX_WAITING = 30
-"""Jobs that have not begun, beyond which no more are submitted: a slow machine does not catch up with more."""
+MAX_WAITING = 10
+"""Jobs that have not begun, beyond which no more are submitted: after the last fault, all of them must still end."""
 
 
 @dataclass

@@ -17,8 +17,8 @@ from support.local_scheduler import Site, site, until
 from weft.client.local import LocalTransport
 from weft.errors import InputError
 from weft.wire.messages import JobSpec, SubmitRequest
+from weft.wire.service import MAX_REQUEST_BYTES
 
-JOBS = 100_000
 ARRAY = 20_000
 
 
@@ -79,20 +79,24 @@ def facts(here: Site) -> int:
         return int(journal.execute("select coalesce(max(position), 0) from facts").fetchone()[0])
 
 
-def test_a_hundred_thousand_jobs_in_a_file(here: Site) -> None:
-    tasks = [{"name": f"job-{at}", "command": ["true", "x" * 40], "hold": True} for at in range(JOBS)]
+@pytest.mark.parametrize(
+    ("jobs", "letters"), [(15_000, 600), pytest.param(100_000, 40, marks=pytest.mark.soak)], ids=["parts", "many"]
+)
+def test_a_file_of_jobs_that_is_larger_than_a_request(here: Site, jobs: int, letters: int) -> None:
+    tasks = [{"name": f"job-{at}", "command": ["true", "x" * letters], "hold": True} for at in range(jobs)]
     tasks[-1]["after"] = "job-0"
-    tasks[1]["after"] = f"job-{JOBS - 2}"
+    tasks[1]["after"] = f"job-{jobs - 2}"
+    assert sum(len(json.dumps(task)) for task in tasks) > MAX_REQUEST_BYTES
     (here.root / "tasks.json").write_text(json.dumps(tasks))
     began = time.monotonic()
     done = here.weft("submit", "--quiet", "--config", "tasks.json", "--key", "k", timeout_s=300.0)
     assert done.returncode == 0, done.stderr
     ids = done.stdout.split()
-    assert len(set(ids)) == JOBS, f"{len(ids)} ids after {time.monotonic() - began:.1f} s"
+    assert len(set(ids)) == jobs, f"{len(ids)} ids after {time.monotonic() - began:.1f} s"
     again = here.weft("submit", "--quiet", "--config", "tasks.json", "--key", "k", timeout_s=300.0)
     assert again.stdout.split() == ids
     with here.client() as client:
         last, second = client.jobs([ids[-1], ids[1]], timeout_s=60.0).jobs
-        assert (last.name, last.after) == (f"job-{JOBS - 1}", [ids[0]])
+        assert (last.name, last.after) == (f"job-{jobs - 1}", [ids[0]])
         assert (second.name, second.after) == ("job-1", [ids[-2]])
-        assert client.queue(limit=1).waiting == JOBS
+        assert client.queue(limit=1).waiting == jobs

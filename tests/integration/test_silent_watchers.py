@@ -17,7 +17,7 @@ from weft.wire import frames
 from weft.wire.messages import JobSpec, SubmitRequest, Variable, WatchRequest
 from weft.wire.service import call
 
-JOBS = 3000
+JOBS = 2500
 PATIENCE_S = 120.0
 
 
@@ -34,7 +34,7 @@ def test_over_a_port() -> None:
             silent = call(channel, "Watch")(WatchRequest(), metadata=ada.metadata())
             first = next(silent)
             assert first.position == 1
-            for at in range(3):
+            for at in range(2):
                 parts = batch()
                 parts.key = f"k{at}"
                 call(other, "Submit")(parts, metadata=ada.metadata(), timeout=PATIENCE_S)
@@ -64,7 +64,7 @@ def test_over_the_unix_socket(machine: Site) -> None:
         with socket.socket(socket.AF_UNIX) as silent:
             silent.connect(str(machine.paths.socket))
             silent.sendall(frames.encode_request("Watch", WatchRequest().SerializeToString()))
-            for at in range(3):
+            for at in range(2):
                 parts = batch()
                 parts.key = f"k{at}"
                 client.submit(parts)
