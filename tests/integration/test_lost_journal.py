@@ -99,3 +99,29 @@ def test_a_run_on_a_gpu_that_is_gone_is_named_and_its_folder_stays(here: Site) -
     assert (here.paths.jobs / "3" / "1" / "output.log").exists()
     (here.root / "go").touch()
     until(lambda: not is_alive(pid))
+
+
+def test_a_recovered_job_keeps_its_group_its_retries_and_its_array(here: Site) -> None:
+    loop = "while ! test -e go; do sleep 0.05; done; "
+    fails_twice = f"test $WEFT_RUN != 1 || exit 3; {loop} test $WEFT_RUN != 2 || exit 4"
+    with here.client() as client:
+        client.wait(here.submit(client, "true", name="first"))
+        flags = {"group": "sweep", "retries": "2", "priority": "3", "after": "1", "comment": "mine", "env": "A=b"}
+        job = here.submit(client, "sh", "-c", fails_twice, gpu_ids="1", name="long", max_jobs_per_gpu="2", **flags)
+        # a second job on the same GPU: without its share, it could not be recovered
+        array = here.submit(client, "sh", "-c", loop, gpu_ids="1", max_jobs_per_gpu="2", array="4%1", group="sweep")
+        until(lambda: [client.jobs([each]).jobs[0].status for each in (job, array)] == ["running", "running"])
+        until(lambda: client.jobs([job]).jobs[0].run == 2)
+        (before,) = client.jobs([job]).jobs
+    assert here.weft("down").returncode == 0
+    delete(here.paths.state / "state.db")
+    with here.client() as client:
+        until(lambda: client.jobs([job]).jobs[0].status == "running")
+        (found, task) = client.jobs([job, array]).jobs
+        for key in ("name", "group", "retries", "priority", "comment", "failures", "max_jobs_per_gpu", "run"):
+            assert getattr(found, key) == getattr(before, key), key
+        assert (task.group, task.array_index, task.status) == ("sweep", 4, "running")
+        (here.root / "go").touch()
+        assert client.wait(job).exit_code == 0
+        assert client.jobs([job]).jobs[0].run == 3
+        assert client.wait(array).exit_code == 0

@@ -21,9 +21,10 @@ from weft.engines.process.gpu.discovery import Machine, load_devices
 from weft.engines.process.recovery.run_record import judge, read_evidence
 from weft.engines.process.shim import run_files
 from weft.engines.process.shim.process_id import boot_id, is_alive
-from weft.errors import NotFound
+from weft.errors import JournalError, NotFound
 from weft.inputs.locks import locked
 from weft.journal import Store, open_journal, store_at
+from weft.journal.codec import decode_line, encode_line
 from weft.model import Exited, Fact, Job, JobId, NodeJoined, PerRank, Seconds, Slots, Start, Submitted, Task
 
 WEFT_VARIABLES: Final = ("WEFT_", "CUDA_VISIBLE_", "NVIDIA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_")
@@ -205,8 +206,34 @@ def _slots(state: State, run: FoundRun, numbers: Mapping[int, int]) -> Slots | N
     return ((node.id, tuple(numbers[index] for index in given)),)
 
 
+def to_record(job: Job, at: Seconds) -> str:
+    """Return the line that a run keeps of its job. Its environment is in the files of the run already."""
+    if job.task and job.task.env:
+        job = replace(job, task=replace(job.task, env=()))
+    return encode_line(Submitted(at, job))
+
+
+def _from_record(run: FoundRun) -> Job | None:
+    """Return the job that the record of a run describes; None if the run has no record that this Weft can read."""
+    try:
+        fact = decode_line(str(run.spec.get("record") or ""))
+    except JournalError:
+        return None
+    if not isinstance(fact, Submitted) or fact.job.id != run.job:
+        return None
+    task = replace(fact.job.task or Task(), env=_submitted_env(run))
+    # its run began, so its dependencies were met; the service of a replica starts others
+    return replace(fact.job, task=task, after=(), after_any=(), after_failed=(), replica=None)
+
+
+def _submitted_env(run: FoundRun) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in run.env.items() if not name.startswith(WEFT_VARIABLES))
+
+
 def _job(run: FoundRun) -> Job:
-    """Return a job that the backup does not have, as far as its run describes it."""
+    """Return a job that the backup does not have, from its record, or as far as the files of its run describe it."""
+    if (job := _from_record(run)) is not None:
+        return job
     env, spec = run.env, run.spec
     memory = env.get("WEFT_GPU_MEM_LIMIT_MB", "")
     gpus = len([word for word in env.get("WEFT_GPU_IDS", "").split(",") if word])
@@ -221,7 +248,7 @@ def _job(run: FoundRun) -> Job:
         params=tuple((str(name), str(value)) for name, value in dict(spec.get("params") or {}).items()),
         task=Task(
             chdir=str(spec.get("chdir", "")),
-            env=tuple((name, value) for name, value in env.items() if not name.startswith(WEFT_VARIABLES)),
+            env=_submitted_env(run),
             time_limit_s=spec.get("time_limit_s"),
         ),
     )

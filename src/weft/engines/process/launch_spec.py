@@ -84,6 +84,9 @@ class LaunchSpec:
     """None: the run is not woven."""
     stages: str = ""
     """`auto`: the run finds its stages by hooks in torch; empty: it names them itself, or has none."""
+    record: str = ""
+    """The submission of the job as the journal has it, without its environment, in case the journal is lost; empty:
+    none."""
 
     @property
     def cpus_here(self) -> int:

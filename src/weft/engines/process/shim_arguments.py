@@ -34,4 +34,5 @@ def shim_arguments(spec: LaunchSpec, env: Mapping[str, str], gang: Gang) -> dict
         "lease": spec.lease,
         "ram_mb": spec.ram_mb,
         "cpus": spec.cpu_limit,
+        "record": spec.record,
     }

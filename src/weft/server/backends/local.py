@@ -48,6 +48,7 @@ from weft.server.jobs.quotas import Quotas
 from weft.server.nodes.reconciler import FULL_NODE
 from weft.server.nodes.run_messages import launch_message, shared_limit
 from weft.server.pause_reasons import CLOSING
+from weft.server.restore import to_record
 from weft.server.settings import Settings
 from weft.wire.convert import put
 from weft.wire.views.doctor import DeviceView
@@ -126,8 +127,7 @@ class LocalBackend:
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
         memory_mb = job.allocation.memory_mb.max
         spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket, self._blobs)
-        if start.weave:
-            spec = replace(spec, weave=self._weaves.spec(job))
+        spec = replace(spec, record=to_record(job.job, start.at), weave=self._weaves.spec(job) if start.weave else None)
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
 
