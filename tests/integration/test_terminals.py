@@ -230,6 +230,11 @@ def test_a_command_runs_with_the_environment_and_directory_of_the_job(here: Site
     assert done.returncode == 9
 
 
+def test_a_job_of_this_machine_runs_on_no_other_node(here: Site, job: str) -> None:
+    wrong = here.weft("exec", "--node", "n9", job, "--", "true")
+    assert (wrong.returncode, f"--node: job {job} does not run on 'n9'" in wrong.stderr) == (2, True)
+
+
 def test_a_command_reads_standard_input(here: Site, job: str) -> None:
     assert here.weft("exec", job, "--", "cat", stdin="data\n").stdout == "data\n"
 
@@ -278,6 +283,22 @@ def test_a_command_on_a_node_has_the_environment_and_directory_of_the_job(there:
     done = there.call("exec", far_job, "--", "sh", "-c", script)
     assert done.stdout.splitlines() == [f"{far_job} green gpu=0", str(there.root), "oops"], done.stderr
     assert done.returncode == 9
+
+
+def test_a_command_runs_on_the_first_node_of_a_gang_or_on_the_one_that_is_named(there: Cluster) -> None:
+    there.work("n2")
+    gang = there.submit("sleep", "600", flags=("--gpus", "4"))
+    there.until_status(gang, "running")
+    where = ("sh", "-c", "echo $WEFT_NODE_RANK of $WEFT_NODELIST")
+    (first, second) = there.call("exec", gang, "--", *where).stdout.split()[2].split(",")
+    assert there.call("exec", gang, "--", *where).stdout == f"0 of {first},{second}\n"
+    assert there.call("exec", "--node", second, gang, "--", *where).stdout == f"1 of {first},{second}\n"
+    wrong = there.call("exec", "--node", "n9", gang, "--", *where)
+    assert wrong.returncode == 3
+    assert f"job {gang} does not run on 'n9'\n  its nodes: {first}, {second}" in wrong.stderr
+    there.weft("cancel", "-y", gang)
+    there.until_status(gang, "cancelled")
+    there.end("n2")
 
 
 def test_a_command_on_a_node_reads_all_of_standard_input(there: Cluster, far_job: str) -> None:

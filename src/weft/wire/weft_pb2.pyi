@@ -654,7 +654,7 @@ class ServeTerminal(_message.Message):
     def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., command: _Optional[_Iterable[str]] = ..., terminal: _Optional[str] = ...) -> None: ...
 
 class TerminalPart(_message.Message):
-    __slots__ = ("key", "job", "run", "data", "command", "terminal", "exit_code")
+    __slots__ = ("key", "job", "run", "data", "command", "terminal", "exit_code", "node")
     KEY_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -662,6 +662,7 @@ class TerminalPart(_message.Message):
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
     key: str
     job: str
     run: int
@@ -669,7 +670,8 @@ class TerminalPart(_message.Message):
     command: _containers.RepeatedScalarFieldContainer[str]
     terminal: str
     exit_code: int
-    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., data: _Optional[bytes] = ..., command: _Optional[_Iterable[str]] = ..., terminal: _Optional[str] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    node: str
+    def __init__(self, key: _Optional[str] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., data: _Optional[bytes] = ..., command: _Optional[_Iterable[str]] = ..., terminal: _Optional[str] = ..., exit_code: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
 
 class StopRun(_message.Message):
     __slots__ = ("epoch", "job", "run", "why", "grace_s")

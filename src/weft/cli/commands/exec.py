@@ -1,6 +1,7 @@
 """Run a command next to a running job: on its node, in its directory, with its environment and its GPUs.
 
-The command has this terminal, and its exit code is returned. It is ended when the job ends."""
+The command has this terminal, and its exit code is returned. It is ended when the job ends. Next to a job on several
+nodes, it runs on the first one, or on the one that --node names."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = """examples:
   weft exec 7 -- nvidia-smi
-  weft exec train -- bash"""
+  weft exec train -- bash
+  weft exec --node n3 gang -- nvidia-smi"""
 POLL_S: Final = 0.5
 GRACE_S: Final = 5.0
 
@@ -26,6 +28,7 @@ GRACE_S: Final = 5.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "weft exec [flags] JOB -- CMD ARGS..."
     flags.add_jobs(parser, several=False)
+    parser.add_argument("--node", metavar="NAME", default="", help="node of the job (default: its first one)")
     flags.add_common(parser, json=False)
     parser.add_argument("command", metavar="-- CMD ARGS...", nargs=argparse.REMAINDER, help="the command to run")
 
@@ -42,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
         job = _running_job(client, args.job)
         where = client.where
         if not isinstance(where, Paths):
-            return _run_on_node(client, job, command)
+            return _run_on_node(client, job, command, args.node)
+        if args.node not in ("", *(node.node for node in client.nodes().nodes)):
+            raise InputError(f"--node: job {job.id} does not run on {args.node!r}", hint="it runs on this machine")
     return _run_in(run_dir(str(where.jobs), job.id, job.run), job.id, command)
 
 
@@ -58,7 +63,7 @@ def _running_job(client: Client, ref: str) -> JobDetailView:
     return job
 
 
-def _run_on_node(client: Client, job: JobDetailView, command: list[str]) -> int:
+def _run_on_node(client: Client, job: JobDetailView, command: list[str], node: str) -> int:
     """Run the command on the node of a cluster, in a terminal if this process has one."""
     import os
 
@@ -69,7 +74,7 @@ def _run_on_node(client: Client, job: JobDetailView, command: list[str]) -> int:
 
     is_terminal = os.isatty(STDIN)
     terminal = terminal_type() if is_terminal else ""
-    first = TerminalPart(job=job.id, run=job.run, command=command, terminal=terminal)
+    first = TerminalPart(job=job.id, run=job.run, command=command, terminal=terminal, node=node)
     tunnel = Tunnel(client.open_terminal, first)
     with tunnel.socket:
         relay(tunnel.socket, is_terminal=is_terminal)

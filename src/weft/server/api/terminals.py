@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import grpc
 
+from weft.core.state.job import JobState
 from weft.errors import InputError, NotFound, Refused, WeftError
+from weft.model import NodeId
 from weft.server.auth.identity import caller, check_owner
 from weft.server.controller import Controller
 from weft.server.jobs.job_refs import resolve_one
@@ -87,7 +89,7 @@ class Terminals:
             raise NotFound(f"run {first.run} of job {job.id} does not run")
         if len(self._waiting) >= MAX_WAITING:
             raise Refused(f"{MAX_WAITING} clients wait for their terminals\n  try again later")
-        key, node = secrets.token_hex(16), nodes_of(job.placed)[0]
+        key, node = secrets.token_hex(16), _node_of(job, first.node)
         answer: asyncio.Future[_AgentEnd] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:
@@ -100,6 +102,14 @@ class Terminals:
             raise Refused(f"node {node} did not open the terminal within {AGENT_TIMEOUT_S:.0f} s") from None
         finally:
             self._waiting.pop(key, None)
+
+
+def _node_of(job: JobState, wanted: NodeId) -> NodeId:
+    """Return the node of a run that a client wants; the first one if it names none."""
+    nodes = nodes_of(job.placed)
+    if wanted and wanted not in nodes:
+        raise NotFound(f"job {job.id} does not run on {wanted!r}\n  its nodes: {', '.join(nodes)}")
+    return wanted or nodes[0]
 
 
 async def _join(parts: AsyncIterator[m.TerminalPart], context: Any, agent: _AgentEnd) -> None:
