@@ -2,7 +2,7 @@
 
 WeftError                 the base class
 ├── InputError            a file, flag or value is wrong: what, where, what to do (exit code 2)
-│   ├── UnknownName       a policy, placement or option that does not exist; lists the known names, nearest first
+│   ├── UnknownName       a policy, placement or option that does not exist; lists the known names or the nearest
 │   └── Infeasible        a job that no node of this cluster can ever hold
 ├── NotFound              a job that does not exist (exit code 3)
 ├── Unreachable           no scheduler answers (exit code 4)
@@ -16,6 +16,12 @@ WeftError                 the base class
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+MAX_LISTED: Final = 40
+"""Known names beyond which an error suggests only the nearest."""
+SUGGESTED: Final = 3
+"""The number of names that a message about an unknown command or option suggests."""
 
 
 class WeftError(Exception):
@@ -50,9 +56,13 @@ class UnknownName(InputError):
     def __init__(
         self, kind: str, name: str, known: Iterable[str], *, where: str = "", more: str = "", suggested: int = 1
     ) -> None:
-        """`more`: how to list all names; the message then suggests only the nearest, or the `suggested` nearest."""
+        """`more`: how to list all names; the message then suggests only the nearest, or the `suggested` nearest. It
+        also does so for more than `MAX_LISTED` names."""
         self.kind, self.name, self.known = kind, name, nearest(name, known)
         hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
+        if not more and len(self.known) > MAX_LISTED:
+            spelled = dict.fromkeys(each.replace("-", "_") for each in self.known)  # keys may have either sign
+            hint = f"the nearest are {', '.join(list(spelled)[:SUGGESTED])}"
         if suggested > 1:
             hint = f"the nearest are {', '.join(self.known[:suggested])}; {more}"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)

@@ -49,7 +49,7 @@ def test_show_why_and_logs_take_an_array(weft: Weft) -> None:
     lines = weft("why", array).out.splitlines()
     assert lines[:2] == [f"array {array} (sh): 1 running, 2 waiting", f"job {array}_2 (sh) is blocked"]
     assert "JobArrayTaskLimit" in lines[2]
-    assert weft("logs", array).out == f"==> {array}_1 <==\n1\n"
+    assert weft("logs", array).out == weft("logs", "@").out == f"==> {array}_1 <==\n1\n"
     assert "is an array of 3 tasks" in weft("logs", "-f", array, code=2).err
     weft("cancel", f"{array}_1", "-y")
     until(lambda: weft("logs", array).out == f"==> {array}_1 <==\n1\n==> {array}_2 <==\n2\n")

@@ -122,7 +122,7 @@ def test_up_changes_how_it_is_set_up_and_jobs_go_on(weft: Weft) -> None:
         (["--placement", "nosuch"], "unknown placement 'nosuch'"),
         (["--gpus", "0,0"], "--gpus: a GPU is named twice"),
         (["--gpus", "two"], "--gpus: 'two' is not a whole number"),
-        (["--gpus", "0,1", "--models", "A"], "2 GPUs, but 1 models"),
+        (["--gpus", "0,1", "--models", "A"], "--models: 1 value for 2 GPUs"),
         (["--gpus", "0", "--memories", "0"], "--memories: a GPU has 0 MB"),
         (["--gpus", "0", "--models", "\x1b[31m"], "--models: '\\x1b[31m' is not a list of models"),
         (["--gpus", "driver", "--models", "A"], "--models needs --gpus"),

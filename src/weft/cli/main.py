@@ -19,15 +19,13 @@ from typing import Any, Final, NamedTuple, NoReturn
 from weft.cli import sigterm
 from weft.cli.help_format import HelpFormatter
 from weft.cli.text import escape_lines
-from weft.errors import InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
+from weft.errors import SUGGESTED, InputError, NotFound, NotPermitted, Refused, UnknownName, Unreachable, WeftError
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 GC_THRESHOLD: Final = 50_000
 """Containers that are made between two collections. A command that calls a scheduler makes 20,000 and no garbage."""
-SUGGESTED: Final = 3
-"""The number of names that a message about an unknown command or option suggests."""
 EXIT_CODES: Final[dict[type[WeftError], int]] = {NotFound: 3, Unreachable: 4, NotPermitted: 5, Refused: 6}
 
 

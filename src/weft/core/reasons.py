@@ -180,15 +180,16 @@ class WaitReasons:
         free = resources.free_for(shape, after_release=False)
         most = next((free.count[node] for node in free.roomiest()), 0)
         kind = f" of model {where.gpu_model}" if where.gpu_model else ""
-        kind += " for itself, because it ran out of GPU memory before" if job.exclusive else ""
+        alone = " for itself, because it ran out of GPU memory before" if job.exclusive else ""
         kept = sum(len(gpus) for _, gpus in job.reserved)
         reserved = f"; {kept} are kept for it" if kept else self._passed_by(job)
         if not shape.gpus:
             return (f"needs CPUs or RAM that no node has free{reserved}",)
         if shape.gpus > free.largest():
-            return (f"needs {count_gpus(shape.gpus)}{kind} on several nodes; {free.total()} are free in all{reserved}",)
+            most_free = f"{free.total()} are free in all"
+            return (f"needs {count_gpus(shape.gpus)}{kind} on several nodes{alone}; {most_free}{reserved}",)
         most_free = f"no node has more than {most} free" if most else "none is free"
-        return (f"needs {count_gpus(shape.gpus)}{kind} on one node; {most_free}{reserved}",)
+        return (f"needs {count_gpus(shape.gpus)}{kind} on one node{alone}; {most_free}{reserved}",)
 
     def _spared(self, job: JobState) -> str:
         """Return which runs would be preempted for the job, had they not been preempted too often."""

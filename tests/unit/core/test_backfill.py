@@ -127,7 +127,7 @@ def test_a_job_that_runs_alone_after_it_ran_out_of_memory_says_so() -> None:
     rig.settle()
     rig.submit(Job("b"))
     rig.job("b").exclusive = True
-    assert "for itself, because it ran out of GPU memory before" in why(rig, "b")[0][1]
+    assert "needs 1 GPU on one node for itself, because it ran out of GPU memory before" in why(rig, "b")[0][1]
 
 
 def test_a_run_that_may_not_be_preempted_again_is_named() -> None:

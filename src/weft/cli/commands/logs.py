@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with connection.connect(args.scheduler) as client:
         client.note = render.print_message
-        may_be_array = args.job.isdecimal() or not looks_like_reference(args.job)
+        may_be_array = args.job.isdecimal() or args.job.startswith("@") or not looks_like_reference(args.job)
         if may_be_array and (tasks := _tasks(client, args.job)):
             _write_tasks(client, tasks, args)
             return 0

@@ -155,8 +155,8 @@ def _check(settings: Settings) -> None:
         if values and not count:
             raise InputError(f"--{key} needs --gpus", hint="declare the GPUs, for example --gpus 0,1")
         if values and len(values.split(",")) != count:
-            what = f"{plural(count, 'GPU')}, but {len(values.split(','))} {key}"
-            raise InputError(what, hint=f"give one value of --{key} for each GPU")
+            what = f"--{key}: {plural(len(values.split(',')), 'value')} for {plural(count, 'GPU')}"
+            raise InputError(what, hint="give one for each GPU")
 
 
 def _shared(text: str) -> str:
