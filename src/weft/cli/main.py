@@ -85,6 +85,9 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
         "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
     },
+    "services": {
+        "router": Command("pass HTTP requests to the replicas of services"),
+    },
     "simulate": {
         "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),
         "compare": Command("simulate several policies on the same trace, side by side"),

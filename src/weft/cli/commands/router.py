@@ -1,0 +1,147 @@
+"""Pass HTTP requests to the replicas of services, until Ctrl-C or SIGTERM. Requests wait while no replica is ready.
+
+Without the scheduler, and while the table cannot be read, the router serves the last table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.cli import flags
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from weft.endpoints.addresses import Address
+    from weft.router.settings import Guard
+
+DEFAULT_PORT: Final = 8080
+EXAMPLE: Final = """examples:
+  weft router --table services.yaml
+  weft router --table services.yaml --listen 127.0.0.1:9000 --max-connections 10000
+  weft auth init --host gpu-head && weft router --table services.yaml --listen 0.0.0.0:8443
+  weft router --print-front nginx --listen 127.0.0.1:8080 > /etc/nginx/conf.d/weft.conf"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--table", metavar="FILE", help="services and replicas, YAML or JSON; read again when it changes")
+    add(
+        "--listen",
+        metavar="ADDR",
+        default=f"127.0.0.1:{DEFAULT_PORT}",
+        help=f"HOST:PORT to listen on (127.0.0.1:{DEFAULT_PORT}); other machines need TLS and a token: weft auth init",
+    )
+    add(
+        "--server-port",
+        metavar="N",
+        type=flags.port,
+        default=50051,
+        help="port of the weft server whose certificate and tokens are used beyond this machine (50051)",
+    )
+    add(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="host name that requests may name, such as that of a TLS front; '*': any",
+    )
+    add("--max-connections", metavar="N", type=flags.whole_number(1, 1_000_000), default=4000, help="clients (4000)")
+    add("--max-body", metavar="SIZE", help="largest body of a request (1G)")
+    add("--drain", metavar="S", type=flags.seconds, default=30.0, help="seconds to end requests before it stops (30)")
+    add("--share-port", action="store_true", help="let other routers listen on the same port; limits are per process")
+    add("--print-front", metavar="KIND", choices=("haproxy", "nginx"), help="print a TLS front's configuration and end")
+
+
+def run(args: argparse.Namespace) -> int:
+    where = _address(args.listen)
+    if args.print_front:
+        from weft.router.fronts import render_front
+
+        print(render_front(args.print_front, where, args.max_connections), end="")
+        return 0
+    if args.table is None:
+        raise InputError("--table FILE is needed", hint="it lists services and replicas: docs/reference/router.md")
+    from weft.router import process
+    from weft.router.settings import RouterSettings
+    from weft.router.sources import TableFile
+
+    tls, guard = _protection(where, args.server_port)
+    settings = RouterSettings(
+        max_connections=args.max_connections,
+        max_body_bytes=_body_bytes(args.max_body),
+        drain_s=args.drain,
+        allowed_hosts=_allowed_hosts(where, args.allow_host) if guard is None else None,
+        guard=guard,
+    )
+    plan = process.RouterPlan(
+        where, TableFile(args.table), settings, tls, args.share_port, lambda port: _print_address(where, port, tls)
+    )
+    process.run(plan)
+    return 0
+
+
+def _address(text: str) -> Address:
+    from weft.endpoints.addresses import Address, parse_address
+
+    host, colon, port = text.rpartition(":")
+    if colon and port == "0":  # a free port
+        return Address(parse_address(f"{host}:1", "--listen").host, 0)
+    if text.isdecimal():
+        return parse_address(f"127.0.0.1:{text}", "--listen")
+    return parse_address(text if colon and port.isdecimal() else f"{text}:{DEFAULT_PORT}", "--listen")
+
+
+def _body_bytes(text: str | None) -> int:
+    from weft.inputs.quantities import parse_megabytes
+
+    return 1 << 30 if text is None else parse_megabytes(text) << 20
+
+
+def _allowed_hosts(where: Address, given: list[str]) -> frozenset[bytes] | None:
+    """Return the names of this machine and the given ones: a web page must not reach the router by another name."""
+    import socket
+
+    names = {"localhost", socket.gethostname(), where.host, *given}
+    return None if "*" in given else frozenset(name.lower().encode() for name in names)
+
+
+def _protection(where: Address, server_port: int) -> tuple[ssl.SSLContext | None, Guard | None]:
+    """Return TLS and the check of tokens, which an address that other machines reach needs."""
+    if where.is_loopback:
+        return None, None
+    import ssl
+
+    from weft.endpoints.paths import server_folder
+    from weft.router.access import TokenGuard
+    from weft.server.auth import tls
+    from weft.server.auth.rate_limit import FailureLimiter
+    from weft.server.auth.tokens import Tokens
+
+    folder = server_folder(server_port)
+    if tls.load(folder) is None:
+        raise InputError(
+            f"{where.host} can be reached from other machines, and there is no certificate for TLS",
+            hint=f"weft auth init --port {server_port} --host NAME makes one; or listen on 127.0.0.1",
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(folder / tls.FOLDER / "server.pem", folder / tls.FOLDER / "server.key")
+    tokens = Tokens(folder)
+
+    def verify(token: str) -> Any:
+        return tokens.verify(token)
+
+    return context, TokenGuard(verify, FailureLimiter())
+
+
+def _print_address(where: Address, port: int, tls: ssl.SSLContext | None) -> None:
+    from weft.endpoints.addresses import Address
+
+    with suppress(OSError):  # the reader of a pipe has ended; the router has not
+        print(f"  listens  {'http' if tls is None else 'https'}://{Address(where.host, port)}", flush=True)
+        if sys.stdout.isatty():
+            print("Ctrl-C ends it, after the requests under way.", flush=True)

@@ -1,0 +1,91 @@
+"""A router as a process: its event loop, its signals, and other processes on the same port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import ssl
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.endpoints.addresses import Address
+from weft.errors import WeftError
+from weft.router.app import Router
+from weft.router.settings import RouterSettings
+from weft.router.sources import TableSource
+
+SPARE_FILES: Final = 64
+"""Open files apart from connections."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RouterPlan:
+    """Where and how a router runs."""
+
+    listen: Address
+    source: TableSource
+    settings: RouterSettings
+    tls: ssl.SSLContext | None = None
+    share_port: bool = False
+    on_open: Callable[[int], None] = lambda _port: None
+    """Called with the port once connections are accepted."""
+
+
+def run(plan: RouterPlan) -> None:
+    """Serve until SIGTERM or Ctrl-C, then end the requests under way."""
+    _raise_file_limit(2 * plan.settings.max_connections + SPARE_FILES)
+    _run_loop(_serve(plan))
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run in uvloop if it is installed: it takes half the CPU time of asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+async def _serve(plan: RouterPlan) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    router = Router(plan.settings)
+    tables = plan.source.tables()
+    router.apply(await anext(tables))  # an unusable first table ends the process
+    try:
+        port = await router.listen(plan.listen.host, plan.listen.port, tls=plan.tls, share_port=plan.share_port)
+    except OSError as error:
+        await router.close()
+        raise WeftError(
+            f"cannot listen on {plan.listen}: {error.strerror or error}\n"
+            "  another process uses it, or it is no address of this machine; see weft router --listen"
+        ) from None
+    plan.on_open(port)
+
+    async def follow() -> None:
+        async for table in tables:
+            router.apply(table)
+
+    following = loop.create_task(follow())
+    await stop.wait()
+    following.cancel()
+    with suppress(asyncio.CancelledError):
+        await following
+    await router.close()
+
+
+def _raise_file_limit(wanted: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted:
+            log.warning("at most %d open files: fewer connections than --max-connections may be possible", most)

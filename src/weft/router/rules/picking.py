@@ -1,0 +1,40 @@
+"""Power of two choices: of two replicas drawn at random, the one with fewer outstanding requests for its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Protocol, TypeVar
+
+Draw = Callable[[], float]
+"""Returns a number from 0 up to 1, such as `random.random`."""
+
+
+class Loaded(Protocol):
+    """A replica as the rule sees it."""
+
+    outstanding: int
+    weight: float
+
+
+Replica = TypeVar("Replica", bound=Loaded)
+
+
+def pick(replicas: Sequence[Replica], draw: Draw, *, weighted: bool = False) -> Replica:
+    """Return one of the replicas, of which there is at least one. Equal loads keep the first draw.
+
+    `weighted` says that weights may differ: the first draw is then proportional to them.
+    """
+    count = len(replicas)
+    if count == 1:
+        return replicas[0]
+    at = _draw_by_weight(replicas, draw) if weighted else int(draw() * count)
+    first = replicas[at]
+    second = replicas[(at + 1 + int(draw() * (count - 1))) % count if count > 2 else 1 - at]
+    return second if second.outstanding * first.weight < first.outstanding * second.weight else first
+
+
+def _draw_by_weight(replicas: Sequence[Replica], draw: Draw) -> int:
+    sums = list(accumulate(replica.weight for replica in replicas))
+    wanted = draw() * sums[-1]
+    return next((at for at, reached in enumerate(sums) if reached > wanted), len(sums) - 1)

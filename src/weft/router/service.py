@@ -1,0 +1,120 @@
+"""A service as a router serves it: its dispatcher, the connections to its replicas, and its counters."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from weft.endpoints.addresses import Address
+from weft.router.proxy.exchange import Exchange
+from weft.router.proxy.pool import ReplicaPool
+from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
+from weft.router.rules.picking import Draw
+from weft.router.table import ServiceRoute
+
+if TYPE_CHECKING:
+    from weft.router.app import Router
+
+BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class ServiceLoad(NamedTuple):
+    """Figures of a service for an autoscaler. Counts grow from the start of the router."""
+
+    service: str
+    arrivals: int
+    answered: int
+    in_flight: int
+    queued: int
+    ready: int
+
+
+class RoutedService:
+    """One service."""
+
+    def __init__(self, router: Router, route: ServiceRoute, draw: Draw) -> None:
+        self.name, self.route, self._router = route.name, route, router
+        self.dispatcher: Dispatcher[Exchange] = Dispatcher(draw, route.max_queue)
+        self.pools: dict[ReplicaLoad, ReplicaPool] = {}
+        self.arrivals = self.retries = self.connect_errors = 0
+        self.codes: dict[int, int] = {}
+        self.seconds_sum = 0.0
+        self.buckets = [0] * (len(BUCKETS_S) + 1)
+        self._starting = False
+        self.update(route)
+
+    def update(self, route: ServiceRoute) -> None:
+        """Set the replicas and options. Replicas that left finish the requests they have."""
+        self.route = route
+        self.dispatcher.max_queue = route.max_queue
+        addresses = {replica.name: replica.address for replica in route.replicas}
+        moved = {name for name, load in self.dispatcher.replicas.items() if self._has_moved(load, addresses)}
+        plans = [ReplicaPlan(each.name, each.concurrency, each.weight, each.draining) for each in route.replicas]
+        gone = self.dispatcher.update(plan for plan in plans if plan.name not in moved)
+        if moved:  # the same name at another address is another replica
+            gone += self.dispatcher.update(plans)
+        for load in self.dispatcher.replicas.values():
+            if load not in self.pools:
+                self.pools[load] = ReplicaPool(self._router, load, addresses[load.name])
+        for load in gone:
+            self._forget_if_done(load)
+        for load in list(self.dispatcher.replicas.values()):
+            if load.is_drained():
+                self._router.listener.on_drained(self.name, load.name)
+        self.start_waiting()
+
+    def _has_moved(self, load: ReplicaLoad, addresses: Mapping[str, Address]) -> bool:
+        return load.name in addresses and self.pools[load].address != addresses[load.name]
+
+    def release(self, replica: ReplicaLoad) -> None:
+        """Free the place of a request at a replica."""
+        self.dispatcher.release(replica)
+        if replica.removed:
+            self._forget_if_done(replica)
+        elif replica.draining and not replica.outstanding:
+            self._router.listener.on_drained(self.name, replica.name)
+
+    def _forget_if_done(self, replica: ReplicaLoad) -> None:
+        pool = self.pools.get(replica)
+        if pool is not None:
+            pool.close_idle(self._router.now())
+            if not replica.outstanding:
+                del self.pools[replica]
+
+    def start_waiting(self) -> None:
+        """Start the requests for which there is a replica now."""
+        if self._starting or not self.dispatcher.queue:
+            return
+        self._starting = True  # a start that fails at once comes back here
+        try:
+            for exchange, replica in self.dispatcher.assignments():
+                exchange.start(replica)
+        finally:
+            self._starting = False
+
+    def count(self, code: int, seconds: float) -> None:
+        """Count a request that ended."""
+        self.codes[code] = self.codes.get(code, 0) + 1
+        self.seconds_sum += seconds
+        self.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+
+    def sweep(self, now_s: float) -> None:
+        """End penalties, and close connections that were idle for long."""
+        if self.dispatcher.penalized:
+            self.dispatcher.end_penalties(now_s)
+            self.start_waiting()
+        for pool in self.pools.values():
+            pool.close_idle(now_s)
+
+    def load(self) -> ServiceLoad:
+        """Return the present figures."""
+        dispatcher = self.dispatcher
+        ready = sum(not replica.draining for replica in dispatcher.replicas.values())
+        answered = sum(self.codes.values())
+        return ServiceLoad(self.name, self.arrivals, answered, dispatcher.in_flight, len(dispatcher.queue), ready)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for pool in list(self.pools.values()):
+            await pool.close()

@@ -1,0 +1,216 @@
+"""The router's rules for any order of events: every request is somewhere, once, and no limit is passed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from weft.router.rules.dispatch import Dispatcher, ReplicaLoad, ReplicaPlan
+from weft.router.rules.model_name import BadBody, ModelScanner
+from weft.router.rules.picking import pick
+from weft.router.rules.retry import IDEMPOTENT, MAX_SENDS, RETRY_RULES, RetryRule, may_send_again
+from weft.router.rules.target import find_target, origin_form
+
+PLANS = st.lists(
+    st.builds(
+        ReplicaPlan,
+        st.sampled_from("abcde"),
+        st.integers(1, 4),
+        st.sampled_from((0.5, 1.0, 3.0)),
+        st.booleans(),
+    ),
+    max_size=5,
+    unique_by=lambda plan: plan.name,
+)
+
+
+class Dispatching(RuleBasedStateMachine):
+    """Requests arrive, end, fail and leave; replicas come, drain, fail and go."""
+
+    @initialize(seed=st.integers(0, 1000), max_queue=st.integers(0, 6))
+    def begin(self, seed: int, max_queue: int) -> None:
+        self.dispatcher: Dispatcher[int] = Dispatcher(random.Random(seed).random, max_queue)
+        self.at: dict[int, ReplicaLoad] = {}
+        self.waiting: list[int] = []
+        self.number = 0
+        self.now_s = 0.0
+
+    def settle(self) -> None:
+        for request, replica in self.dispatcher.assignments():
+            assert request == self.waiting.pop(0), "first come, first served"
+            self.enter(request, replica)
+
+    def enter(self, request: int, replica: ReplicaLoad) -> None:
+        assert request not in self.at
+        assert not replica.draining
+        assert not replica.removed
+        assert replica.penalty_until_s is None
+        assert replica.outstanding <= replica.concurrency
+        self.at[request] = replica
+
+    @rule()
+    def arrive(self) -> None:
+        self.number += 1
+        if self.dispatcher.is_full():
+            assert len(self.waiting) >= self.dispatcher.max_queue
+            return
+        replica = self.dispatcher.arrive(self.number)
+        if replica is None:
+            self.waiting.append(self.number)
+        else:
+            assert not self.waiting, "no request overtakes another"
+            self.enter(self.number, replica)
+
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        if self.at:
+            self.dispatcher.release(self.at.pop(data.draw(st.sampled_from(sorted(self.at)))))
+            self.settle()
+
+    @rule(data=st.data(), penalty_s=st.floats(0.1, 3.0))
+    def fail_to_connect(self, data: st.DataObject, penalty_s: float) -> None:
+        if self.at:
+            request = data.draw(st.sampled_from(sorted(self.at)))
+            replica = self.at.pop(request)
+            self.dispatcher.penalize(replica, self.now_s + penalty_s)
+            self.dispatcher.release(replica)
+            self.dispatcher.return_to_front(request)
+            self.waiting.insert(0, request)
+            self.settle()
+
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        if self.waiting:
+            request = data.draw(st.sampled_from(self.waiting))
+            self.waiting.remove(request)
+            self.dispatcher.leave(request)
+
+    @rule(plans=PLANS)
+    def update(self, plans: list[ReplicaPlan]) -> None:
+        gone = self.dispatcher.update(plans)
+        assert all(replica.removed for replica in gone)
+        assert set(self.dispatcher.replicas) == {plan.name for plan in plans}
+        self.settle()
+
+    @rule(seconds=st.floats(0.1, 2.0))
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.dispatcher.end_penalties(self.now_s)
+        self.settle()
+
+    @invariant()
+    def books_balance(self) -> None:
+        counts = Counter(id(replica) for replica in self.at.values())
+        dispatcher = self.dispatcher
+        assert dispatcher.in_flight == len(self.at)
+        assert list(dispatcher.queue) == self.waiting
+        for replica in {*dispatcher.replicas.values(), *self.at.values()}:
+            assert replica.outstanding == counts[id(replica)]
+        could = [
+            each
+            for each in dispatcher.replicas.values()
+            if each.outstanding < each.concurrency and not each.draining and each.penalty_until_s is None
+        ]
+        assert not (self.waiting and could), "no request waits while a replica would take it"
+
+
+Dispatching.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+test_any_order_of_events_keeps_the_books = Dispatching.TestCase
+
+
+class Weighted:
+    def __init__(self, outstanding: int, weight: float) -> None:
+        self.outstanding, self.weight = outstanding, weight
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from((1.0, 2.0, 5.0))), min_size=1, max_size=6), st.integers())
+def test_the_busiest_of_several_replicas_is_never_picked(given_loads: list[tuple[int, float]], seed: int) -> None:
+    loads = [Weighted(*each) for each in given_loads]
+    draw = random.Random(seed).random
+    picked = pick(loads, draw, weighted=True)
+    rates = sorted(each.outstanding / each.weight for each in loads)
+    assert len(loads) == 1 or picked.outstanding / picked.weight <= rates[-2] or rates[-1] == rates[-2]
+
+
+def test_idle_replicas_get_requests_in_proportion_to_their_weights() -> None:
+    draw, loads = random.Random(1).random, [Weighted(0, 1.0), Weighted(0, 3.0)]
+    heavy = sum(pick(loads, draw, weighted=True) is loads[1] for _ in range(4000))
+    assert 2880 < heavy < 3120
+
+
+@given(
+    st.sampled_from(RETRY_RULES), st.sampled_from((*sorted(IDEMPOTENT), b"POST", b"PATCH")), st.integers(0, 5),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_only_unanswered_requests_are_sent_again(
+    retry: RetryRule, method: bytes, sends: int, answered: bool, has_body: bool
+) -> None:
+    again = may_send_again(retry, method, sends=sends, answered=answered, has_body=has_body)
+    if answered or not has_body or retry == "never" or sends >= MAX_SENDS:
+        assert not again
+    elif sends and method not in IDEMPOTENT:
+        assert again == (retry == "unanswered")
+    else:
+        assert again == (sends == 0 or retry != "connect")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = st.dictionaries(st.sampled_from(("model", "messages", "x", 'mo"del', "stream")), VALUES, max_size=5)
+
+
+def scan(body: bytes, cuts: list[int]) -> str | None:
+    scanner, at = ModelScanner(), 0
+    for cut in [*sorted(cut % (len(body) + 1) for cut in cuts), len(body)]:
+        if (model := scanner.feed(body[at:cut])) is not None:
+            return model
+        at = max(at, cut)
+    return None
+
+
+@settings(max_examples=300)
+@given(BODIES, st.lists(st.integers(0, 500), max_size=6), st.sampled_from((None, 2)), st.booleans())
+def test_the_model_is_found_in_any_json_cut_anywhere(
+    body: dict[str, Any], cuts: list[int], indent: int | None, plain: bool
+) -> None:
+    text = json.dumps(body, indent=indent, ensure_ascii=plain).encode()
+    if isinstance(body.get("model"), str) and len(body["model"].encode()) < 80:
+        assert scan(text, cuts) == body["model"]
+    else:
+        with pytest.raises(BadBody):
+            scan(text, cuts)
+
+
+@settings(max_examples=300)
+@given(
+    st.binary(max_size=60) | st.text('{}[]",:\\model1 ', max_size=40).map(str.encode),
+    st.lists(st.integers(0, 60), max_size=3),
+)
+def test_the_search_for_a_model_ends_with_any_bytes(body: bytes, cuts: list[int]) -> None:
+    try:
+        found = scan(body, cuts)
+    except BadBody:
+        return
+    assert found is None or isinstance(found, str)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=20))
+def test_a_target_is_a_path_of_the_request(target: bytes, host: bytes) -> None:
+    path = origin_form(target)
+    if path is None:
+        return
+    assert path.startswith(b"/")
+    found = find_target(path, host, {b"chat": "chat"}, {b"chat.example": "chat"})
+    if found.kind == "service":
+        assert found.target.startswith(b"/")
+        assert path in (found.prefix + found.target, found.prefix + found.target[1:])
