@@ -25,6 +25,7 @@ from weft.model import (
     Cancelled,
     Cordoned,
     Decision,
+    Deployed,
     Edited,
     Event,
     Exited,
@@ -41,8 +42,12 @@ from weft.model import (
     Profiled,
     Progressed,
     Purged,
+    Ready,
     Released,
+    ReplicaDrained,
     Resumed,
+    ScaleRule,
+    Service,
     Share,
     Start,
     Started,
@@ -51,6 +56,8 @@ from weft.model import (
     Task,
     Unblocked,
     Uncordoned,
+    Undeployed,
+    Unready,
     Unwoven,
     Where,
 )
@@ -235,6 +242,29 @@ class Anything(RuleBasedStateMachine):
         assert profile is not None
         self.tell(Profiled(self.rig.now, key_of(Job("")), gpus, model, profile, "run"))
 
+    @rule(name=st.sampled_from(["chat", "images"]), gpus=st.integers(0, 3), share=shares, version=st.integers(1, 3),
+          least=st.integers(0, 2), memory_mb=memory)  # fmt: skip
+    def deploy(self, name: str, gpus: int, share: Share, version: int, least: int, memory_mb: int) -> None:
+        template = Job("", gpus, user="u", share=share, memory_mb=PerRank(memory_mb))
+        scale = ScaleRule(min_replicas=least, max_replicas=least + 2)
+        self.tell(Deployed(self.rig.now, Service(name, template, scale, version=version)))
+
+    @rule(name=st.sampled_from(["chat", "images"]))
+    def undeploy(self, name: str) -> None:
+        self.tell(Undeployed(self.rig.now, name))
+
+    @rule(index=which, replicas=st.integers(0, 4))
+    def resize(self, index: int, replicas: int) -> None:
+        if names := list(self.rig.state.services.by_name):
+            self.rig.resize(names[index % len(names)], replicas)
+
+    @rule(index=which, what=st.sampled_from([Ready, Ready, Ready, Unready, ReplicaDrained, ReplicaDrained]))
+    def replica(self, index: int, what: Callable[[float, str, int], Event]) -> None:
+        replicas = [job for job in self.rig.state.active.values() if job.job.replica is not None]
+        if replicas:
+            job = replicas[index % len(replicas)]
+            self.tell(what(self.rig.now, job.id, job.run))
+
     @rule(index=which, what=st.sampled_from([Cancelled, Held, Released, Released]))
     def user(self, index: int, what: Callable[[float, str], Event]) -> None:
         if (job := self.pick(index)) is not None:
@@ -261,6 +291,18 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def sound(self) -> None:
         check(self.rig.state, self.rig.facts)
+
+    @invariant()
+    def replicas_are_not_preempted(self) -> None:
+        replicas = {job.id for job in self.rig.state.jobs.values() if job.job.replica is not None}
+        wrong = [f for f in self.rig.facts if isinstance(f, Stop) and f.why == "preempted" and f.job in replicas]
+        assert wrong == []
+
+    @invariant()
+    def services_have_no_more_replicas_than_wanted(self) -> None:
+        for service in self.rig.state.services.by_name.values():
+            current = [replica for replica in service.staying() if service.is_current(replica)]
+            assert len(current) <= service.wanted, service.service.name
 
     @invariant()
     def runs_are_counted(self) -> None:

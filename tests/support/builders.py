@@ -128,6 +128,13 @@ class Rig:
                 self.alarm = decision.due
         return decisions
 
+    def resize(self, service: str, replicas: int) -> list[Decision]:
+        """What an autoscaler makes of the load."""
+        decisions = list(self.scheduler.resize(self.now, service, replicas))
+        self.facts += decisions
+        self.alarm = self.scheduler.alarm
+        return decisions
+
     # events
 
     def join(self, *nodes: Node) -> list[Decision]:

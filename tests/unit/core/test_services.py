@@ -46,12 +46,6 @@ class Serving(Rig):
     def drained(self, replica: str) -> list[Decision]:
         return self.tell(ReplicaDrained(self.now, replica, self.job(replica).run))
 
-    def resize(self, replicas: int) -> list[Decision]:
-        decisions = self.scheduler.resize(self.now, "chat", replicas)
-        self.facts += decisions
-        self.alarm = self.scheduler.alarm
-        return decisions
-
     @property
     def serving(self) -> list[str]:
         return [each.id for each in self.state.services.by_name["chat"].ready()]
@@ -157,19 +151,19 @@ def test_training_without_a_service_shares_without_oversubscription() -> None:
 def test_scaling_out_adds_replicas_and_stays_within_bounds() -> None:
     rig = Serving("fifo", grid(2, 8))
     rig.deploy(chat(1))
-    assert starts(rig.resize(3)).keys() == {"chat.1", "chat.2"}
-    rig.resize(100)
+    assert starts(rig.resize("chat", 3)).keys() == {"chat.1", "chat.2"}
+    rig.resize("chat", 100)
     assert rig.state.services.by_name["chat"].wanted == 8
-    assert rig.resize(8) == []
+    assert rig.resize("chat", 8) == []
 
 
 def test_scaling_in_cancels_what_does_not_serve_yet_and_drains_the_newest() -> None:
     rig = Serving("fifo", grid(1, 3))
     rig.deploy(chat(1))
-    rig.resize(4)
+    rig.resize("chat", 4)
     rig.ready("chat.0", "chat.1")
     assert rig.job("chat.3").status == "waiting"
-    decisions = rig.resize(1)
+    decisions = rig.resize("chat", 1)
     assert ends(decisions) == ["chat.2", "chat.3"] or ends(decisions) == ["chat.3", "chat.2"]
     assert drains(decisions) == ["chat.1"]
     assert rig.serving == ["chat.0"]
@@ -183,9 +177,9 @@ def test_scaling_in_cancels_what_does_not_serve_yet_and_drains_the_newest() -> N
 def test_a_replica_that_does_not_drain_ends_at_its_deadline() -> None:
     rig = Serving("fifo", grid(1, 2))
     rig.deploy(chat(1))
-    rig.resize(2)
+    rig.resize("chat", 2)
     rig.ready("chat.0", "chat.1")
-    rig.resize(1)
+    rig.resize("chat", 1)
     assert ends(rig.later(29)) == []
     assert ends(rig.later(2)) == ["chat.1"]
 
@@ -278,7 +272,7 @@ def test_a_replay_and_a_snapshot_restore_services() -> None:
     rig.submit(Job("train", 2, declared_s=100.0))
     rig.deploy(chat(2))
     rig.ready("chat.0", "chat.1")
-    rig.resize(4)
+    rig.resize("chat", 4)
     rig.deploy(chat(2, version=2))
     rig.later(1)
     replayed = rig.fresh()

@@ -92,8 +92,8 @@ def _fix_runs(state: State, wishes: Sequence[Wish], protected: set[JobId]) -> La
     fixed_on: dict[Slots, list[JobState]] = {}
     frozen: set[JobId] = set()
     for job in state.active.values():
-        if job.releasing:
-            continue
+        if job.releasing or job.job.replica is not None:
+            continue  # replicas have their GPUs in the empty cluster already
         if is_blocked(state, job.slots):
             frozen.add(job.id)
         elif job.id in protected:

@@ -50,7 +50,7 @@ class WeavePlanner(AskPlanner):
         claimed = {gpu for wish in layout.wishes for gpu in _gpus(wish.slots or ())}
         stops: list[tuple[JobState, StopReason]] = []
         for job in state.active.values():
-            if job.releasing or job.id in layout.fixed:
+            if job.releasing or job.id in layout.fixed or job.job.replica is not None:
                 continue
             wish = wish_of.get(job.id)
             if wish is None:
