@@ -59,11 +59,13 @@ class UnknownName(InputError):
         """`more`: how to list all names; the message then suggests only the nearest, or the `suggested` nearest. It
         also does so for more than `MAX_LISTED` names."""
         self.kind, self.name, self.known = kind, name, nearest(name, known)
-        hint = f"the nearest is {self.known[0]}; {more}" if more else f"known: {', '.join(self.known)}"
+        hint = f"known: {', '.join(self.known) or 'none'}"
+        if more and self.known:
+            hint = f"the nearest is {self.known[0]}; {more}"
         if not more and len(self.known) > MAX_LISTED:
             spelled = dict.fromkeys(each.replace("-", "_") for each in self.known)  # keys may have either sign
             hint = f"the nearest are {', '.join(list(spelled)[:SUGGESTED])}"
-        if suggested > 1:
+        if suggested > 1 and self.known:
             hint = f"the nearest are {', '.join(self.known[:suggested])}; {more}"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 

@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, cluster_help: str) -> None
         "--format", choices=FORMATS, default="auto", help="format of the trace (default: by its header)"
     )
     parser.add_argument("--skip-infeasible", action="store_true", help="leave out jobs that do not fit on the cluster")
+    parser.add_argument(
+        "--services", metavar="FILE", default="", help="YAML file of inference services that share the GPUs"
+    )
     uncertainty_flags.add_arguments(parser)
 
 
@@ -71,6 +74,7 @@ def workload(args: argparse.Namespace) -> Workload:
         load=args.load,
         order=args.order,
         contention=args.contention,
+        services=args.services,
     )
 
 

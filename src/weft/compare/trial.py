@@ -14,7 +14,7 @@ from weft.sim.simulation import Outcome, Setting, placement_of, simulate
 
 if TYPE_CHECKING:
     from weft.compare.process_pool import Tick
-    from weft.report.digest import Digest
+    from weft.report.digest import Digest, Served
 
 JOB_FIGURES: Final = (
     "jobs", "finished", "avg_jct_s", "p50_jct_s", "p99_jct_s", "avg_queue_s", "avg_first_wait_s", "fairness_max_rho",
@@ -94,7 +94,7 @@ def run(trial: Trial, tick: Tick) -> TrialResult:
         return TrialResult(values, None)
     from weft.report.digest import make_digest  # imported here because `weft sim` needs no pictures
 
-    return TrialResult(values, make_digest(found.outcome.journal.read(), found.record, measured))
+    return TrialResult(values, make_digest(found.outcome.journal.read(), found.record, measured, served(found.outcome)))
 
 
 def _values(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any]:
@@ -103,7 +103,29 @@ def _values(setting: Setting, outcome: Outcome, record: Record) -> dict[str, Any
         "policy": setting.policy,
         "placement": placement_of(setting),
         **asdict(figures(record)),
+        **_services(outcome),
         "cpu_s": outcome.cpu_s,
         "facts": facts,
         "facts_per_s": facts / outcome.cpu_s if outcome.cpu_s else None,
     }
+
+
+def _services(outcome: Outcome) -> dict[str, Any]:
+    """Return the figures of services, and of the GPUs that they share with training; nothing without services."""
+    if outcome.occupancy is None:
+        return {}
+    services = {name: found.values() for name, found in outcome.services.items()}
+    return {"services": services, "occupancy": outcome.occupancy.values()}
+
+
+def served(outcome: Outcome) -> Served | None:
+    """Return the data for the pictures of services; None without services."""
+    from weft.report.digest import Served, ServiceSeries
+
+    if outcome.occupancy is None:
+        return None
+    series = {
+        name: ServiceSeries(found.times_s, found.rates, found.replicas, found.p95_times_s, found.p95s_s)
+        for name, found in outcome.services.items()
+    }
+    return Served(series, outcome.occupancy.times_s, outcome.occupancy.gpus)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import Placement
-from weft.errors import Infeasible
-from weft.model import Node
+from weft.errors import Infeasible, InputError
+from weft.model import Job, Node
 from weft.plugins import registry
 from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
@@ -17,6 +17,9 @@ from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
 from weft.sim.simulation import Model, Setting, placement_of
 from weft.sim.traces.trace import Trace, TraceJob, line_of, read_trace, with_load
 from weft.weaving.rates import Contention, Order
+
+if TYPE_CHECKING:
+    from weft.sim.serving.workload import ServiceWorkload
 
 DEMO: Final = "demo"
 """The name of the built-in trace."""
@@ -58,6 +61,8 @@ class Workload:
     """The order in which members of weaves take turns; None: fair, and slots in Muri's model."""
     contention: Contention | None = None
     """The slowdown of members by each other otherwise; None: by Muri's factors in slots, else not at all."""
+    services: str = ""
+    """A file of services next to the jobs of the trace; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class LoadedWorkload:
     jobs: Sequence[TraceJob]
     skipped: Sequence[str]
     """The ids of the jobs left out."""
+    services: Sequence[ServiceWorkload] = ()
 
     @property
     def cluster(self) -> str:
@@ -86,7 +92,7 @@ class LoadedWorkload:
         return Setting(
             self.nodes, self.jobs, policy, workload.placement, workload.model, workload.checkpoint_interval_s,
             seed=workload.seed, uncertainty=workload.uncertainty, order=workload.order,
-            contention=workload.contention,
+            contention=workload.contention, services=self.services,
         )  # fmt: skip
 
 
@@ -105,6 +111,7 @@ def load_workload(
 
     With `lenient`, ignore a placement that raises here: the trial that uses it reports the error."""
     nodes = read_cluster(workload.cluster)
+    services = _read_services(workload, nodes)
     trace = open_trace(workload.trace, format=workload.format, seed=workload.seed, retries=workload.retries)
     trace = with_load(trace, workload.load)
     jobs, infeasible = split_feasible(trace.jobs, nodes, _placements(workload, policies), lenient=lenient)
@@ -113,7 +120,29 @@ def load_workload(
     if infeasible:
         warn(f"left out {len(infeasible):,} of {len(trace.jobs):,} jobs\n{_list_by_reason(infeasible)}")
     _warn_of_unknown_users(policies, jobs, warn)
-    return LoadedWorkload(workload, trace.name, nodes, jobs, [each.job.id for each, _ in infeasible])
+    return LoadedWorkload(workload, trace.name, nodes, jobs, [each.job.id for each, _ in infeasible], services)
+
+
+def _read_services(workload: Workload, nodes: Sequence[Node]) -> Sequence[ServiceWorkload]:
+    if not workload.services:
+        return ()
+    if workload.model == "muri":
+        raise InputError("--services needs --model real", hint="Muri's model has no services")
+    from weft.sim.serving.services_file import read_services
+
+    found = read_services(workload.services, workload.seed)
+    for each in found:
+        template = each.service.template
+        if not any(_fits(template, node) for node in nodes):
+            memory = f" with {template.memory_mb.max:,} MB each" if template.memory_mb else ""
+            what = f"no node can hold a replica of {each.service.name}: it needs {template.gpus} GPUs{memory}"
+            raise Infeasible(what, where=each.where, hint=f"the cluster is {workload.cluster}")
+    return found
+
+
+def _fits(template: Job, node: Node) -> bool:
+    """Return whether an empty node can hold a replica; the GPUs of a replica are on one node."""
+    return sum(gpu.memory_mb >= template.memory_mb.max for gpu in node.gpus) >= template.gpus
 
 
 def open_trace(name: str, *, format: str = "auto", seed: int = 0, retries: int = 0) -> Trace:

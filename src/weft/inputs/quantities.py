@@ -109,6 +109,21 @@ def parse_whole_or_none(text: str, low: int, high: int) -> int | None:
     return found if low <= found <= high else None
 
 
+def parse_share(text: str) -> tuple[float, float]:
+    """Parse REQUEST/LIMIT, parts of a GPU such as 0.3/0.6; one figure stands for both."""
+    first, _, second = text.strip().partition("/")
+    try:
+        request, limit = float(first), float(second or first)
+    except ValueError:
+        request = limit = 0.0
+    if not 0 < request <= 1 or not 0 < limit <= 1:
+        raise InputError(f"{_short(text)} is not a share", hint="write REQUEST/LIMIT, parts of a GPU such as 0.3/0.6")
+    if request > limit:
+        what = f"the request {request:g} is over the limit {limit:g}"
+        raise InputError(what, hint="the request is the guaranteed part of the limit")
+    return request, limit
+
+
 def check_name(text: str) -> str:
     """Return a job's name, or raise InputError: one printable line without slashes and shell metacharacters."""
     fits = 0 < len(text) <= MAX_NAME_CHARS and text == text.strip()

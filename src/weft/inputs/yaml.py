@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +39,18 @@ class YamlValue:
     def expected(self, what: str) -> InputError:
         found = _KINDS.get(type(self.node)) or (shorten(self.node.value) if self.node.value else "nothing")
         return self.error(f"bad {self.key}: {found}" if self.key else f"not {what}", f"expected {what}, found {found}")
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Give errors within the block the place of this value."""
+        try:
+            yield
+        except InputError as error:
+            raise error.at(where=self.where) from None
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
 
     def mapping(self, what: str, known: tuple[str, ...] | None = None) -> YamlMapping:
         """Return the keys and values of a mapping; with `known`, raise UnknownName for any other key."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.core.metrics.figures import Record
 from weft.core.metrics.records import JobRecord
@@ -20,18 +20,41 @@ MAX_CURVE_POINTS: Final = 1000
 """More points do not change how a curve looks."""
 
 
+class ServiceSeries(NamedTuple):
+    """A service over time."""
+
+    times_s: Sequence[float]
+    rates: Sequence[float]
+    """Requests per second."""
+    replicas: Sequence[int]
+    p95_times_s: Sequence[float]
+    p95s_s: Sequence[float]
+
+
+class Served(NamedTuple):
+    """Services next to training: each service over time, and the GPUs in use."""
+
+    services: Mapping[str, ServiceSeries]
+    gpu_times_s: Sequence[float]
+    gpus: Sequence[int]
+
+
 @dataclass(frozen=True)
 class Digest:
     jcts_s: NDArray[np.float64]
     """Ascending; reduced to evenly spaced quantiles if there are many."""
     timeline: Timeline
     gantt: Gantt
+    served: Served | None = None
+    """None: no services."""
 
 
-def make_digest(facts: Iterable[Fact], record: Record, measured: Sequence[JobRecord]) -> Digest:
+def make_digest(
+    facts: Iterable[Fact], record: Record, measured: Sequence[JobRecord], served: Served | None = None
+) -> Digest:
     """Reduce a journal to the data of its pictures, with the JCTs of the measured jobs only."""
     jcts = [job.jct_s for job in measured if job.status == "done" and job.jct_s is not None]
-    return Digest(pick_quantiles(jcts), build_timeline(record.rows), build_gantt(facts))
+    return Digest(pick_quantiles(jcts), build_timeline(record.rows), build_gantt(facts), served)
 
 
 def pick_quantiles(values: Sequence[float], points: int = MAX_CURVE_POINTS) -> NDArray[np.float64]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from weft.report.digest import Served
+
 WIDTH: Final = 7.6
 HEIGHT: Final = 3.6
 
@@ -93,8 +95,10 @@ def add_legend(axes: Axes) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.2)
 
 
-def draw_scaling(requests: Line, replicas: Sequence[Line], p95s: Sequence[Line]) -> Iterator[Picture]:
-    """Draw requests, replicas and latency over time, one above the other."""
+def draw_scaling(
+    requests: Line, replicas: Sequence[Line], p95s: Sequence[Line], *, name: str = "scaling", of: str = ""
+) -> Iterator[Picture]:
+    """Draw requests, replicas and latency over time, one above the other. `of`: the service, for the title."""
     with style.drawing_style():
         drawn = style.figure(WIDTH, 6.4)
         top, middle, bottom = drawn.subplots(3, 1, sharex=True)
@@ -105,11 +109,37 @@ def draw_scaling(requests: Line, replicas: Sequence[Line], p95s: Sequence[Line])
         add_legend(middle)
         draw_lines(bottom, p95s)
         bottom.set_ylabel("95th percentile\nof latency (s)")
+        middle.yaxis.get_major_locator().set_params(integer=True)
         for axes in (top, middle, bottom):
             axes.set_ylim(bottom=0)
+        _stretch(bottom, p95s)
         for axes in (top, middle):
             axes.set_xlabel("")
-        yield save("scaling", "Requests, replicas and latency over time", drawn)
+        about = f"{of}: requests, replicas and latency over time" if of else "Requests, replicas and latency over time"
+        yield save(name, about, drawn)
+
+
+def _stretch(axes: Axes, lines: Sequence[Line]) -> None:
+    """Use a logarithmic axis if a few large values would flatten all others."""
+    values = sorted(value for line in lines for value in line.values if value > 0)
+    if values and values[-1] > 20 * values[len(values) // 2]:
+        axes.set_ylim(values[0] / 1.5, values[-1] * 1.5)
+        axes.set_yscale("log", nonpositive="mask")
+
+
+def draw_services(served: Sequence[tuple[str, Served]]) -> Iterator[Picture]:
+    """Draw each service over time, and the GPUs in use; a line for each policy."""
+    for at, name in enumerate(served[0][1].services):
+        found = [(policy, each.services[name]) for policy, each in served]
+        yield from draw_scaling(
+            Line("requests", found[0][1].times_s, found[0][1].rates),
+            [Line(policy, series.times_s, series.replicas) for policy, series in found],
+            [Line(policy, series.p95_times_s, series.p95s_s) for policy, series in found],
+            name=f"service-{at + 1}", of=name,
+        )  # fmt: skip
+    with style.drawing_style():
+        lines = [Line(policy, each.gpu_times_s, each.gpus) for policy, each in served]
+        yield save("gpus", "GPUs in use over time, by training and services", _draw_gpus(lines, None))
 
 
 def draw_sharing(rows: Sequence[tuple[str, str, float, float]]) -> Iterator[Picture]:

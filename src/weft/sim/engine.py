@@ -98,7 +98,8 @@ class Engine:
             if now == NEVER:
                 return
             events = self._happen(now)
-            now = events[0].at
+            if events:
+                now = events[0].at
             if observes:
                 self._estimates.observe(events)
             yield events

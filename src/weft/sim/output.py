@@ -38,15 +38,18 @@ _STATUSES: Final = get_args(Status)
 
 
 def write_output(
-    directory: str | Path, record: Record, journal: Journal, summary: Mapping[str, Any], *, force: bool = False
-) -> None:
-    """Write all four files, or none."""
+    directory: str | Path, record: Record, journal: Journal, summary: Mapping[str, Any], *, force: bool = False,
+    pictures: Mapping[str, bytes] | None = None,
+) -> None:  # fmt: skip
+    """Write all files, or none. `pictures`: further files by name."""
     with atomic_folder(directory, force=force) as folder:
         _write_csv(folder / "job.csv", JOB_COLUMNS, map(_format_job, record.jobs))
         _write_csv(folder / "cluster.csv", CLUSTER_COLUMNS, record.rows)
         with open(folder / "journal.jsonl", "wb") as file:
             file.write(HEADER)
             file.writelines(encode_line(fact).encode("ascii") + b"\n" for fact in journal.read())
+        for name, data in (pictures or {}).items():
+            (folder / name).write_bytes(data)
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 

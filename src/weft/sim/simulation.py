@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal
 
 from weft.core.ports import Policy
 from weft.core.scheduler import Scheduler
 from weft.core.state.state import State
 from weft.journal.memory import MemoryJournal
-from weft.model import Fact, Node, Seconds
+from weft.model import Decision, Fact, Node, Seconds
 from weft.plugins import registry
 from weft.plugins.errors import attribute_errors
 from weft.sim.costs.muri import QUIRKS, MuriCosts, Quirks
@@ -23,6 +23,11 @@ from weft.sim.engine import Costs, Engine
 from weft.sim.faults.estimates import make_estimates
 from weft.sim.faults.failures import Crashes, Faults
 from weft.sim.faults.uncertainty import CERTAIN, Uncertainty
+from weft.sim.serving.occupancy import Occupancy, measure_occupancy
+from weft.sim.serving.run import ServiceFigures
+from weft.sim.serving.services import SimulatedServices
+from weft.sim.serving.workload import ServiceWorkload
+from weft.sim.serving_engine import ServingEngine
 from weft.sim.traces.trace import TraceJob
 from weft.weaving.pace import Pace
 from weft.weaving.rates import Contention, Order, Rates, pacing
@@ -46,6 +51,8 @@ class Setting:
     seed: int = 0
     """The seed of all random draws; each kind of uncertainty has a separate stream."""
     uncertainty: Uncertainty = CERTAIN
+    services: Sequence[ServiceWorkload] = ()
+    """Services next to the training jobs."""
     order: Order | None = None
     """The order in which members of weaves take turns; None: the policy's: fair, and slots in Muri's model."""
     contention: Contention | None = None
@@ -59,6 +66,10 @@ class Outcome:
     scheduler: Scheduler
     journal: MemoryJournal
     cpu_s: float
+    services: Mapping[str, ServiceFigures] = field(default_factory=dict)
+    """The figures of services by name."""
+    occupancy: Occupancy | None = None
+    """The use of the GPUs over time; None: no services."""
 
     @property
     def state(self) -> State:
@@ -73,22 +84,39 @@ def simulate(setting: Setting, *, until: Seconds = float("inf"), progress: Progr
     """Run the trace to its end, or up to and including the instant `until`. Keep every fact in a journal in memory."""
     scheduler, engine = prepare(setting)
     step, execute = scheduler.step, engine.execute
+    services = engine.services if isinstance(engine, ServingEngine) else None
     facts: list[Fact] = []
     with _rare_garbage_collection(), attribute_errors(scheduler.policy, scheduler.placement, scheduler):
         started = time.process_time()
         for events in engine.instants():
-            if events[-1].at > until:
+            if events and events[-1].at > until:
                 break
-            decisions = step(*events)
+            decisions = step(*events) if events else []
             facts += events
             facts += decisions
             for decision in decisions:
                 execute(decision)
+            if services is not None and services.ticked:
+                facts += _resize(scheduler, services, execute)
             if progress is not None:
                 progress(len(scheduler.state.ended))
         journal = MemoryJournal(*facts)
         cpu_s = time.process_time() - started
-    return Outcome(scheduler, journal, cpu_s)
+    if services is None:
+        return Outcome(scheduler, journal, cpu_s)
+    return Outcome(scheduler, journal, cpu_s, services.figures(), measure_occupancy(facts))
+
+
+def _resize(scheduler: Scheduler, services: SimulatedServices, execute: Callable[[Decision], None]) -> list[Decision]:
+    """Let the autoscalers decide after a tick; return the decisions that follow."""
+    services.ticked = False
+    found: list[Decision] = []
+    for wish in services.resizes(scheduler.state):
+        decisions = scheduler.resize(services.now, wish.service, wish.replicas, wish.why, wish.inputs)
+        for decision in decisions:
+            execute(decision)
+        found += decisions
+    return found
 
 
 def prepare(
@@ -99,20 +127,23 @@ def prepare(
     placement = registry.load_placement(placement_of(setting))
     with attribute_errors(policy, placement):
         scheduler = Scheduler(policy, placement, repack=muri, resort=setting.resort, interval_s=0.0 if muri else None)
-    return scheduler, _engine(setting, policy, faults or _faults(setting), crashes)
+    return scheduler, _engine(setting, policy, scheduler.state, faults or _faults(setting), crashes)
 
 
-def _engine(setting: Setting, policy: Policy, faults: Faults, crashes: Crashes | None) -> Engine:
+def _engine(setting: Setting, policy: Policy, state: State, faults: Faults, crashes: Crashes | None) -> Engine:
     uncertainty, seed = setting.uncertainty, setting.seed
     estimates, crashes = make_estimates(uncertainty.estimates, seed), crashes or Crashes(seed, uncertainty.crash_rate)
     switches = {node.id: node.switch for node in setting.nodes}
-    speed = Speed(switches, _pace(setting, policy), policy.oversubscription > 1)
+    speed = Speed(switches, _pace(setting, policy), policy.oversubscription > 1 or bool(setting.services))
     jobs = {job.job.id: job for job in setting.jobs}
     costs: Costs
     if setting.model == "muri":
         costs = MuriCosts(jobs, speed, _quirks(setting), estimates, crashes)
     else:
-        costs = RealCosts(jobs, speed, setting.checkpoint_interval_s, estimates, crashes)
+        costs = real = RealCosts(jobs, speed, setting.checkpoint_interval_s, estimates, crashes)
+        if setting.services:
+            services = SimulatedServices(setting.services)
+            return ServingEngine(setting.nodes, setting.jobs, real, estimates, faults, services=services, state=state)
     return Engine(setting.nodes, setting.jobs, costs, estimates, faults)
 
 

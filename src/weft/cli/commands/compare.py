@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from weft.errors import InputError, UnknownName
 if TYPE_CHECKING:
     from weft.compare.comparison import Comparison
     from weft.report.page import Report
+    from weft.report.pictures import Picture, Series
     from weft.report.stats import Outcome
 
 EXAMPLE: Final = """examples:
@@ -150,10 +152,17 @@ def _report(args: argparse.Namespace, comparison: Comparison, base: Outcome | No
         f"{work.trace} on {Path(work.cluster).name}: {len(comparison.results)} policies compared",
         about,
         html_tables(comparison, base),
-        list(draw_pictures(series, comparison.outcomes, base, comparison.bounds)),
+        [*draw_pictures(series, comparison.outcomes, base, comparison.bounds), *_service_pictures(series)],
         charts,
         [(result.policy, result.error) for result in comparison.results if result.error],
     )
+
+
+def _service_pictures(series: Sequence[Series]) -> list[Picture]:
+    from weft.report.study_pictures import draw_services
+
+    served = [(each.policy, each.digest.served) for each in series if each.digest.served is not None]
+    return list(draw_services(served)) if served else []
 
 
 def _report_failures(args: argparse.Namespace, comparison: Comparison) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.cli import render, tables, workload_flags
 from weft.cli.tables import Cell
-from weft.cli.views import figures
+from weft.cli.views import figures, services
 from weft.errors import InputError, UnknownName, nearest
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace DIR, whatever it contains")
     parser.add_argument(
-        "--explain", metavar="JOB", help="explain why this job waits or runs, instead of printing figures"
+        "--explain",
+        metavar="JOB|SERVICE",
+        help="explain why this job waits or runs, or which replicas a service has, instead of printing figures",
     )
     parser.add_argument(
         "--at",
         metavar="T",
         type=workload_flags.seconds,
-        help="with --explain: the time in seconds (default: when the job is submitted)",
+        help="with --explain: the time in seconds (default: when the job is submitted; of a service, the last request)",
     )
     render.add_arguments(parser)
 
@@ -65,12 +67,27 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         from weft.sim.output import write_output
 
-        write_output(args.out, measured.record, measured.outcome.journal, summary, force=args.force)
+        write_output(
+            args.out, measured.record, measured.outcome.journal, summary, force=args.force,
+            pictures=_pictures(args.policy, measured),
+        )  # fmt: skip
     if args.json:
         render.print_json(summary)
     else:
         _print(args, work, measured)
     return 1 if measured.values["unfinished"] else 0
+
+
+def _pictures(policy: str, measured: Measurement) -> dict[str, bytes]:
+    """Return the pictures of services by file name; nothing without services."""
+    from weft.compare.trial import served
+
+    found = served(measured.outcome) if measured.outcome.services else None
+    if found is None:
+        return {}
+    from weft.report.study_pictures import draw_services
+
+    return {f"{each.name}.png": each.png for each in draw_services([(policy, found)])}
 
 
 def _check_out(args: argparse.Namespace) -> None:
@@ -106,11 +123,16 @@ def _print(args: argparse.Namespace, work: LoadedWorkload, measured: Measurement
         pairs = [*((key, Cell(str(value), raw=value)) for key, value in about.items()), *pairs]
         keys = [*about, *keys]
     tables.print_pairs(pairs, args.color, title=title, keys=keys)
+    for caption, columns, rows in services.tables_of([(values["policy"], values)], with_policy=False):
+        print()
+        tables.print_table(columns, rows, args.color, title=caption)
     if args.out is not None and render.is_for_person(args.color):
         render.print_message(f"wrote job.csv, cluster.csv, journal.jsonl and summary.json to {args.out}")
 
 
 def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
+    if any(each.service.name == args.explain for each in work.services):
+        return _explain_service(args, work)
     submitted = {each.job.id: each.submit_s for each in work.jobs}
     if args.explain not in submitted:
         few = [name for name in submitted if abs(len(name) - len(args.explain)) < 2]
@@ -133,6 +155,28 @@ def _explain(args: argparse.Namespace, work: LoadedWorkload) -> int:
             "status": found.status, "reasons": reasons_of(found), "position": found.position,
             "waiting": found.waiting, "ahead": ahead_of(found), "unblock": unblock_of(found),
         })  # fmt: skip
+    else:
+        print("\n".join(found.lines()))
+    return 0
+
+
+def _explain_service(args: argparse.Namespace, work: LoadedWorkload) -> int:
+    from weft.core.explain_services import explain_service
+    from weft.sim.simulation import simulate
+
+    workload = next(each for each in work.services if each.service.name == args.explain)
+    at = workload.arrivals.horizon_s if args.at is None else args.at
+    outcome = simulate(work.setting(args.policy), until=at)
+    if args.explain not in outcome.state.services.by_name:
+        raise InputError(
+            f"service {args.explain} is gone at {at:g} s", hint=f"give --at up to {workload.arrivals.horizon_s:g}"
+        )
+    found = explain_service(outcome.scheduler, args.explain, at=at)
+    if args.json:
+        from dataclasses import asdict
+
+        values = {**asdict(found), "holders": dict(found.holders)}
+        render.print_json({**workload_flags.json_head(args, work), "policy": args.policy, "at_s": at, **values})
     else:
         print("\n".join(found.lines()))
     return 0

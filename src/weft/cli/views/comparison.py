@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.cli import render
 from weft.cli.tables import Cell, Column, print_table
-from weft.cli.views import figures
+from weft.cli.views import figures, services
 from weft.compare.comparison import Comparison, PolicyResult
 from weft.report.page import Cell as PageCell
 from weft.report.page import Table
@@ -36,10 +36,8 @@ Rows = list[list[Cell]]
 
 def print_tables(comparison: Comparison, base: Outcome | None, color: str) -> None:
     """Print several small tables for a person, or one wide table for a program."""
-    if not render.is_for_person(color):
-        print_table(*_wide(comparison, base), color)
-        return
-    for at, (caption, columns, rows) in enumerate(_tables(comparison, base)):
+    found = [("", *_wide(comparison, base))] if not render.is_for_person(color) else _tables(comparison, base)
+    for at, (caption, columns, rows) in enumerate([*found, *_services(comparison)]):
         if at:
             print()
         print_table(columns, rows, color, title=caption)
@@ -51,7 +49,7 @@ def html_tables(comparison: Comparison, base: Outcome | None) -> list[Table]:
         fields = [[PageCell(cell.text, cell.best) for cell in row] for row in rows]
         labels = [column.label for column in columns]
         found.append(Table("Figures", labels, fields, _note(comparison)) if at == 0 else Table(caption, labels, fields))
-    return found
+    return found + services.html_tables_of(_services(comparison))
 
 
 def as_json(comparison: Comparison, result: PolicyResult, base: Outcome | None) -> dict[str, object]:
@@ -76,6 +74,12 @@ def _tables(comparison: Comparison, base: Outcome | None) -> list[tuple[str, Col
     if base is not None:
         found.append((f"relative to {base.policy}; smaller is better", *_relative(comparison, base)))
     return found
+
+
+def _services(comparison: Comparison) -> list[services.Tabled]:
+    """Return the tables of services with the first seed."""
+    trials = [(result.policy, result.trials[0]) for result in comparison.results if not result.error]
+    return services.tables_of(trials, with_policy=True)
 
 
 def _title(comparison: Comparison) -> str:

@@ -119,7 +119,8 @@ class Collector:
         return self._state.jobs
 
     def records(self) -> list[JobRecord]:
-        return [self._record(job) for job in self._state.jobs.values()]
+        """Return the records of all jobs but the replicas of services, which have no end to wait for."""
+        return [self._record(job) for job in self._state.jobs.values() if job.job.replica is None]
 
     def gpu_changes(self) -> list[tuple[Seconds, int]]:
         """Return when the number of GPUs changed, and to what; call it after `close`."""
@@ -192,14 +193,14 @@ class Collector:
             track.solo_s = self._solo_s.get(fact.job.id, fact.attained_s)
             self._changed = True
         else:
-            self._present += 1
+            self._present += fact.job.replica is None
 
     def _follow(self, job: JobState) -> None:
         """Account for a possible change of the job's status."""
         track, now = self._tracks.get(job.id), self.now
         if track is None or (track.status in ENDED and job.status not in ENDED):  # new, or submitted again
             track = self._tracks[job.id] = _Track(now, self._jobs_area, self._gpus_area)
-            self._present += 1
+            self._present += job.job.replica is None
         status: Status = "running" if job.status in ACTIVE else job.status  # type: ignore[assignment]
         before = track.status
         if status == before:
@@ -217,7 +218,7 @@ class Collector:
             self._end(track, job)
 
     def _end(self, track: _Track, job: JobState) -> None:
-        self._present -= 1
+        self._present -= job.job.replica is None
         track.solo_s = self._solo_s.get(job.id, job.attained_s)
         jct_s = self.now - job.submitted_at
         if track.status != "done" or not track.solo_s or jct_s <= 0:

@@ -10,12 +10,14 @@ from weft.model.status import ENDED
 class ServiceState:
     """A service, the number of replicas it is to have, and the replicas it has."""
 
-    __slots__ = ("next_index", "replicas", "service", "undeployed", "wanted")
+    __slots__ = ("next_index", "replicas", "service", "undeployed", "wanted", "why")
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.wanted = service.scale.min_replicas
         """The number of replicas that the service is to have."""
+        self.why = ""
+        """The reason of the last change of `wanted`."""
         self.undeployed = False
         self.replicas: dict[JobId, JobState] = {}
         """The replicas that have not ended, in the order of their submission."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from weft.model import Event, Exited, JobId, NodeId, Progressed, Rewoven, Seconds, Start, Started, Stop
+from weft.model import Event, Exited, Job, JobId, NodeId, Progressed, Rewoven, Seconds, Start, Started, Stop
 from weft.sim.costs.speed import Run, Speed
 from weft.sim.faults.estimates import Estimates
 from weft.sim.faults.failures import Crashes
@@ -39,6 +39,8 @@ class RealCosts:
         self._runs: dict[JobId, Run] = {}
         self._heap: list[tuple[Seconds, int, Run]] = []
         """Time, version and run of the next events. An entry with an old version is void."""
+        self._replicas: dict[JobId, Run] = {}
+        """Replicas of services, which slow down the runs next to them."""
         self._pushed = 0
 
     def start(self, start: Start) -> Sequence[Event]:
@@ -69,6 +71,21 @@ class RealCosts:
         run.members = rewoven.weave
         affected = dict.fromkeys((*before, *self._affected(run), *((run,) if run.started else ())))
         return self._repace_all(list(affected), rewoven.at)
+
+    def host(self, replica: Job, start: Start) -> Sequence[Event]:
+        """Give a replica its GPUs: the runs next to it slow down."""
+        run = self._replicas[replica.id] = Run(replica, start, 0.0, 0.0)
+        self._speed.arrive(run)
+        return self._repace_all([r for r in self._speed.neighbours(run) if r.started], start.at)
+
+    def unhost(self, replica: JobId, now: Seconds) -> Sequence[Event]:
+        """Take its GPUs from a replica."""
+        run = self._replicas.pop(replica, None)
+        if run is None:
+            return NO_EVENTS
+        affected = [r for r in self._speed.neighbours(run) if r.started]
+        self._speed.leave(run)
+        return self._repace_all(affected, now)
 
     def lose(self, node: NodeId, now: Seconds) -> list[Event]:
         """Remove runs with GPUs only on this node, back to their last checkpoint. Others get a Stop."""

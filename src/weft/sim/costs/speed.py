@@ -21,13 +21,13 @@ class Run:
     """A run as the simulator sees it."""
 
     __slots__ = (
-        "crash_left", "end", "guaranteed", "job", "left", "members", "overhead", "pace", "run", "since", "slots",
-        "started", "version",
+        "crash_left", "end", "guaranteed", "job", "left", "members", "overhead", "pace", "run", "share", "since",
+        "slots", "started", "version",
     )  # fmt: skip
 
     def __init__(self, job: Job, start: Start, left: float, crash_left: float) -> None:
         self.job, self.run, self.slots = job, start.run, start.slots
-        self.guaranteed = start.share.request > 0
+        self.share, self.guaranteed = start.share, start.share.request > 0
         self.members: tuple[JobId, ...] = start.weave
         """All members of its weave; empty: not woven."""
         self.started = False
@@ -96,7 +96,7 @@ class Speed:
         """Return the slowdown of a run that shares GPUs: none if guaranteed, else by what its hosts leave over."""
         solo = slowest = profile_of(run).iteration_s if run.job.profile else 1.0
         if run.guaranteed:
-            return 1.0
+            return self._next_to_services(run)
         for other in self.neighbours(run):
             if not other.guaranteed:
                 slowest = max(slowest, 2 * solo)
@@ -104,6 +104,17 @@ class Speed:
                 host = other.job.profile
                 slowest = max(slowest, host_cycles_per_iteration(run.job.profile, host) * host.iteration_s)
         return slowest / solo
+
+    def _next_to_services(self, run: Run) -> float:
+        """Return the slowdown next to replicas. Alone, a run has its limit; next to replicas it has what their requests
+        leave, at least its own request. The slowest of its GPUs counts."""
+        share = run.share
+        if share.request >= 1:
+            return 1.0
+        most = 0.0
+        for gpu in _gpus(run.slots):
+            most = max(most, sum(n.share.request for n in self.on[gpu] if n.job.replica is not None))
+        return share.limit / min(share.limit, max(share.request, 1.0 - most))
 
 
 def profile_of(run: Run) -> Profile:

@@ -84,10 +84,21 @@ class ReplicaPool:
     def remove(self) -> Replica:
         """Drain a replica: one that starts, else the least busy one, the newest of equals."""
         replica = min(self.counted(), key=lambda each: (each.ready_s <= self.now_s, each.active, -each.index))
+        self.drain(replica)
+        return replica
+
+    def drain(self, replica: Replica) -> bool:
+        """Give a replica no more requests; return whether it still answers some."""
         replica.draining = True
         if not replica.active:
             self._end(replica)
-        return replica
+        return bool(replica.active)
+
+    def end(self, replica: Replica) -> None:
+        """End a replica now. The requests that it has taken count as answered when they would have been."""
+        replica.draining = True
+        if replica.ended_s == inf:
+            self._end(replica)
 
     def _end(self, replica: Replica) -> None:
         replica.ended_s = self.now_s

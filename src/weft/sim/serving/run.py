@@ -44,6 +44,19 @@ class ServiceFigures:
         """The part of the requests beyond the SLO."""
         return self.late / self.requests if self.requests else 0.0
 
+    @property
+    def p95_times_s(self) -> list[float]:
+        """The times at which the steps of `p95s_s` begin."""
+        return [at * LATENCY_STEP_S for at in range(len(self.p95s_s))]
+
+    def values(self) -> dict[str, float]:
+        """Return the figures as the fields of a JSON object."""
+        return {
+            "requests": self.requests, "late": self.late, "violations": self.violations, "p50_s": self.p50_s,
+            "p95_s": self.p95_s, "p99_s": self.p99_s, "replica_s": self.replica_s, "cold_starts": self.cold_starts,
+            "scale_actions": self.scale_actions, "peak_replicas": self.peak_replicas,
+        }  # fmt: skip
+
 
 def serve(service: SimulatedService, scaler: Autoscaler, arrivals: Arrivals) -> ServiceFigures:
     """Serve all requests; the autoscaler decides each second until the workload ends."""
@@ -52,7 +65,7 @@ def serve(service: SimulatedService, scaler: Autoscaler, arrivals: Arrivals) -> 
         pool.add(ready_s=0.0)
     state, capacity = ScaleState(scaler.begin()), LearnedCapacity()
     known = service.profiled or service.throughput
-    series = _Series()
+    series = Series()
     actions = 0
     for tick in range(1, ceil(arrivals.horizon_s / TICK_S) + 1):
         pool.advance(tick * TICK_S)
@@ -63,7 +76,7 @@ def serve(service: SimulatedService, scaler: Autoscaler, arrivals: Arrivals) -> 
         state, wish = decide(scaler, state, load, service.bounds)
         actions += _resize(pool, load, wish.replicas)
     _serve_rest(pool, service)
-    return _figures(pool, service, arrivals, actions, capacity.requests_per_s(known), series)
+    return figures_of(pool, service, arrivals, actions, capacity.requests_per_s(known), series)
 
 
 def _resize(pool: ReplicaPool, load: Load, wanted: int) -> bool:
@@ -82,13 +95,13 @@ def _serve_rest(pool: ReplicaPool, service: SimulatedService) -> None:
         pool.advance(pool.now_s + 60.0)
 
 
-def _figures(
+def figures_of(
     pool: ReplicaPool,
     service: SimulatedService,
     arrivals: Arrivals,
     actions: int,
     capacity: float,
-    series: _Series,
+    series: Series,
 ) -> ServiceFigures:
     horizon_s = arrivals.horizon_s
     ordered = [each for each in pool.replicas if each.ordered_s < horizon_s or not each.ordered_s]
@@ -112,7 +125,7 @@ def _figures(
     )
 
 
-class _Series:
+class Series:
     """Values of each second."""
 
     def __init__(self) -> None:

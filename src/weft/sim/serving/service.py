@@ -47,18 +47,3 @@ class SimulatedService:
     def speed(self) -> float:
         """The share of its GPU that a replica runs at."""
         return self.share.limit if self.burst else self.share.request
-
-
-def parse_share(text: str, what: str) -> Share:
-    """Parse REQUEST/LIMIT, parts of a GPU such as 0.3/0.6; one figure stands for both."""
-    request, _, limit = text.partition("/")
-    try:
-        share = Share(float(request), float(limit or request))
-    except ValueError:
-        share = Share(0.0, 0.0)
-    if not 0 < share.request <= 1 or not 0 < share.limit <= 1:
-        raise InputError(f"{what}: bad share {text[:40]!r}", hint="write REQUEST/LIMIT, parts of a GPU such as 0.3/0.6")
-    if share.request > share.limit:
-        what = f"{what}: the request {share.request:g} is over the limit {share.limit:g}"
-        raise InputError(what, hint="the request is the guaranteed part of the limit")
-    return share

@@ -13,6 +13,7 @@ from weft.cli.workload_units import latency, positive
 from weft.errors import InputError
 
 if TYPE_CHECKING:
+    from weft.model import Share
     from weft.sim.serving.arrivals import Arrivals
     from weft.sim.serving.service import SimulatedService
     from weft.study.scaling import ScalerFigures
@@ -96,12 +97,22 @@ def _workloads(args: argparse.Namespace) -> list[Arrivals]:
     return [from_rps(rates, args.times, seed) for seed in seeds]
 
 
+def _share(text: str) -> Share:
+    from weft.inputs.quantities import parse_share
+    from weft.model import Share
+
+    try:
+        return Share(*parse_share(text))
+    except InputError as error:
+        raise error.at(where="--share") from None
+
+
 def _service(args: argparse.Namespace, workload: Arrivals) -> SimulatedService:
     from weft.scaling.port import ScaleBounds
     from weft.sim.serving.grid import example_grid, read_grid
-    from weft.sim.serving.service import SimulatedService, parse_share
+    from weft.sim.serving.service import DEFAULT_SHARE, SimulatedService
 
-    share = parse_share(args.share or "0.3/0.6", "--share")
+    share = DEFAULT_SHARE if args.share is None else _share(args.share)
     try:
         bounds = ScaleBounds(args.min, args.max, args.to_zero_after)
     except ValueError:
@@ -152,15 +163,13 @@ def _scaler_json(result: ScalerFigures) -> dict[str, Any]:
 
 def _write(args: argparse.Namespace, results: Sequence[ScalerFigures], summary: dict[str, object]) -> None:
     from weft.report.study_pictures import Line, draw_scaling
-    from weft.sim.serving.run import LATENCY_STEP_S
     from weft.study.scaling import FIGURES
 
     first = [(result.scaler, result.runs[0]) for result in results]
-    steps = [at * LATENCY_STEP_S for at in range(len(first[0][1].p95s_s))]
     pictures = draw_scaling(
         Line("requests", first[0][1].times_s, first[0][1].rates),
         [Line(name, run.times_s, run.replicas) for name, run in first],
-        [Line(name, steps, run.p95s_s) for name, run in first],
+        [Line(name, run.p95_times_s, run.p95s_s) for name, run in first],
     )
     rows = [[result.scaler, *(result.mean(key) for key in FIGURES)] for result in results]
     write_study(args, list(pictures), ("scaler", *FIGURES), rows, summary)

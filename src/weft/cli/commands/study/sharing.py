@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _pairs(args: argparse.Namespace) -> list[Pair]:
     """Choose the share and batch of each service by its grid: a batch takes at most half of the SLO."""
+    from weft.inputs.quantities import parse_share
     from weft.model import Share
     from weft.sim.serving.grid import example_grid, read_grid
-    from weft.sim.serving.service import parse_share
     from weft.study.growth_search import search_inference
     from weft.study.sharing import Pair
 
@@ -82,7 +82,10 @@ def _pairs(args: argparse.Namespace) -> list[Pair]:
             job, equals, written = text.partition("=")
             if not equals or not job:
                 raise InputError(f"--training: bad value {text[:60]!r}", hint="write NAME=REQUEST/LIMIT")
-            wanted = parse_share(written, f"--training {job}")
+            try:
+                wanted = Share(*parse_share(written))
+            except InputError as error:
+                raise error.at(where=f"--training {job}") from None
             pairs.append(Pair(name, grid, share, args.slo, best.batch, job, wanted))
     return pairs
 

@@ -51,7 +51,7 @@ def resized(state: State, fact: Resized) -> bool:
     service = state.services.by_name.get(fact.service)
     if service is None or service.undeployed or fact.replicas == service.wanted:
         return False
-    service.wanted = fact.replicas
+    service.wanted, service.why = fact.replicas, fact.why
     state.services.unsettled = state.news = True
     return True
 

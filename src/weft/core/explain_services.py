@@ -1,0 +1,96 @@
+"""Explanations of services: how many replicas are wanted and why, which are not there, and which runs hold the room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from weft.core.reasons import count_gpus
+from weft.core.scheduler import Scheduler
+from weft.core.state.job import JobState
+from weft.errors import UnknownName
+from weft.model import JobId, Seconds
+
+
+@dataclass(frozen=True)
+class ServiceExplanation:
+    service: str
+    at: Seconds
+    wanted: int
+    why_wanted: str
+    """The reason of the last change of the number; empty: the service was not resized."""
+    ready: int
+    starting: int
+    draining: int
+    waiting: tuple[JobId, ...]
+    """The replicas that wait for GPUs."""
+    why_waiting: str
+    """Empty: none waits."""
+    holders: tuple[tuple[str, int], ...]
+    """The holders of GPUs that could hold a replica, such as training, and their GPUs; empty if none waits."""
+
+    def lines(self) -> list[str]:
+        why = f" ({self.why_wanted})" if self.why_wanted else ""
+        lines = [f"service {self.service} at {self.at:.0f} s: {_count(self.wanted)} wanted{why}"]
+        lines.append(
+            f"  {self.ready} ready, {self.starting} starting, {len(self.waiting)} waiting, {self.draining} draining"
+        )
+        if self.waiting:
+            lines.append(f"  {', '.join(self.waiting[:5])}: {self.why_waiting}")
+            held = ", ".join(f"{name} on {count_gpus(gpus)}" for name, gpus in self.holders)
+            lines.append(f"  held by {held}" if held else "  no GPU of the cluster could hold a replica")
+        return lines
+
+
+def explain_service(scheduler: Scheduler, name: str, *, at: Seconds | None = None) -> ServiceExplanation:
+    """Explain a service as of the scheduler's last instant, or as of `at` if nothing else happens until then."""
+    state = scheduler.state
+    service = state.services.by_name.get(name)
+    if service is None:
+        raise UnknownName("service", name, list(state.services.by_name)[:2000])
+    replicas = list(service.replicas.values())
+    waiting = [replica for replica in replicas if replica.id in state.services.waiting]
+    draining = sum(replica.draining_since is not None for replica in replicas)
+    return ServiceExplanation(
+        name,
+        state.now if at is None else at,
+        service.wanted,
+        service.why,
+        len(service.ready()),
+        len(service.staying()) - len(service.ready()) - len(waiting),
+        draining,
+        tuple(replica.id for replica in waiting),
+        _why_waiting(scheduler, waiting[0]) if waiting else "",
+        _holders(scheduler, waiting[0]) if waiting else (),
+    )
+
+
+def _why_waiting(scheduler: Scheduler, replica: JobState) -> str:
+    share, gpus = replica.wanted_share, count_gpus(replica.gpus)
+    part = f" to {share.request:.0%}" if share.request < 1 else ""
+    memory = f" with {replica.job.memory_mb.max:,} MB" if replica.job.memory_mb else ""
+    preempts = "" if scheduler.policy.preempts else "; the policy preempts no training for it"
+    return f"no node has {gpus}{memory} free{part}{preempts}"
+
+
+def _holders(scheduler: Scheduler, replica: JobState) -> tuple[tuple[str, int], ...]:
+    """Return what holds GPUs on the nodes that could hold the replica, most GPUs first."""
+    state = scheduler.state
+    large_enough = {host.node.id for host in state.resources.nodes if len(host.node.gpus) >= replica.gpus}
+    held = {
+        (node, gpu, _name(run))
+        for run in state.active.values()
+        for node, gpus in run.slots
+        for gpu in gpus
+        if node in large_enough
+    }
+    found = Counter(name for _, _, name in held)
+    return tuple(found.most_common())
+
+
+def _name(job: JobState) -> str:
+    return "training" if job.job.replica is None else f"replicas of {job.job.replica.service}"
+
+
+def _count(replicas: int) -> str:
+    return "1 replica" if replicas == 1 else f"{replicas} replicas"

@@ -1,0 +1,1 @@
+"""The description of a service in a file, shared by simulations and deployments."""

@@ -1,0 +1,117 @@
+"""Reader of the YAML description of a service (docs/reference/services-file.md). Every error names its line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from weft.inputs.quantities import check_name, parse_duration, parse_megabytes, parse_share
+from weft.inputs.yaml import YamlMapping, YamlValue
+from weft.model import Health, Job, PerRank, ScaleRule, Service, Share, Timeouts
+from weft.plugins import registry
+
+KEYS: Final = (
+    "service", "gpus", "share", "memory", "replicas", "scale", "slo", "concurrency", "health", "timeouts", "user",
+)  # fmt: skip
+MAX_REPLICAS: Final = 100_000
+
+
+def read_service(entry: YamlMapping) -> Service:
+    """Return the service that a mapping describes."""
+    name = entry.require("service")
+    with name.locating():
+        check_name(name.text())
+    memory, slo = entry.get("memory"), entry.get("slo")
+    template = Job(
+        name.text(), entry.whole("gpus", 1, low=1, high=MAX_REPLICAS), user=entry.text("user", ""),
+        share=_share(entry.get("share")), memory_mb=PerRank(0 if memory is None else _megabytes(memory)),
+    )  # fmt: skip
+    return Service(
+        name.text(), template, _scale(entry.get("replicas"), entry.get("scale")), _health(entry.get("health")),
+        _timeouts(entry.get("timeouts")), concurrency=entry.whole("concurrency", 8, low=1, high=MAX_REPLICAS),
+        slo_s=None if slo is None else parse_seconds(slo),
+    )  # fmt: skip
+
+
+def parse_seconds(value: YamlValue) -> float:
+    """Parse a time with its unit, such as 250ms, 30s or 10m. A bare number is refused: its unit would be a guess."""
+    text = value.text().strip()
+    if text.endswith("ms") and text[:-2].replace(".", "", 1).isdigit() and float(text[:-2]) > 0:
+        return float(text[:-2]) / 1000
+    if not text[-1:].isalpha():
+        raise value.error(f"bad {value.key}: {text[:40]}", "expected a time with its unit, such as 250ms, 30s or 10m")
+    with value.locating():
+        return parse_duration(text)
+
+
+def parse_above_zero(value: YamlValue) -> float:
+    """Parse a number above 0."""
+    try:
+        number = float(value.text())
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise value.expected("a number above 0")
+    return number
+
+
+def seconds(entry: YamlMapping, key: str, default: float) -> float:
+    value = entry.get(key)
+    return default if value is None else parse_seconds(value)
+
+
+def _megabytes(value: YamlValue) -> int:
+    with value.locating():
+        return parse_megabytes(value.text())
+
+
+def _share(value: YamlValue | None) -> Share:
+    if value is None:
+        return Share()
+    if value.is_mapping:
+        parts = value.mapping("a share", ("request", "limit"))
+        text = f"{parts.require('request').text()}/{parts.require('limit').text()}"
+    else:
+        text = value.text()
+    with value.locating():
+        return Share(*parse_share(text))
+
+
+def _scale(replicas: YamlValue | None, scale: YamlValue | None) -> ScaleRule:
+    least, most, delay_s = 1, 1, ScaleRule().to_zero_after_s
+    if replicas is not None:
+        bounds = replicas.mapping("replicas", ("min", "max", "to_zero_after"))
+        least = bounds.whole("min", 1, high=MAX_REPLICAS)
+        most = bounds.whole("max", max(least, 1), low=1, high=MAX_REPLICAS)
+        delay_s = seconds(bounds, "to_zero_after", delay_s)
+        if least > most:
+            raise replicas.error(f"min {least} is over max {most}", "give a min up to max")
+    if scale is None:
+        return ScaleRule(min_replicas=least, max_replicas=most, to_zero_after_s=delay_s)
+    rule = scale.mapping("scale")
+    throughput = rule.get("throughput")
+    options = [f"{key}={value.text()}" for key, value in rule.entries.items() if key not in ("by", "throughput")]
+    scaler = ":".join([rule.text("by", "deficit"), *options])
+    with scale.locating():
+        registry.load_scaler(scaler)
+    declared = None if throughput is None else parse_above_zero(throughput)
+    return ScaleRule(scaler, least, most, delay_s, throughput=declared)
+
+
+def _health(value: YamlValue | None) -> Health:
+    if value is None:
+        return Health()
+    given, usual = value.mapping("health", ("path", "start_within", "every", "fails")), Health()
+    return Health(
+        given.text("path", usual.path), seconds(given, "start_within", usual.start_within_s),
+        seconds(given, "every", usual.every_s), given.whole("fails", usual.fails, low=1, high=1000),
+    )  # fmt: skip
+
+
+def _timeouts(value: YamlValue | None) -> Timeouts:
+    if value is None:
+        return Timeouts()
+    given, usual = value.mapping("timeouts", ("queue", "answer", "idle", "drain")), Timeouts()
+    return Timeouts(
+        seconds(given, "queue", usual.queue_s), seconds(given, "answer", usual.answer_s),
+        seconds(given, "idle", usual.idle_s), seconds(given, "drain", usual.drain_s),
+    )  # fmt: skip
