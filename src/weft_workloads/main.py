@@ -12,11 +12,10 @@ from typing import Final, NoReturn
 
 from weft.errors import InputError, UnknownName
 from weft_workloads.catalogue import MODELS
-from weft_workloads.settings import NAMES, TABLE, read_settings
+from weft_workloads.settings import BAD_INPUT, NAMES, TABLE, read_settings
 
 NEEDED: Final = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "gymnasium": "gymnasium"}
 DATASETS: Final = ("imagenet", "wikitext")
-BAD_INPUT: Final = 2
 UNINSTALLED: Final = 1
 
 

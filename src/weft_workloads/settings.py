@@ -8,13 +8,15 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from weft.errors import InputError, UnknownName, nearest
-from weft_workloads.catalogue import SIZES, Kind, Model, find_model
+from weft_workloads.catalogue import MODELS, SIZES, Kind, Model, find_model
 
 ALL: Final[tuple[Kind, ...]] = ("images", "text", "games")
 OPTIMIZERS: Final = ("sgd", "adam", "adamw")
 PARALLEL: Final = ("auto", "single", "ddp", "mpi", "fsdp", "pipeline")
 DATASETS: Final[dict[Kind, str]] = {"images": "imagenet", "text": "wikitext", "games": "catch"}
 DEFAULT_STEPS: Final = 100
+BAD_INPUT: Final = 2
+"""Exit code for wrong settings or data."""
 
 
 class Invalid(ValueError):
@@ -138,7 +140,7 @@ class Settings:
 def read_settings(given: Mapping[str, str]) -> Settings:
     """Return the settings for `model` and other texts. Reject an unknown name, and one without effect on the model."""
     if not given.get("model"):
-        raise InputError("no model is given", hint="name one with --model NAME or params.model")
+        raise InputError("no model is given", hint=f"name one with --model or params.model: {', '.join(MODELS)}")
     model = find_model(given["model"])
     values: dict[str, Any] = {}
     for written, text in given.items():

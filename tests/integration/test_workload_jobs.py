@@ -65,6 +65,18 @@ def test_task_files_of_the_examples_are_valid(path: Path) -> None:
         assert command_for(dict(pairs(spec.params))).per_gpu
 
 
+def test_the_training_functions_of_dilu_have_task_files() -> None:
+    expected = {
+        "bert-base": (4, [33], "192"), "roberta-large": (2, [29], "64"), "resnet152": (2, [28], "128"),
+        "llama2-7b": (4, [35, 39, 39, 35], "8"),
+    }  # fmt: skip
+    for name, (gpus, memories, batch_size) in expected.items():
+        task = json.loads((ROOT / "examples" / "training" / f"{name}.json").read_text())
+        memory = task["memory"] if isinstance(task["memory"], list) else [task["memory"]]
+        assert (task["gpus"], memory) == (gpus, [f"{each}G" for each in memories])
+        assert (task["params"]["model"], task["params"]["batch_size"]) == (name, batch_size)
+
+
 def test_every_form_resumes_to_the_same_bits(tmp_path: Path) -> None:
     need_torch()
     port = str(free_port())

@@ -82,9 +82,7 @@ def make(kind: str, folder: Path, seed: int) -> None:
         MAKERS[kind](partial, seed)
         partial.rename(folder)
     except OSError as error:
-        raise InputError(
-            f"cannot write {folder}: {error.strerror or error}", hint="name another folder with data"
-        ) from error
+        raise InputError(f"cannot write {folder}: {error.strerror or error}", hint="name another folder") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -55,7 +55,7 @@ def run(found: Settings) -> Outcome:
     device = _prepare(found, tiny, ranks)
     if form in ("single", "ddp") and found.model.kind != "games":
         hook_stages()
-    task, source = make_task(found, tiny, ranks, device, form)
+    task, source = processes.make_in_all(ranks, lambda: make_task(found, tiny, ranks, device, form))
     engine = make_engine(task, found, tiny, ranks, form, device)
     trainer = Trainer(found, ranks, task, engine)
     count = sum(each.numel() for each in task.model.parameters())

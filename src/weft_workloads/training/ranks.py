@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from weft.errors import InputError
+from weft_workloads.settings import BAD_INPUT
+
+Made = TypeVar("Made")
 
 
 class Ranks(Protocol):
@@ -193,6 +196,21 @@ def parallel_form(wanted: str, is_pipeline: bool) -> str:
     if wanted == "single" and several:
         raise InputError("parallel is single, but several processes were started", hint="use ddp, or one GPU")
     return wanted
+
+
+def make_in_all(ranks: Ranks, make: Callable[[], Made]) -> Made:
+    """Return what `make` makes. If it fails in any process, all end: those with the error of rank 0 without a word."""
+    made, error = None, None
+    try:
+        made = make()
+    except InputError as found:
+        error = found
+    first = ranks.share(str(error) if error else "")
+    if ranks.any(error is not None):
+        if error is None or (ranks.rank and str(error) == first):
+            raise SystemExit(BAD_INPUT)
+        raise error
+    return cast(Made, made)
 
 
 def join(form: str) -> Ranks:

@@ -58,7 +58,7 @@ def test_options_and_params_have_the_same_meaning() -> None:
 
 WRONG = {
     "an unknown model": ({"model": "resnet5"}, "unknown model 'resnet5'", "known: resnet50,"),
-    "no model": ({"steps": "3"}, "no model is given", "--model NAME"),
+    "no model": ({"steps": "3"}, "no model is given", "params.model: resnet18, resnet50,"),
     "an unknown param": ({"batchsize": "3"}, "unknown param of resnet50 'batchsize'", "known: batch_size,"),
     "an unknown size": ({"size": "ful"}, "size of resnet50 cannot be 'ful'", "one of full, tiny"),
     "not a number": ({"batch_size": "many"}, "batch_size of resnet50 cannot be 'many'", "a whole number from 1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ import torch
 
 from weft.errors import InputError
 from weft_workloads.catalogue import MODELS
+from weft_workloads.data import generated
 from weft_workloads.settings import read_settings
 from weft_workloads.training import loop
 
+ROOT = Path(__file__).resolve().parents[3]
 STEPS = {"images": 30, "text": 20, "games": 300}
 BREAK = {"images": 3, "text": 3, "games": 30}
 """Steps before and after an interruption."""
@@ -85,6 +89,34 @@ def test_epochs_batch_size_and_optimizer_take_effect(tmp_path: Path, capsys: pyt
     assert "steps 0 to 4, 2 an epoch" in capsys.readouterr().out
     (group,) = tensors(tmp_path)["state.pt"]["optimizer"]["param_groups"]
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.125, 0.5, 0.25)
+
+
+SAMPLE_VARIATIONS: dict[str, dict[str, str]] = {
+    "model": {"model": "resnet18"}, "batch_size": {"batch_size": "32"}, "learning_rate": {"learning_rate": "0.002"},
+    "epochs": {"epochs": "4"}, "momentum": {"momentum": "0.5"}, "weight_decay": {"weight_decay": "0.1"},
+    "optimizer": {"optimizer": "adam", "momentum": ""}, "dataset": {"data": "half"},
+}  # fmt: skip
+"""What changes each param of the sample task. A dataset is a layout, so other images in it stand for another one."""
+
+
+def test_every_param_of_the_sample_task_changes_the_training(tmp_path: Path) -> None:
+    sample = json.loads((ROOT / "examples" / "sample_task.json").read_text())["params"]
+    assert SAMPLE_VARIATIONS.keys() == sample.keys()
+    whole = generated.cached("imagenet", 0)
+    for name, every in (("quarter", 4), ("half", 2)):
+        for part in ("train", "val"):
+            for path in sorted((whole / part).glob("*/*.JPEG"))[::every]:
+                (tmp_path / name / part / path.parent.name).mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, tmp_path / name / part / path.parent.name)
+    found = {}
+    for param, changes in {"nothing": dict[str, str](), **SAMPLE_VARIATIONS}.items():
+        given = {**sample, "epochs": "3", "data": "quarter", "size": "tiny", **changes}
+        given["data"] = str(tmp_path / given["data"])
+        outcome = loop.run(read_settings({name: text for name, text in given.items() if text}))
+        found[param] = (outcome.steps, outcome.loss, outcome.evaluation["evaluation_loss"])
+    assert [param for param, outcome in found.items() if outcome == found["nothing"]] == ["nothing"]
+    assert found["nothing"][0] == 3, "64 images and a batch of 64 are an epoch"
+    assert (found["epochs"][0], found["batch_size"][0]) == (4, 6)
 
 
 def test_loaders_in_processes_change_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""`examples/sample_task.json` as it is: one machine, and a cluster whose workers declare the GPUs that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.live_cluster import OVER, Cluster, cluster
+from support.local_scheduler import until
+from support.loopback_namespace import need_torch
+from support.weft_cli import Weft
+
+SAMPLE = str(Path(__file__).parents[2] / "examples" / "sample_task.json")
+GPU = ("--gpus", "0", "--models", "RTX3090", "--memories", "24576")
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Cluster]:
+    """Two workers with a GPU each: the two processes of the task are on different nodes."""
+    need_torch()
+    with cluster() as made:
+        made.env["WEFT_DATA_DIR"] = f"{made.root}/data"
+        for name in ("n1", "n2"):
+            made.start(name, "worker", "--id", name, *GPU)
+        until(lambda: made.connected() == {"n1", "n2"})
+        yield made
+
+
+def submit(here: Cluster, *flags: str) -> str:
+    (job,) = here.json(
+        "submit", "--config", SAMPLE, "--env", "GLOO_SOCKET_IFNAME=lo", "--env", "WEFT_DATA_DIR", *flags
+    )["ids"]
+    return str(job)
+
+
+def test_the_sample_task_trains_on_a_cluster(here: Cluster) -> None:
+    job = submit(here)
+    until(lambda: ((here.job(job)["progress"] or {}).get("step") or 0) >= 1, PATIENCE_S)
+    found = here.job(job)
+    assert (found["name"], found["gpus"], found["memory_mb"]) == ("ResNet50 Training", 2, 8192)
+    assert found["progress"]["total"] == 180, "90 epochs of 256 images, two processes with batches of 64"
+    assert found["progress"]["metrics"]["loss"] > 0
+    assert here.where(job) == ["n1", "n2"]
+    log = here.logs(job)
+    assert "resnet50: size tiny" in log
+    assert "ddp, 2 processes" in log
+    here.weft("cancel", job)
+    assert here.until_status(job, "cancelled")
+
+
+def test_missing_data_is_one_error_of_the_whole_gang(here: Cluster) -> None:
+    job = submit(here, "--param", "data=/nowhere/imagenet")
+    assert here.wait(job) == 2
+    said = here.logs(job, "--rank", "0") + here.logs(job, "--rank", "1")
+    assert said.count("data is /nowhere/imagenet, which does not exist") == 1
+    assert "python -m weft_workloads make-data imagenet /nowhere/imagenet" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.soak
+def test_the_sample_task_trains_to_its_end_on_a_cluster(here: Cluster) -> None:
+    job = submit(here)
+    until(lambda: here.job(job)["status"] in OVER, 1500.0)
+    assert here.job(job)["status"] == "done", here.logs(job)
+    assert float(here.job(job)["progress"]["metrics"]["accuracy"]) > 0.9
+
+
+@pytest.mark.soak
+def test_the_sample_task_trains_to_its_end_on_one_machine(weft: Weft, tmp_path: Path) -> None:
+    need_torch()
+    job = weft.submit("--config", SAMPLE, "--env", f"WEFT_DATA_DIR={tmp_path}")
+    weft("wait", job)
+    assert float(weft.show(job)["progress"]["metrics"]["accuracy"]) > 0.9
