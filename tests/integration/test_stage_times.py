@@ -83,6 +83,39 @@ if __name__ == '__main__':
     assert found["fetch_cpu_s"] < found["fetch_s"] / 2, "it sleeps"
 
 
+@needs_torch
+def test_evaluations_do_not_count_and_a_program_may_look_for_torch_first(job: Inside) -> None:
+    script = """
+import importlib.util, time
+assert importlib.util.find_spec('torch') is not None, 'as programs do that have torch as an option'
+import torch
+from torch.utils.data import DataLoader, Dataset
+class Slow(Dataset):
+    def __init__(self, seconds): self.seconds = seconds
+    def __len__(self): return 8
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return torch.zeros(1)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(4):
+    for batch in DataLoader(Slow(0.01), 2, num_workers=2):
+        model(batch).sum().backward()
+        optimizer.step()
+    for workers in (0, 1):
+        with torch.no_grad():
+            for batch in DataLoader(Slow(0.25), 2, num_workers=workers):
+                model(batch)
+"""
+    (job.root / "train.py").write_text(script)
+    run(job, "train.py")
+    found = last_stages(job)
+    assert (found["steps"], found["workers"]) == (16, 2)
+    assert 0.02 <= found["fetch_s"] < 0.4, "0.5 is the fetch of an evaluation"
+    assert found["data_s"] == pytest.approx(found["fetch_s"] / 2, rel=0.01)
+    assert found["gpu_s"] < 0.25
+
+
 def test_the_users_own_sitecustomize_still_runs(job: Inside) -> None:
     own = job.root / "own"
     own.mkdir()

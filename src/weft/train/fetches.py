@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Final
 
 VARIABLE: Final = "WEFT_FETCH_COUNTERS"
@@ -40,9 +41,11 @@ class FetchCounters:
         count, wall, cpu = ENTRY.unpack_from(self._page, at)
         ENTRY.pack_into(self._page, at, count + 1, wall + wall_s, cpu + cpu_s)
 
-    def total(self) -> Fetches:
-        entries = [ENTRY.unpack_from(self._page, at * ENTRY.size) for at in range(PROCESSES)]
-        return Fetches(*(sum(values) for values in zip(*entries, strict=True)))
+    def total(self, processes: Iterable[int]) -> Fetches:
+        """Return the fetches of these processes."""
+        places = {pid % PROCESSES for pid in processes}
+        entries = [ENTRY.unpack_from(self._page, at * ENTRY.size) for at in places]
+        return Fetches(*(sum(values) for values in zip(*entries, strict=True))) if entries else Fetches()
 
     def time(self, fetch: Any, *arguments: Any) -> Any:
         """Call `fetch`, and count it."""

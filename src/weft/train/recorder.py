@@ -40,7 +40,9 @@ class Recorder:
         self._has_begun = False
         self._first_step_s: float | None = None
         self._report_at = 0.0
-        self.fetches: FetchCounters | None = None
+        self._counters: FetchCounters | None = None
+        self._loaders: set[int] = set()
+        """Processes that load batches for training. Those of an evaluation are others, or count nothing."""
         self._fetched = Fetches()
         """The fetches before the first step that counts."""
         self.batches = 0
@@ -53,6 +55,15 @@ class Recorder:
     def add(self, kind: str, seconds: float) -> None:
         if not self.is_paused:
             self._now[kind] = self._now.get(kind, 0.0) + seconds
+
+    def get_batch(self, counters: FetchCounters, workers: Sequence[int]) -> None:
+        """Count a batch for training, which this process loaded itself unless the loader has workers."""
+        self.batches += 1
+        self._counters, self.workers = counters, len(workers)
+        self._loaders.update(workers or (os.getpid(),))
+
+    def _fetches(self) -> Fetches:
+        return Fetches() if self._counters is None else self._counters.total(self._loaders)
 
     def end_step(self, *, at_begin: bool = False) -> None:
         """End a step. With `at_begin`, the next one has just begun; the first call then ends none."""
@@ -71,8 +82,8 @@ class Recorder:
             self._first_step_s = process_age_s()
             reporter()  # first, so that its last report is sent after the following one is made
             atexit.register(self._report)
-        if self._count == WARM_UP_STEPS and self.fetches is not None:
-            self._fetched = self.fetches.total()
+        if self._count == WARM_UP_STEPS:
+            self._fetched = self._fetches()
         if len(self._steps) > 2 * MAX_STEPS:
             del self._steps[:-MAX_STEPS]
         if now >= self._report_at:
@@ -97,9 +108,9 @@ class Recorder:
 
     def _fetch_times(self, found: dict[str, Any]) -> dict[str, float]:
         """Return the times of a step's fetches. The data stage of a step is their time divided by the workers."""
-        if self.fetches is None:
+        if self._counters is None:
             return {}
-        now, before = self.fetches.total(), self._fetched
+        now, before = self._fetches(), self._fetched
         if now.fetches == before.fetches:
             before = Fetches()
         # workers load ahead of the steps, so count by fetch, and then by batches of a step

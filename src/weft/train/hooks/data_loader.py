@@ -19,15 +19,16 @@ def install() -> None:
 
     counters = open_counters()
     for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        _time_fetches(fetcher, counters)
+        _time_fetches(fetcher, counters, torch)
     _hook_batches(dataloader._BaseDataLoaderIter, counters, torch)
 
 
-def _time_fetches(fetcher: Any, counters: FetchCounters) -> None:
+def _time_fetches(fetcher: Any, counters: FetchCounters, torch: Any) -> None:
     original = fetcher.fetch
 
     def fetch(self: Any, index: Any) -> Any:
-        return counters.time(original, self, index)
+        # a process that loads its own batches loads those of evaluations too, which are no part of a step
+        return counters.time(original, self, index) if torch.is_grad_enabled() else original(self, index)
 
     fetcher.fetch = fetch
 
@@ -45,8 +46,11 @@ def _hook_batches(iterator: Any, counters: FetchCounters, torch: Any) -> None:
         except BaseException:
             loop.end_batches()
             raise
-        loop.recorder.fetches, loop.recorder.workers = counters, getattr(self, "_num_workers", 0)
-        loop.get_batch(is_training=torch.is_grad_enabled())
+        is_training = torch.is_grad_enabled()
+        if is_training:
+            workers = [worker.pid for worker in getattr(self, "_workers", ())]
+            loop.recorder.get_batch(counters, workers)
+        loop.get_batch(is_training=is_training)
         return batch
 
     iterator.__next__ = next_batch

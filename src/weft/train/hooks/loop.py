@@ -56,7 +56,6 @@ class TrainingLoop:
         if self._is_other_thread():
             return
         self.recorder.is_paused = not is_training
-        self.recorder.batches += is_training
         self._turns.end("data")
         self.recorder.add("wait", time.perf_counter() - self._wanted_at)
         self._turns.begin("gpu", insist=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
 
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
@@ -28,27 +27,31 @@ def install() -> None:
 
 
 class TorchFinder(MetaPathFinder):
-    """Finds torch as the other finders do, and installs the hooks after its import."""
+    """Finds torch as the other finders do, and installs the hooks after its import.
+
+    It stays until then: a program may look for torch, to see whether it is there, long before it imports it.
+    """
 
     def find_spec(
-        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        others = (finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         loader = spec.loader if spec is not None else None
         if loader is not None and hasattr(loader, "exec_module"):
-            loader.exec_module = _then_install(loader.exec_module)  # type: ignore[method-assign, assignment]
+            loader.exec_module = self._then_install(loader.exec_module)  # type: ignore[method-assign, assignment]
         return spec
 
+    def _then_install(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                install_hooks()
 
-def _then_install(execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        install_hooks()
-
-    return exec_module
+        return exec_module
 
 
 def install_hooks() -> None:
