@@ -46,6 +46,7 @@ def test_a_task_without_a_command_runs_its_workload(weft: Weft, monkeypatch: pyt
     weft("wait", job)
     assert weft("logs", job).out == "epochs 90\n"
     assert weft("run", "--param", "model=resnet50", "--param", "epochs=4").out == "epochs 4\n"
+    assert weft.show("@")["name"] == "resnet50", "not the name of its program"
     other = weft.fails("submit", "--config", name, "--param", "model=resnet")
     assert "no workload for the model 'resnet'; registered: resnet50, vgg" in other
     assert "the workload 'vgg' of mine_weft:nothing failed" in weft.fails(

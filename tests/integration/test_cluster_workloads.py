@@ -1,7 +1,8 @@
-"""`examples/sample_task.json` as it is: one machine, and a cluster whose workers declare the GPUs that it asks for."""
+"""Real training on a cluster whose workers declare GPUs: `examples/sample_task.json` as it is, and profiles."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,28 @@ def test_missing_data_is_one_error_of_the_whole_gang(here: Cluster) -> None:
     assert said.count("data is /nowhere/imagenet, which does not exist") == 1
     assert "python -m weft_workloads make-data imagenet /nowhere/imagenet" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("gpus", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_profile_of_real_training_has_times_memory_and_start(here: Cluster, gpus: int) -> None:
+    params = ("model=resnet18", "size=tiny", "workers=2", "steps=100000", "evaluate_every=20")
+    flags = ("--gpus", str(gpus), "--steps", "20", "--env", "GLOO_SOCKET_IFNAME=lo", "--env", "WEFT_DATA_DIR")
+    done = here.call("profile", "run", "--json", *flags, *(f"--param={each}" for each in params))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    profile, stages = found["profile"], found["stages"]
+    assert (profile["key"], profile["gpus"], profile["gpu_model"]) == ("resnet18", gpus, "RTX3090")
+    assert (profile["source"], stages["workers"]) == ("run", 2)
+    assert stages["steps"] >= 30
+    assert stages["fetch_cpu_s"] > 0.001, "the loader's workers decode 16 images for a batch"
+    assert stages["fetch_s"] >= 0.9 * stages["fetch_cpu_s"]
+    assert profile["data_s"] == stages["data_s"] == pytest.approx(stages["fetch_s"] / 2, rel=0.01)
+    assert 0 < profile["gpu_s"] <= stages["step_s"]
+    assert (profile["net_s"] > 0, stages["separate_net"]) == (gpus > 1, gpus > 1)
+    assert profile["start_s"] > 0.5, "torch is imported, data generated, a model built"
+    assert stages["rss_mb"] > 100
+    assert here.job("@")["status"] == "cancelled", "the job is stopped once it is measured"
+    assert profile in json.loads(here.weft("profile", "list", "--json"))["profiles"]
 
 
 @pytest.mark.soak

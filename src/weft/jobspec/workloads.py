@@ -35,10 +35,12 @@ def demo(duration_s: float = DEMO_S) -> list[str]:
 
 
 def add_command(spec: JobSpec) -> None:
-    """Set the command of a job without one to that of its workload."""
+    """Set the command of a job without one to that of its workload, and its name to the model if it has none."""
     if not spec.command:
-        found = command_for(dict(pairs(spec.params)))
+        params = dict(pairs(spec.params))
+        found = command_for(params)
         spec.command.extend(found.words)
+        spec.name = spec.name or params["model"]
         if found.per_gpu and (spec.gpus or not spec.HasField("gpus")):
             spec.per_gpu = True
 

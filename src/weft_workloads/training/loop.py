@@ -142,15 +142,15 @@ class Trainer:
         return Outcome(self.total, loss, self.evaluation)
 
     def _after(self, step: int, loss: float) -> None:
-        """Evaluate and save when it is time to, then report the step."""
+        """Evaluate when it is time to, report the step, and save when it is time to."""
         last = step == self.total
         if last or step % self.evaluate_every == 0:
             self.evaluation = self.engine.evaluate()
-        if last or step % self.checkpoint_every == 0:
-            self.store.save(self.engine, step)
         metrics = {"loss": loss, **self.task.metrics(), **self.evaluation}
         if self.ranks.rank == 0:
             train.progress(step, self.total, **metrics)
+        if last or step % self.checkpoint_every == 0:
+            self.store.save(self.engine, step)  # after the report, from which the checkpoint gets its step
         now = time.monotonic()
         if last or now - self.printed_at >= PRINT_INTERVAL_S:
             self.printed_at = now
