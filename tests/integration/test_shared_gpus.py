@@ -26,7 +26,7 @@ from weft.engines.process.gpu.ledger_folder import check_folder, prepare_folder
 from weft.errors import InputError
 from weft.wire.views.nodes import GpuView
 
-JOBS = 200
+JOBS = 120
 ON_ITS_GPU = """#!/bin/sh
 taken=%s/$CUDA_VISIBLE_DEVICES
 mkdir $taken || exit 3
@@ -80,16 +80,14 @@ def ending(run: Path) -> str:
 
 
 def test_two_users_with_many_short_jobs_never_share_a_gpu() -> None:
-    with users(61001, 61002) as (root, (first, second)):
+    with users(2) as (root, (first, second)):
         busy = root / "busy"
         busy.mkdir()
         busy.chmod(0o1777)
         script = root / "job.sh"
         script.write_text(ON_ITS_GPU % busy)
         script.chmod(0o755)
-        shared = root / "gpus"
-        shared.mkdir()
-        shared.chmod(0o1777)
+        shared = shared_by_all(root)
 
         def work(user: User) -> Counter[tuple[str, int]]:
             user.weft("up", "--gpus", "0,1,2,3", "--shared", str(shared))
@@ -105,6 +103,57 @@ def test_two_users_with_many_short_jobs_never_share_a_gpu() -> None:
 
         with ThreadPoolExecutor(2) as threads:
             assert list(threads.map(work, (first, second))) == [{("done", 0): JOBS}] * 2
+
+
+def shared_by_all(root: Path) -> Path:
+    """Create a folder for locks, as an administrator does."""
+    folder = root / "gpus"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def test_the_gpu_of_a_killed_scheduler_is_free_for_another_user_when_its_job_has_ended() -> None:
+    with users(2) as (root, (first, second)):
+        shared, gate = shared_by_all(root), root / "gate"
+        for user in (first, second):
+            user.weft("up", "--gpus", "0", "--shared", str(shared))
+        wait = f"while ! test -e {gate}; do sleep 0.05; done"
+        first.weft("submit", "--name", "theirs", "--gpus", "1", "--", "sh", "-c", wait)
+        until(lambda: [job["status"] for job in first.json("queue")["jobs"]] == ["running"])
+        second.weft("submit", "--name", "mine", "--gpus", "1", "--", "true")
+        until(lambda: f"held by {first.name} with job 'theirs'" in second.weft("why", "mine").stdout)
+        pid = first.json("doctor")["pid"]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not is_alive(pid))
+        assert is_held(shared), "the job goes on without its scheduler, and keeps its GPU"
+        gate.touch()
+        second.weft("wait", "mine")
+        assert second.json("show", "mine")["jobs"][0]["exit_code"] == 0
+        assert not is_held(shared)
+        assert "not running" in first.weft("doctor", code=None).stdout
+
+
+@pytest.mark.parametrize("by_variable", [False, True], ids=["flag", "variable"])
+def test_a_folder_that_cannot_be_shared_is_one_clear_error(folder: Path, by_variable: bool) -> None:
+    _file(folder)
+    (folder.parent / "open").mkdir()
+    (folder.parent / "open").chmod(0o777)
+    what = {
+        folder.parent / "no" / "folder": "cannot create",
+        folder.parent / "file": "is not a folder",
+        folder.parent / "open": "users can remove each other's locks",
+    }
+    with site({"gpus": "0"}) as here:
+        for path, problem in what.items():
+            here.env["WEFT_SHARED"] = str(path) if by_variable else ""
+            done = here.weft("up", *(() if by_variable else ("--shared", str(path))))
+            (error, hint) = done.stderr.splitlines()
+            assert (done.returncode, done.stdout) == (2, "")
+            assert error.startswith("weft: error: --shared: ")
+            assert problem in error
+            assert hint.startswith("  ")
+            assert not here.paths.answers(), "no scheduler was started"
 
 
 def test_a_gpu_of_another_user_is_blocked_and_says_who_holds_it(folder: Path) -> None:

@@ -1,10 +1,12 @@
-"""Commands typed by several users of this machine. Takes root; the users need not exist."""
+"""Commands typed by several users of this machine, with accounts that exist while the test runs. Takes root."""
 
 from __future__ import annotations
 
 import contextlib
+import grp
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -29,7 +31,11 @@ class User:
     def env(self) -> dict[str, str]:
         state, runtime = f"{self.root}/s", f"{self.root}/r"
         where = {"HOME": str(self.root), "XDG_STATE_HOME": state, "XDG_RUNTIME_DIR": runtime}
-        return {"PATH": os.environ["PATH"], "USER": f"user{self.uid}", **where}
+        return {"PATH": os.environ["PATH"], "USER": self.name, **where}
+
+    @property
+    def name(self) -> str:
+        return f"weft-test-{self.uid}"
 
     def weft(self, *words: str, code: int | None = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
         done = self.python("-m", "weft", *words, stdin=stdin)
@@ -49,22 +55,47 @@ class User:
 
 
 @contextlib.contextmanager
-def users(*uids: int) -> Iterator[tuple[Path, list[User]]]:
-    """Yield a folder that all users can read, and the users, each with a home of their own. Skip without root."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("it takes root and setpriv to be two users")
+def users(count: int) -> Iterator[tuple[Path, list[User]]]:
+    """Yield a folder that all users can read, and users, each with a new account and a home. Skip without root."""
+    if os.geteuid() != 0:
+        pytest.skip("it takes root to create users and to run commands as they")
+    if missing := [program for program in ("setpriv", "useradd", "userdel") if shutil.which(program) is None]:
+        _give_up(f"{', '.join(missing)} not found: Debian has them in util-linux and passwd")
     root = Path(tempfile.mkdtemp(prefix="weft-u-"))
     root.chmod(0o755)
-    made = [User(uid, root / str(uid)) for uid in uids]
-    for user in made:
-        user.root.mkdir(mode=0o700)
-        os.chown(user.root, user.uid, user.uid)
+    made: list[User] = []
     try:
+        for uid in _free_uids(count):
+            user = User(uid, root / str(uid))
+            made.append(user)
+            _create(user)
         tried = made[0].python("-c", "import weft.cli.main")
         if tried.returncode:
-            pytest.skip(f"another user cannot run this interpreter: {tried.stderr.strip()[-200:]}")
+            _give_up(f"another user cannot run this interpreter: {tried.stderr.strip()[-200:]}")
         yield root, made
     finally:
         for user in made:
             user.weft("down", "--kill", code=None)
+            subprocess.run(["userdel", "--force", user.name], capture_output=True, check=False)
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _give_up(why: str) -> NoReturn:
+    """Skip; where tests run unattended and as root, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def _free_uids(count: int) -> list[int]:
+    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    return [uid for uid in range(61000, 61999) if uid not in taken][:count]
+
+
+def _create(user: User) -> None:
+    words = ["useradd", "--uid", str(user.uid), "--user-group", "--no-create-home", "--home-dir", str(user.root)]
+    done = subprocess.run([*words, user.name], capture_output=True, text=True, check=False)
+    if done.returncode:
+        _give_up(f"no account can be created: {done.stderr.strip()[-200:]}")
+    user.root.mkdir(mode=0o700)
+    os.chown(user.root, user.uid, user.uid)

@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
         render.print_message(f"{error.where}: {error.what}; writing a new file")
     new = changed(Settings() if args.defaults or old is None else old, **_given(args))
     _check(new)
-    if args.shared is not None:
-        _prepare_shared(new.shared)
+    _prepare_shared(new)
     if args.restore:
         _restore(here)
     again = here.answers() and new != old
@@ -92,11 +91,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _prepare_shared(folder: str) -> None:
-    from weft.endpoints.config import OFF
+def _prepare_shared(settings: Settings) -> None:
+    """Check the folder of the ledger, also one that an earlier command, the environment or the config file names."""
+    from weft.endpoints.config import shared_folder
     from weft.engines.process.gpu.ledger_folder import OPEN_TO_ALL, prepare_folder
 
-    if folder != OFF and prepare_folder(folder):
+    folder = shared_folder(settings.shared)
+    if folder and prepare_folder(folder):
         render.print_message(f"created {folder} for all users of this machine (mode {OPEN_TO_ALL:o})")
 
 
