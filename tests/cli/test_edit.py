@@ -152,6 +152,9 @@ def test_a_job_is_suspended_and_resumed(weft: Weft) -> None:
     until(lambda: weft.show(job)["status"] == "running")
     assert weft("suspend", job).out == f"suspended {job}\n"
     assert (weft.show(job)["state"], weft.show(job)["status"]) == ("S", "running")
+    assert [row["id"] for row in weft.json("queue", "-t", "S")["jobs"]] == [job]
+    assert [row["id"] for row in weft.json("queue", "-t", "suspended")["jobs"]] == [job]
+    assert not weft.json("queue", "-t", "running")["jobs"]
     assert "suspended already" in weft("suspend", job, code=6).err
     assert weft("resume", job).out == f"resumed {job}\n"
     assert weft.show(job)["state"] == "R"

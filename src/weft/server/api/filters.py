@@ -18,13 +18,13 @@ MAX_PATTERN_CHARS: Final = 300
 SLURM_WORDS: Final = {
     "running": ("R",), "pending": ("PD", "PR"), "completing": ("CG",), "completed": ("CD",), "timeout": ("TO",),
     "out_of_memory": ("OOM",),
-    "preempted": ("PR",), "canceled": ("cancelled",), "ended": tuple(sorted(ENDED)),
+    "preempted": ("PR",), "suspended": ("S",), "canceled": ("cancelled",), "ended": tuple(sorted(ENDED)),
 }  # fmt: skip
 """Words for states that are neither statuses nor codes."""
 ENDED_STATES: Final = ENDED | {CODES[status] for status in ENDED} | {"TO", "OOM"}
 STATES: Final = {
     **{status: (status,) for status in CODES},
-    **{each.lower(): (each,) for each in (*CODES.values(), "PR", "TO", "OOM")},
+    **{each.lower(): (each,) for each in (*CODES.values(), "PR", "S", "TO", "OOM")},
     **SLURM_WORDS,
 }
 """For each word of a filter, in small letters, the statuses and codes that it means."""
