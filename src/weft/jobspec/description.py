@@ -42,8 +42,18 @@ def _node(where: Where) -> str:
     return next(iter(named or [value for key, value in where.labels if key == "node"]), "")
 
 
-def _jobs_per_gpu(job: Job) -> int | None:
-    return round(1 / job.share.request) if 0 < job.share.request < 1 else None
+def jobs_per_gpu(job: Job) -> int | None:
+    """Return K of a job that shares GPUs with K-1 others in equal parts; None: it has whole GPUs, or another share."""
+    share = job.share
+    if not 0 < share.request < 1 or share.limit != share.request or share.request != 1 / round(1 / share.request):
+        return None
+    return round(1 / share.request)
+
+
+def share_of(job: Job) -> str | None:
+    """Return a share that `max_jobs_per_gpu` does not express."""
+    whole = job.share.request == job.share.limit == 1
+    return None if whole or jobs_per_gpu(job) else f"{job.share.request:g}/{job.share.limit:g}"
 
 
 def _seconds(value: float | None) -> str | None:
@@ -87,7 +97,8 @@ SPECIAL: Final[Mapping[str, Callable[[Job, Number], Any]]] = {
     "duration": lambda job, _: _duration(job),
     "array": lambda job, _: _array(job),
     "after": lambda job, _: dependencies.write(job),
-    "max_jobs_per_gpu": lambda job, _: _jobs_per_gpu(job),
+    "max_jobs_per_gpu": lambda job, _: jobs_per_gpu(job),
+    "share": lambda job, _: share_of(job),
     "gpu_ids": lambda job, number: _numbers(job.where.pinned, number),
     "gpu_choice": lambda job, number: _numbers(job.where.choice, number),
     "node": lambda job, _: _node(job.where),

@@ -138,6 +138,10 @@ FIELDS: Final[tuple[Field, ...]] = (
         flag=Flag(("--max-jobs-per-gpu",), "share each GPU with up to K-1 other jobs that allow it", "K"),
     ),
     Field(
+        "share", ("0.25/0.75", "0.4/0.6"), readers.share, "share", settable=True,
+        flag=Flag(("--share",), "the part of each GPU that it is guaranteed, and the most it gets", "REQUEST/LIMIT"),
+    ),
+    Field(
         "gpu_ids", ("0", "1"), readers.wholes(0, MAX_GPU_NUMBER), "where.pinned", settable=True,
         flag=Flag(("--gpu-ids",), "on these GPUs and no others", "0,1"),
     ),
@@ -245,6 +249,7 @@ class Keys(TypedDict, total=False):
     chdir: Words
     requeue_exit: int | Iterable[int]
     max_jobs_per_gpu: int
+    share: str
     gpu_ids: int | Iterable[int]
     gpu_choice: int | Iterable[int]
     gpu_pool: int | Iterable[int]

@@ -63,6 +63,11 @@ def path(value: Given) -> str:
     return _without_nul([text(value)])[0]
 
 
+def share(value: Given) -> str:
+    request, limit = quantities.parse_share(text(value))
+    return f"{request:g}/{limit:g}"
+
+
 def env(value: Given) -> list[Variable]:
     return _variables(value, _VARIABLE, "a variable")
 

@@ -11,8 +11,8 @@ from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
 from weft.jobspec import dependencies
-from weft.jobspec.description import describe
-from weft.model import JobId, Seconds, Task
+from weft.jobspec.description import describe, jobs_per_gpu, share_of
+from weft.model import WHOLE, JobId, Seconds, Task
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
@@ -84,7 +84,8 @@ def job_detail(
         measured_mb=job.measured_mb or None,
         cpus=job.job.cpus,
         ram_mb=job.job.ram_mb,
-        max_jobs_per_gpu=round(1 / job.job.share.request) if job.job.share.request else None,
+        max_jobs_per_gpu=1 if job.job.share == WHOLE else jobs_per_gpu(job.job),
+        share=share_of(job.job),
         retries=job.job.retries,
         failures=job.failures,
         preemptions=job.preemptions,

@@ -54,7 +54,7 @@ def test_what_makes_no_sense_is_refused_by_its_key(key: str, value: object) -> N
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="known: gpus"):
+    with pytest.raises(UnknownName, match="the nearest are gpus"):
         spec_of(as_text({"gpu": 1}))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import Rig, grid
 from weft.errors import InputError
-from weft.model import Job, Task
+from weft.model import Job, Share, Task
 from weft.server.gpu_numbers import GpuNumbers
 from weft.server.jobs.admission import ClusterRules
 from weft.server.jobs.builder import JobBuilder
@@ -46,11 +46,18 @@ def test_a_node_is_a_label_and_its_gpus_are_numbered_as_it_says() -> None:
         ({"gpu_ids": [5], "node": "n1"}, "no GPU 5 on n1"),
         ({"gpus": 200_000}, "gpus: 200,000 is too many"),
         ({"chdir": "relative"}, "not an absolute path"),
+        ({"share": "0.3/0.6", "max_jobs_per_gpu": 2}, "share does not go with max_jobs_per_gpu"),
+        ({"share": "0.6/0.3"}, "the request 0.6 is over the limit 0.3"),
     ],
 )
 def test_what_makes_no_sense_is_not(fields: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         made(**fields)
+
+
+def test_a_share_is_a_request_and_a_limit() -> None:
+    assert made(share="0.3/0.6").share == Share(0.3, 0.6)
+    assert made(max_jobs_per_gpu=4).share == Share(0.25, 0.25)
 
 
 def test_a_snapshot_has_paths_of_its_own() -> None:

@@ -21,7 +21,7 @@ EXAMPLE: Final = """examples:
 ELSEWHERE: Final = frozenset(
     {
         "name", "command", "gpus", "memory", "cpus", "mem", "priority", "time", "retries", "after", "array", "chdir",
-        "max_jobs_per_gpu", "comment", "params",
+        "max_jobs_per_gpu", "share", "comment", "params",
     }
 )  # fmt: skip
 """Fields that `_pairs` prints under a label. All other fields are printed under their key."""
@@ -117,6 +117,9 @@ def _gpus(job: JobDetailView) -> str:
     parts = [str(job.gpus), f"{shown} MB each" if shown else ""]
     if (job.max_jobs_per_gpu or 1) > 1:
         parts.append(f"up to {job.max_jobs_per_gpu} jobs on one")
+    elif job.share:
+        request, _, limit = job.share.partition("/")
+        parts.append(f"{float(request):.0%} of each, up to {float(limit):.0%}")
     if job.measured_mb:
         parts.append(f"{job.measured_mb} MB measured, or estimated after it ran out of memory")
     return ", ".join(filter(None, parts))

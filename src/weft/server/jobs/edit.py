@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from weft.errors import InputError, WeftError
-from weft.inputs.quantities import check_name
+from weft.inputs.quantities import check_name, parse_share
 from weft.jobspec.fields import FIELDS, Field
 from weft.jobspec.job_names import looks_like_reference
 from weft.model import WHOLE, Job, JobId, NodeId, PerRank, Share, Slots, Task, Where
@@ -19,7 +19,7 @@ from weft.wire.messages import JobSpec
 DEFAULT_MEMORY_MB: Final = 4096
 PLACES: Final = frozenset({"gpu_ids", "gpu_choice", "gpu_model", "node", "labels"})
 """Fields that restrict where a job may run."""
-DERIVED: Final = PLACES | {"name", "gpus", "memory", "cpus", "max_jobs_per_gpu", "duration", "after"}
+DERIVED: Final = PLACES | {"name", "gpus", "memory", "cpus", "max_jobs_per_gpu", "share", "duration", "after"}
 """Fields whose value in a job differs from the given one, or depends on other fields."""
 DIRECT: Final = {
     field.key: field.model.rpartition(".")[::2] for field in FIELDS if field.model and field.key not in DERIVED
@@ -40,7 +40,7 @@ CONVERTERS: Final = {
     descriptor: (field.key, converter(descriptor)) for field in FIELDS for descriptor in [_descriptor(field)]
 }
 """For each field of a message: its key, and what turns its value into the model's form. Looked up once, not per job."""
-WANTS_GPUS: Final = frozenset({"memory", "gpu_model", "gpu_ids", "gpu_choice", "max_jobs_per_gpu", "per_gpu"})
+WANTS_GPUS: Final = frozenset({"memory", "gpu_model", "gpu_ids", "gpu_choice", "max_jobs_per_gpu", "share", "per_gpu"})
 """Fields with which a job asks for a GPU, even if it does not say how many and none is known."""
 NEW: Final = Job("", task=Task())
 """A job with the model's defaults."""
@@ -96,8 +96,8 @@ class JobEditor:
         own["declared_s"] = _declared_s(values, job)
         if "name" in values:
             own["name"] = _name(values["name"], values.get("group", job.group))
-        if "max_jobs_per_gpu" in values:
-            own["share"] = _share(values["max_jobs_per_gpu"])
+        if "share" in values or "max_jobs_per_gpu" in values:
+            own["share"] = _share(values)
         if not PLACES.isdisjoint(values):
             own["where"] = self._where(job.where, values)
         _check_gpus(gpus, own.get("where", job.where), values.get("per_gpu", job.task is not None and job.task.per_gpu))
@@ -165,7 +165,13 @@ def _cpus(values: Values, job: Job, gpus: int) -> int:
     return job.cpus if gpus or is_as_before else max(job.cpus, 1)
 
 
-def _share(jobs_per_gpu: int) -> Share:
+def _share(values: Values) -> Share:
+    if "share" in values and "max_jobs_per_gpu" in values:
+        what = "share does not go with max_jobs_per_gpu"
+        raise InputError(what, key="share", hint="max_jobs_per_gpu=K stands for a share of 1/K: give one of them")
+    if "share" in values:
+        return Share(*parse_share(values["share"]))
+    jobs_per_gpu = values["max_jobs_per_gpu"]
     return Share(1 / jobs_per_gpu, 1 / jobs_per_gpu) if jobs_per_gpu > 1 else WHOLE
 
 

@@ -161,6 +161,8 @@ class JobDetailView(JobView):
     cpus: int = 0
     ram_mb: int = 0
     max_jobs_per_gpu: int | None = None
+    share: str | None = None
+    """Such as 0.3/0.6; None: whole GPUs, or as `max_jobs_per_gpu` says."""
     retries: int = 0
     failures: int = 0
     preemptions: int = 0
