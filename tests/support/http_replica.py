@@ -42,6 +42,7 @@ class Replica:
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     """`/wait` answers once this is set."""
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     server: asyncio.Server | None = None
 
     async def start(self, port: int = 0) -> None:
@@ -54,12 +55,17 @@ class Replica:
             self.server.close()
         for writer in list(self.writers):
             writer.transport.abort()
+        for task in self.tasks:
+            task.cancel()
         while self.writers:
             await asyncio.sleep(0.001)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
         try:
             while (request := await read_request(reader)) is not None:
                 self.seen.append(request)
@@ -72,7 +78,10 @@ class Replica:
                     self.open -= 1
         except (OSError, asyncio.IncompleteReadError):
             self.aborted += 1
+        except asyncio.CancelledError:
+            pass  # stopped
         finally:
+            self.tasks.discard(task)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()

@@ -106,7 +106,8 @@ class ClientConnection(asyncio.Protocol):
         self.router.clients.discard(self)
         self.transport = None
         self._closing = True
-        self._pending.clear()
+        while self._pending:
+            self._pending.popleft().client_left()
         current, self.current, self.tunnel = self.current, None, None
         if current is not None:
             current.client_left()

@@ -199,7 +199,8 @@ class Exchange:
         self.connection = connection
         self.sends += 1
         self.phase = SENT
-        self.deadline_s = self.router.now() + service.route.timeouts.answer_s
+        timeout_s = service.route.timeouts.answer_s if self.complete else self.client.body_timeout_s
+        self.deadline_s = self.router.now() + timeout_s
         if self.held > REPLAY_BYTES or service.route.retry == "never":
             self.drop_body()
         if self.head.expects and not self.complete and not self.body_bytes:

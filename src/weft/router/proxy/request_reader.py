@@ -134,6 +134,9 @@ class RequestReader:
         if self.ended:
             return
         self._in_body = False
+        if self._head_bytes > self._max_head_bytes:
+            self._refuse(HEAD_TOO_LARGE)
+            return
         self._head_bytes = self._silent_bytes = 0
         if not self._head.keep_alive and not self._head.is_upgrade:
             self.ended = True  # what follows the last request is ignored
