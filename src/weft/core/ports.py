@@ -138,7 +138,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for GPUs for these jobs; several jobs are a weave."""
+    """A request for GPUs for these jobs; several jobs are a weave, and take turns in this order in lock-step."""
 
     jobs: tuple[JobId, ...]
     gpus: int

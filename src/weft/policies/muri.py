@@ -69,7 +69,8 @@ class Muri(Replanner):
         if self.autopack:
             groups = self._unpack(groups, view)
         groups.sort(key=lambda group: (-gpus_of(group), rank_of(group)))
-        return [ask_of(group) for group in groups]
+        pace = self.pace if self.turns == "slots" else None
+        return [ask_of(view, group, pace) for group in groups]
 
     def _unpack(self, groups: list[Weave], view: View) -> list[Weave]:
         """Split weaves that are slower than running in turn, and keep the groups that fit, best first."""

@@ -9,6 +9,8 @@ from weft.core.ports import Ask, JobView, View
 from weft.core.resources.shapes import Shape, member_shape, shape_of_weave
 from weft.model import WHOLE, Profile
 from weft.weaving.grouping import Group, Weaver
+from weft.weaving.pace import Pace
+from weft.weaving.rates import Rates
 
 Rank = tuple[float, bool, int, int]
 """A job's rank: by key; at equal keys new jobs last, and among the others larger gangs first."""
@@ -61,9 +63,16 @@ def shape_of(view: View, weave: Weave) -> Shape:
     return shape_of_weave(shapes, WHOLE, jobs[0].job.where)
 
 
-def ask_of(weave: Weave) -> Ask:
+def ask_of(view: View, weave: Weave, pace: Pace | Rates | None) -> Ask:
+    """Return the ask for a weave. In lock-step, at this pace, its members are in the places of the shortest cycle."""
     jobs = [job for _, job in weave.members]
-    return Ask(tuple([job.id for job in jobs]), gpus_of(weave), jobs[0].wanted_share if len(jobs) == 1 else WHOLE)
+    if len(jobs) == 1:
+        return Ask((jobs[0].id,), gpus_of(weave), jobs[0].wanted_share)
+    jobs.sort(key=lambda job: job.id)
+    profiles = [profile for job in jobs if (profile := view.profile(job)) is not None]
+    if pace is not None and len(profiles) == len(jobs):
+        jobs = [jobs[number] for number in pace.places(profiles)]
+    return Ask(tuple([job.id for job in jobs]), gpus_of(weave), WHOLE)
 
 
 def _ranked(view: View, shape: Shape) -> Iterator[Candidate]:

@@ -56,6 +56,10 @@ class Pace:
     def pays(self, members: Sequence[Profile]) -> bool:
         return not self.worse_than_in_turn(members)
 
+    def places(self, members: Sequence[Profile]) -> tuple[int, ...]:
+        """Return the members, by number, in the order of their places in the cycle."""
+        return cycle_order(tuple((p.data_s, p.gpu_s, p.network_s) for p in members), self.ordering)
+
     def efficiency(self, members: Sequence[Profile]) -> float:
         """Return the fraction of the four slots' time that the members' stages fill."""
         work = fsum(stage for p in members for stage in (p.data_s, p.gpu_s, p.network_s))
@@ -81,6 +85,14 @@ def cycle_s(members: tuple[Stages, ...], ordering: str) -> float:
         (d0, g0, n0), (d1, g1, n1) = members
         times.append(max(d0, g1 + n1) + max(d1, g0 + n0))
     return min(times) if ordering == "best" else max(times)
+
+
+@cache
+def cycle_order(members: tuple[Stages, ...], ordering: str) -> tuple[int, ...]:
+    """Return the best or the worst ordering of the members, as numbers."""
+    choose = min if ordering == "best" else max
+    orders = permutations(range(len(members)))
+    return choose(orders, key=lambda order: _ordered_cycle_s(tuple([members[number] for number in order])))
 
 
 def _ordered_cycle_s(order: tuple[Stages, ...]) -> float:

@@ -77,6 +77,10 @@ class Rates:
     def pays(self, members: Sequence[Profile]) -> bool:
         return len(members) == 1 or self.total(members) >= LEAST_TOTAL
 
+    def places(self, members: Sequence[Profile]) -> tuple[int, ...]:
+        """Return the members, by number, in the order of their places: under tokens any order is as good."""
+        return tuple(range(len(members)))
+
     def _iterations_per_s(self, members: Sequence[Profile]) -> list[float]:
         stages = [_rounded_stages(profile) for profile in members]
         key = tuple(sorted(stages))

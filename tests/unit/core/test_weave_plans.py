@@ -185,8 +185,8 @@ def test_a_weave_needs_the_measured_memory_of_all_members() -> None:
 # ---- what the policy weaves
 
 
-def muri(*submitted: Job, nodes: Sequence[Node] = grid(1, 1)) -> Rig:
-    rig = Rig("muri-l", nodes)
+def muri(*submitted: Job, nodes: Sequence[Node] = grid(1, 1), policy: str = "muri-l") -> Rig:
+    rig = Rig(policy, nodes)
     rig.submit(*submitted)
     rig.settle()
     return rig
@@ -225,3 +225,26 @@ def test_a_weave_of_which_one_is_cancelled_goes_on() -> None:
     rig.settle()
     assert rig.job("a").run == rig.job("c").run == 1
     assert rig.job("a").weave == rig.job("c").weave == ("a", "c")
+
+
+def test_members_have_the_places_of_the_ask_and_a_running_weave_keeps_them() -> None:
+    weaves = Weaves(grid(2, 2), *jobs("abcd"))
+    weaves.want("c+a+b", "d")
+    assert weaves.weave("a") == ("c", "a", "b"), "in lock-step the cycle depends on the order"
+    assert not rewoven(weaves.want("a+b+c", "d")), "the same members stay as they are"
+    decided = weaves.want("b+a", "d+c")
+    assert {weaves.weave(name) for name in "ab"} == {("b", "a")}
+    assert stops(decided) == {"c": "moved"}
+
+
+def test_muri_gives_the_members_the_places_of_the_best_cycle() -> None:
+    """Two jobs that load data for long do so at the same time only in adjacent places."""
+    short = Profile("short", 0.3, 0.1, 0.1, 0.1)
+    shapes = {"a": DATA, "b": short, "c": DATA, "d": short}
+    submitted = [Job(name, profile=shape) for name, shape in shapes.items()]
+    rig = muri(*submitted, policy="muri-l:order=slots:contention=none")
+    kinds = [shapes[name] for name in rig.job("a").weave]
+    assert len(kinds) == 4
+    assert kinds not in ([DATA, short, DATA, short], [short, DATA, short, DATA])
+    rig = muri(*submitted, policy="muri-l:order=fair")
+    assert rig.job("a").weave == ("a", "b", "c", "d"), "under tokens any order is as good"

@@ -55,7 +55,7 @@ class Allocator:
             job = jobs[0]
             self.decide(Start(self.state.now, job.id, job.run + 1, slots, share))
             return True
-        weave = tuple(sorted(job.id for job in jobs))
+        weave = tuple([job.id for job in jobs])
         for job in jobs:
             self.decide(Start(self.state.now, job.id, job.run + 1, slots, share, weave))
         return True

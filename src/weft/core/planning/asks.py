@@ -48,5 +48,5 @@ def weave_shape(state: State, jobs: tuple[JobState, ...], share: Share) -> Shape
 
 
 def weave_of(jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
-    """Return the weave of these jobs, as decisions name it: empty for a single job."""
-    return tuple(sorted(jobs)) if len(jobs) > 1 else ()
+    """Return the weave of these jobs, as decisions name it: empty for a single job, else in the order of places."""
+    return jobs if len(jobs) > 1 else ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from weft.core.planning.ask_walk import AskPlanner
-from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice, weave_of
+from weft.core.planning.asks import ask_shape, jobs_of, refuse_twice
 from weft.core.planning.weave_layout import Layout, Wish, is_blocked, lay_out
 from weft.core.ports import Ask
 from weft.core.resources.node import Holder
@@ -33,7 +33,7 @@ class WeavePlanner(AskPlanner):
         refuse_twice(asks)
         context.allocator.begin()
         wishes = [
-            Wish(jobs, ask_shape(state, ask, jobs), ask.share, weave_of(ask.jobs))
+            Wish(jobs, ask_shape(state, ask, jobs), ask.share, _weave(jobs))
             for ask in asks
             for jobs in (jobs_of(state, ask),)
         ]
@@ -90,14 +90,13 @@ class WeavePlanner(AskPlanner):
     def _join_partners(self, ids: tuple[JobId, ...]) -> None:
         """Start planned jobs next to the partners that stayed, once all others have left. None joins a partner on GPUs
         that may not be used any more, such as those of a drained node."""
-        weave = weave_of(ids)
         jobs = [job for job in map(self.context.state.jobs.get, ids) if job is not None]
-        kept = [job for job in jobs if weave and job.active and not job.releasing and job.weave == weave]
+        kept = [job for job in jobs if job.active and not job.releasing and len(ids) > 1 and set(job.weave) == set(ids)]
         waiting = [job for job in jobs if job.status == "waiting"]
         if not kept or not waiting or is_blocked(self.context.state, kept[0].slots):
             return
         if self._is_clear(kept[0].slots, kept):
-            self._start_at(waiting, kept[0].slots, WHOLE, weave)
+            self._start_at(waiting, kept[0].slots, WHOLE, kept[0].weave)
 
     def _start_at(self, jobs: list[JobState], slots: Slots, share: Share, weave: tuple[JobId, ...]) -> None:
         now = self.context.state.now
@@ -113,6 +112,17 @@ class WeavePlanner(AskPlanner):
             for gpu in gpus
             for holder in nodes[node].holders[gpu]
         )
+
+
+def _weave(jobs: tuple[JobState, ...]) -> tuple[JobId, ...]:
+    """Return the weave of these jobs, as decisions name it: in the order of the ask, which is that of their places.
+    A weave that runs keeps its places."""
+    ids = tuple([job.id for job in jobs])
+    if len(ids) == 1:
+        return ()
+    wanted = set(ids)
+    running = (job.weave for job in jobs if job.active and not job.releasing and set(job.weave) == wanted)
+    return next(running, ids)
 
 
 def _are_together(job: JobState, other: JobState) -> bool:
