@@ -80,6 +80,12 @@ def test_the_environment_is_the_submitters_and_what_is_missing_the_workers(
     run(scene())
 
 
+async def obeyed(site: Site) -> None:
+    """Wait for the end of another run: by then, the agent has carried out every earlier order."""
+    site.head.start("true", job="last")
+    await site.head.ended("last")
+
+
 @pytest.mark.parametrize(
     ("order", "code", "why"),
     [
@@ -99,7 +105,7 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, order: dict[str, Any], 
             assert (ended.end.code if ended.end.HasField("code") else None) == code
             assert ended.end.detail
             site.head.start("true")  # a late order of the same run starts nothing
-            await asyncio.sleep(0.3)
+            await obeyed(site)
             assert log(site) in ("", f"weft: {ended.end.detail}\n")
 
     run(scene())
@@ -161,7 +167,7 @@ def test_stopping_lets_it_save_and_what_was_never_ordered_is_fenced(tmp_path: Pa
             site.head.stop("9", 4)
             assert (await site.head.ended("9", 4)).end.why == "never-started"
             site.head.start("touch", str(tmp_path / "ran"), job="9", run=4)
-            await asyncio.sleep(0.3)
+            await obeyed(site)
             assert not (tmp_path / "ran").exists()
 
     run(scene())
@@ -184,7 +190,7 @@ def test_an_agent_that_comes_back_finds_its_runs(tmp_path: Path) -> None:
                 assert runs["1", 1].phase == RunNews.STARTED
                 assert (runs["2", 1].phase, runs["2", 1].end.code) == (RunNews.ENDED, 4)
                 site.head.start("sh", "-c", "echo twice")  # the same run, ordered again
-                await asyncio.sleep(0.3)
+                await obeyed(site)
                 assert record(site, "started.json")["leader"] == leader
                 await end(site.head)
             assert "twice" not in log(site)

@@ -189,11 +189,9 @@ def test_what_was_given_up_never_starts(tmp_path: Path) -> None:
             assert run_record.fence(str(folder))
             assert not run_record.fence(str(folder))
             found.engine.start(shell("touch ran"))
-            await asyncio.sleep(0.3)
+            assert (await found.exited()).why == "never-started"
             assert not (folder / "ran").exists()
             assert not found.path("started.json").exists()
-            ended = await found.exited()
-            assert ended.why == "never-started"
 
     asyncio.run(scene())
 

@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,10 +154,11 @@ def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
     with site({"gpus": "0,1"}, XDG_STATE_HOME=str(small_disk)) as here, here.client() as client:
         slow = here.submit(client, "sh", "-c", "sleep 1; exit 7")
         until(lambda: client.jobs([slow]).jobs[0].status == "running")
+        leader = json.loads((here.paths.jobs / slow / "1" / "started.json").read_bytes().rstrip(b"\0"))["leader"][1]
         _fill(small_disk)
         with pytest.raises(Refused, match="disk"):
             here.submit(client, "true")
-        time.sleep(1.5)
+        until(lambda: not is_alive(leader))
         (found,) = client.jobs([slow]).jobs
         assert found.exit_code in (None, 7)
         (small_disk / "filler").unlink()

@@ -165,7 +165,7 @@ def test_a_full_disk_fails_no_job_that_waits(tmp_path: Path) -> None:
                         pass
                 except OSError:
                     pass
-            time.sleep(2.0)
+            time.sleep(2.0)  # how long the disk is full: jobs end meanwhile
             (disk / "filler").unlink()
             until(lambda: not (found := client.queue(limit=1)).running and not found.waiting, 90.0)
             ended = client.history(limit=1000).jobs
