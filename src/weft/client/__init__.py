@@ -95,10 +95,11 @@ class Client:
         request.key = request.key or os.urandom(16).hex()
         from weft.client import batches  # commands that only read do not need it
 
-        return batches.submit(request, self._submit, self._cancel)
+        timeout_s = CALL_TIMEOUT_S + batches.extra_time_s(request)
+        return batches.submit(request, lambda part: self._submit(part, timeout_s), self._cancel)
 
-    def _submit(self, request: m.SubmitRequest) -> list[str]:
-        reply = self._call("Submit", request, retry=True)
+    def _submit(self, request: m.SubmitRequest, timeout_s: float) -> list[str]:
+        reply = self._call("Submit", request, retry=True, timeout_s=timeout_s)
         self.submit_notes += [note for note in reply.notes if note not in self.submit_notes]
         return list(reply.ids)
 

@@ -17,6 +17,8 @@ STEP_BYTES: Final = 1 << 20
 SLACK_BYTES: Final = 4096
 FRAME_BYTES: Final = 8
 """Largest overhead of a job in a request, in addition to its bytes."""
+S_PER_TASK: Final = 0.003
+"""Time for a task of a large request: the scheduler takes it up in slices, and answers when all of it is on disk."""
 Submit = Callable[[SubmitRequest], list[str]]
 Cancel = Callable[[Sequence[str]], None]
 
@@ -28,6 +30,18 @@ def submit(request: SubmitRequest, send: Submit, cancel: Cancel) -> list[str]:
         return send(request) if len(parts) == 1 else _Batch(request, parts, send, cancel).submit()
     except InputError as error:
         raise labelled(error, request) from None
+
+
+def extra_time_s(request: SubmitRequest) -> float:
+    """Return how much longer than other calls a submission may take."""
+    return S_PER_TASK * sum(_count_tasks(job.array) if job.array else 1 for job in request.jobs)
+
+
+def _count_tasks(array: str) -> int:
+    try:
+        return len(parse_array(array)[0])
+    except InputError:  # the scheduler says what is wrong
+        return 1
 
 
 def labelled(error: InputError, request: SubmitRequest) -> InputError:

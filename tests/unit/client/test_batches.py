@@ -6,12 +6,39 @@ from collections.abc import Sequence
 
 import pytest
 
+from weft import client
 from weft.client import batches
+from weft.endpoints.addresses import Address
 from weft.errors import InputError, Refused, Unreachable
-from weft.wire.messages import JobSpec, SubmitRequest, Variable
+from weft.wire.messages import JobSpec, SubmitReply, SubmitRequest, Variable
 from weft.wire.service import MAX_REQUEST_BYTES
 
 LARGE = "x" * (1 << 20)
+
+
+class Recorder:
+    """A transport that notes how long a call may take."""
+
+    timeout_s = 0.0
+
+    def open(self) -> None: ...
+
+    def call(self, name: str, request: SubmitRequest, timeout_s: float) -> SubmitReply:
+        self.timeout_s = timeout_s
+        return SubmitReply(ids=["1"])
+
+
+@pytest.mark.parametrize(
+    ("array", "at_least_s", "at_most_s"), [("", 60, 61), ("0-99999", 300, 600), ("no array", 60, 61)]
+)
+def test_a_large_array_may_take_its_time(
+    monkeypatch: pytest.MonkeyPatch, array: str, at_least_s: float, at_most_s: float
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(client, "_transport", lambda *_, **__: recorder)
+    here = client.Client(Address("localhost", 1))
+    assert here.submit(SubmitRequest(jobs=[JobSpec(command=["true"], array=array)])) == ["1"]
+    assert at_least_s <= recorder.timeout_s <= at_most_s
 
 
 class Server:
