@@ -54,6 +54,8 @@ $(TEST_READY): $(WORKLOADS_READY)
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
 	@# where systemd would start sshd at once, installing it is up to you
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
+	@# a Slurm of the tests' own, which they start on loopback; the package's own services stay off
+	@$(call debian,/usr/sbin/slurmctld,--no-install-recommends slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge,tests with Slurm are skipped)
 	@touch $@
 
 all: setup proto ## setup, plus generated files

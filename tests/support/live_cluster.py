@@ -228,16 +228,17 @@ def cluster(
     options: Sequence[str] = PLAIN,
     settings: Mapping[str, object] | None = None,
     prefix: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
-    """With workers of these names. `settings` are of those that have no option."""
+    """With workers of these names. `settings` are of those that have no option; `env` is added to the environment."""
     root = Path(tempfile.mkdtemp(prefix="weft-c-"))  # short: sockets are in it
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "WEFT_"))}
     port = free_port()
-    env = {
-        **keep, "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
+    variables = {
+        **keep, **(env or {}), "HOME": str(root), "XDG_STATE_HOME": f"{root}/s", "XDG_RUNTIME_DIR": f"{root}/r",
         "XDG_CONFIG_HOME": f"{root}/c", "WEFT_SCHEDULER": f"localhost:{port}", "PYTHONPATH": SOURCE,
     }  # fmt: skip
-    made = Cluster(root, port, env, free_port(), prefix, tuple(options))
+    made = Cluster(root, port, variables, free_port(), prefix, tuple(options))
     if settings is not None:
         made.folder.mkdir(parents=True)
         save(made.folder, changed(saved_settings(made.folder), **settings))

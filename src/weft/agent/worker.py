@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -27,7 +28,7 @@ from weft.engines.process.gpu.monitor import Foreign
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.engines.process.gpu.poller import FactsAt
 from weft.engines.process.output.logs import RUNS_KEPT
-from weft.errors import NotPermitted, Refused, WeftError
+from weft.errors import NotPermitted, Refused, Unreachable, WeftError
 from weft.version import VERSION
 from weft.wire.messages import AgentMessage, BlobName, GpuBlock, GpuMemory, Kept, NodeSpec, ReadLog, SchedulerMessage
 from weft.wire.runs import MAX_JOBS_PER_MESSAGE, RunKey
@@ -43,6 +44,8 @@ LEAVE_GRACE_S: Final = 20.0
 LEAVE_MARGIN_S: Final = 5.0
 """The time after that for the scheduler to confirm their ends, and to come back if it is away."""
 LEAVE_REASON: Final = "its worker ends"
+PILOT_PATIENCE_S: Final = 600.0
+"""A pilot without runs ends if it cannot register for this long: its allocation costs the site."""
 AUTH_REFUSALS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 log = logging.getLogger(__name__)
 
@@ -63,7 +66,8 @@ class WorkerEvent:
 class Worker:
     """An agent at work. `dial` opens a channel for each connection; `setup` configures the runtime.
 
-    `stop` leaves the cluster: the jobs here run elsewhere. With `keep_runs` it leaves the runs to the next worker.
+    `stop` leaves the cluster: the jobs here run elsewhere. With `keep_runs` it leaves the runs to the next worker. The
+    allocation of a pilot ends `ends_at`, in seconds since 1970; a pilot ends if the scheduler is gone for long.
     """
 
     def __init__(
@@ -77,8 +81,11 @@ class Worker:
         on_event: Callable[[WorkerEvent], None] = lambda _: None,
         leave_grace_s: float = LEAVE_GRACE_S,
         keep_runs: bool = False,
+        is_pilot: bool = False,
+        ends_at: float | None = None,
     ) -> None:
         self._leave_grace_s, self._keep_runs = leave_grace_s, keep_runs
+        self._is_pilot, self._ends_at = is_pilot, ends_at
         self._folder, self._dial, self._on_event = folder, dial, on_event
         self._found = folder.unconfirmed()
         self.agent = Agent(
@@ -117,8 +124,11 @@ class Worker:
         """Leave the cluster in order, then end. Called again, or without runs to stop, end at once.
 
         A worker with runs that is not connected leaves when it connects, for example to a restarted scheduler. If it
-        does not within its grace, it leaves the runs to the next worker.
+        does not within its grace, it leaves the runs to the next worker. A pilot leaves in order however often it is
+        called: the scheduler of its site may signal it, its script and its runs, each once or several times.
         """
+        if self._is_pilot and (self.agent.leaving or self._leaves_when_registered) and self.agent.known:
+            return
         if not self.agent.registered and self.agent.known and not (self._keep_runs or self._leaves_when_registered):
             self._leaves_when_registered = True
             self._on_event(WorkerEvent("leaving", "waiting for the scheduler", len(self.agent.known)))
@@ -132,6 +142,12 @@ class Worker:
         self._runtime.begin_node_stop(leaving=True)
         self._execute(self.agent.stop_runs())
         asyncio.get_running_loop().call_later(self._leave_grace_s + LEAVE_MARGIN_S, self._stopping.set)
+
+    def _end_allocation(self) -> None:
+        """Leave before the allocation ends."""
+        if not self.agent.leaving and not self._stopping.is_set():
+            log.info("the allocation ends soon")
+            self.stop()
 
     def _detach_unless_leaving(self) -> None:
         if not self.agent.leaving:
@@ -148,6 +164,9 @@ class Worker:
     async def serve(self) -> None:
         """Serve until the worker has left or is detached. Raise if the scheduler refuses a worker that has no runs."""
         backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
+        if self._ends_at is not None:
+            left_s = self._ends_at - time.time() - self._leave_grace_s - LEAVE_MARGIN_S
+            asyncio.get_running_loop().call_later(max(left_s, 0.0), self._end_allocation)
         refused_at: float | None = None
         registered_at = lease.now()
         try:
@@ -164,6 +183,8 @@ class Worker:
                     refused_at, registered_at = None, lease.now()
                 if self.agent.has_left or (self.agent.leaving and lease.now() - registered_at > LEAVE_MARGIN_S):
                     return
+                if self._is_pilot and not self.agent.known and lease.now() - registered_at > PILOT_PATIENCE_S:
+                    raise Unreachable(f"the scheduler has been away for {PILOT_PATIENCE_S:.0f} s: {ended.reason}")
                 if ended.refusal and not registered and refused_at is None:
                     refused_at = lease.now()
                 self._on_event(
@@ -267,6 +288,7 @@ class Worker:
                     self._was_registered = True
                     self._on_event(WorkerEvent("connected", runs=len(self.agent.known)))
                     if self._leaves_when_registered and not self.agent.leaving:
+                        self._leaves_when_registered = False
                         self.stop()
                     self._tasks.spawn(self._send_kept_jobs())
 
@@ -364,9 +386,12 @@ def create_worker(
     on_event: Callable[[WorkerEvent], None] = lambda _: None,
     leave_grace_s: float = LEAVE_GRACE_S,
     keep_runs: bool = False,
+    is_pilot: bool = False,
+    ends_at: float | None = None,
 ) -> Worker:
     """Return a worker with real processes and this machine's GPUs."""
     setup = NodeSetup(nvml, foreign, lease=folder.lease)
     return Worker(
-        machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs
-    )
+        machine, spec, folder, dial, setup=setup, on_event=on_event, leave_grace_s=leave_grace_s, keep_runs=keep_runs,
+        is_pilot=is_pilot, ends_at=ends_at,
+    )  # fmt: skip

@@ -38,12 +38,14 @@ def add_actions(parser: argparse.ArgumentParser, command: str, actions: Mapping[
         add_action(below, command, name, summary)
 
 
-def add_actions_or_help(parser: argparse.ArgumentParser, command: str, actions: Mapping[str, str]) -> None:
-    """Add all actions of a command that prints its help without one."""
+def add_actions_or_help(
+    parser: argparse.ArgumentParser, command: str, actions: Mapping[str, str], modules: Mapping[str, str] | None = None
+) -> None:
+    """Add all actions of a command that prints its help without one. `modules`: names that differ from the action."""
     parser.set_defaults(act=lambda _: print_help(parser))
     below = parser.add_subparsers(metavar="COMMAND", dest="action")
     for name, summary in actions.items():
-        add_action(below, command, name, summary)
+        add_action(below, command, name, summary, module_name=(modules or {}).get(name, ""))
 
 
 def run_action(args: argparse.Namespace) -> int:

@@ -82,6 +82,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "worker": Command("run jobs of a cluster on the GPUs of this machine"),
         "node": Command("prepare, check, clean and reset machines that run jobs"),
         "cluster": Command("start and stop a whole cluster, on this machine or over ssh"),
+        "pool": Command("let nodes come and go by demand: allocations of Slurm, Ray or Kubernetes"),
         "auth": Command("manage access to the scheduler of a cluster: certificates and tokens"),
         "operate": Command("control a running scheduler: drain, policy, shutdown ..."),
     },
@@ -177,8 +178,11 @@ def _run(words: list[str]) -> int:
         words = ["version", *words[1:]]
     name = _find_command(words[0])
     module = importlib.import_module(f"weft.cli.commands.{name}")
+    passed_on: list[str] = []
+    if getattr(module, "PASSES_ON", False) and "--" in words:  # argparse keeps no flags for an action's positionals
+        words, passed_on = words[: words.index("--")], words[words.index("--") + 1 :]
     try:
-        args, rest = build_parser(name).parse_known_args(words[1:])
+        args, rest = build_parser(name).parse_known_args(words[1:], argparse.Namespace(passed_on=passed_on))
     except SystemExit:  # --help
         return 0
     if rest:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueueView
     from weft.wire.views.nodes import GpusView, NodesView
     from weft.wire.views.operations import Operation
+    from weft.wire.views.pools import PoolsView
     from weft.wire.views.profiles import ProfilesView
     from weft.wire.views.weaves import WeavesView
 
@@ -165,6 +166,11 @@ class Client:
         from weft.wire.views.groups import GroupsView
 
         return self._query(GroupsView, m.QueryRequest(what="groups"))
+
+    def pools(self) -> PoolsView:
+        from weft.wire.views.pools import PoolsView
+
+        return self._query(PoolsView, m.QueryRequest(what="pools"))
 
     def explain(self, job: str) -> ExplainView:
         """Return why a job waits."""

@@ -68,3 +68,9 @@ class Allocation:
     """When its node first joined; None: it has not."""
     release: str = ""
     """Why it is given back; empty: it is not."""
+
+
+def is_of_pool(node: Node) -> bool:
+    """Return whether a node came from a pool, by its name and its label."""
+    pool = dict(node.labels).get("pool")
+    return pool is not None and node.id.rpartition("-")[0] == pool

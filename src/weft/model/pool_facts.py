@@ -112,3 +112,5 @@ class PoolSnapshot:
     removing: str = ""
     """`now` or `drain` if it was removed."""
     allocations: tuple[Allocation, ...] = ()
+    failure: str = ""
+    """The last failure, with the end of its log."""

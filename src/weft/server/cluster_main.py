@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import platform
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,10 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from grpc.aio import ServerInterceptor
 
+from weft.endpoints.addresses import is_loopback
 from weft.endpoints.blob_folder import PRUNE_S
 from weft.endpoints.paths import Paths
 from weft.engines.background import TaskSet
 from weft.inputs.locks import locked
+from weft.pools.provider import Site
 from weft.server.api.blobs import Blobs
 from weft.server.api.service import Service
 from weft.server.api.terminals import Terminals
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 DEFAULT_POLICY: Final = "balanced"
 GRACE_S: Final = 1.0
+CLUSTER_CHARS: Final = 12
+"""Characters of the journal's name in the names of allocations."""
 log = logging.getLogger("weft.server")
 
 
@@ -129,6 +135,9 @@ async def _serve(here: Paths, plan: Plan) -> None:
         loop.add_signal_handler(number, controller.stop)
     gateway.open()
     await server.start()
+    controller.pools.open(
+        _site(plan, port, controller.journal.name), gateway.tokens, gateway.material.ca if gateway.material else None
+    )
     state = controller.scheduler.state
     waiting = len(state.jobs) - len(state.ended)
     status = ServerStatus(
@@ -153,6 +162,13 @@ async def _serve(here: Paths, plan: Plan) -> None:
     await gateway.close()
     await controller.close()
     log.info("done")
+
+
+def _site(plan: Plan, port: int, journal_name: str) -> Site:
+    """Return what the workers of pools must know to find this server."""
+    host = platform.node() if plan.host in ("0.0.0.0", "::", "") else plan.host
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Site(journal_name[:CLUSTER_CHARS], where, is_loopback(host), (sys.executable, "-m", "weft"))
 
 
 def _build_web(controller: Controller, plan: Plan, gateway: AuthGateway) -> tuple[Web, tuple[ServerInterceptor, ...]]:

@@ -23,6 +23,7 @@ from weft.server.jobs.requests import JobRequests
 from weft.server.loop import RETRY_S, Loop, describe_failure
 from weft.server.maintenance import Maintenance
 from weft.server.pause_reasons import POLICY_FAILED
+from weft.server.pools.keeper import PoolKeeper
 from weft.server.process.clock import Clock
 from weft.server.process.cpu_shares import CpuShares
 from weft.server.process.slices import in_slices
@@ -74,6 +75,7 @@ class Controller:
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
         self.maintenance = Maintenance(self)
+        self.pools = PoolKeeper(self.loop, lambda: self.scheduler, paths.state)
         several_users = ports.admission.quotas is not None
         self.shares = CpuShares(settings.max_cpu_per_user if several_users else 0.0)
         self.stopping = asyncio.Event()
@@ -139,6 +141,7 @@ class Controller:
         self.stopping.set()
 
     async def close(self) -> None:
+        await self.pools.close()
         await self.requests.close()
         await self.loop.close()
         await self._tasks.close()

@@ -13,6 +13,7 @@ from weft.core.state.state import State
 from weft.jobspec import dependencies
 from weft.jobspec.description import describe, jobs_per_gpu, share_of
 from weft.model import WHOLE, JobId, Seconds, Task
+from weft.model.pool import is_of_pool
 from weft.model.slots import Renumber, format_slots
 from weft.model.status import ENDED, Reason
 from weft.server.gpu_numbers import GpuNumbers
@@ -154,8 +155,15 @@ def gpu_views(state: State, measured: Mapping[tuple[str, int], GpuUsage], number
 
 
 def node_views(state: State, known: Mapping[str, NodeConnection]) -> list[NodeView]:
-    """Return the nodes with what the backend knows of them. A node that was lost and joined again is listed once."""
-    hosts = [host for host in state.resources.nodes if state.resources.by_id[host.node.id] is host]
+    """Return the nodes with what the backend knows of them.
+
+    A node that was lost and joined again is listed once; one of a pool that has left is not listed.
+    """
+    hosts = [
+        host
+        for host in state.resources.nodes
+        if state.resources.by_id[host.node.id] is host and (host.alive or not is_of_pool(host.node))
+    ]
     connections = [known.get(host.node.id, NO_CONNECTION) if host.alive else LOST for host in hosts]
     return [
         NodeView(

@@ -112,7 +112,7 @@ ADDED: tuple[Fact, ...] = (
     PoolRemoved(6.0, "a100", now=True),
     PoolSnapshot(
         7.0, A100, "Paused", "by ada", 2, 3.0, "drain",
-        (Allocation("a100-1-k2", "a100-1", 1.0, "18", joined_at=2.0, release="the pool is removed"),),
+        (Allocation("a100-1-k2", "a100-1", 1.0, "18", joined_at=2.0, release="the pool is removed"),), "FAILED",
     ),
     Deployed(0.0, CHAT),
     Submitted(0.0, Job("chat.0", replica=Replica("chat", 0, 2))),

@@ -47,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="scheduler to join (default: as configured, or localhost:50051)",
     )
-    add("--gpus", metavar="0,1", default="", help="declare GPUs by index (default: all that the driver reports)")
+    add("--gpus", metavar="0,1", default="", help="declare GPUs by index; allocated: those of this allocation "
+        "of Slurm, Ray or Kubernetes (default: all that the driver reports)")  # fmt: skip
     add("--models", metavar="A,B", default="", help="their models, one for each")
     add("--memories", metavar="MB,MB", default="", help="their memory, one for each")
     add("--addr", metavar="HOST:PORT", help="address for other nodes, and the first port for gangs; 0: any "
@@ -84,6 +85,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--keep-jobs", action="store_true", help="leave the jobs running when the worker ends, for the next worker here"
     )
+    add("--pilot", action="store_true",
+        help="end when the allocation ends, or when the scheduler is gone for as long as the lease")  # fmt: skip
+    add("--ends-at", metavar="SECONDS", type=float,
+        help="the end of the allocation, in seconds since 1970: leave in time for jobs to save their work")  # fmt: skip
     add("--log-stderr", action="store_true", help="also write the log, worker.log in its folder, to stderr")
     add("--kill", action="store_true", help="with --stop: also kill its jobs")
     render.add_arguments(parser)
@@ -139,7 +144,7 @@ def _work(args: argparse.Namespace, notify: Callable[[AgentDir, WorkerEvent], No
         worker = create_worker(
             machine, nvml, node_spec(machine, host, port, labels), folder, _dial(scheduler), foreign=args.foreign,
             on_event=report, leave_grace_s=LEAVE_GRACE_S if args.leave_grace is None else args.leave_grace,
-            keep_runs=args.keep_jobs,
+            keep_runs=args.keep_jobs, is_pilot=args.pilot, ends_at=args.ends_at,
         )  # fmt: skip
         return await _serve(worker, show)
 
@@ -175,7 +180,12 @@ def _machine(args: argparse.Namespace) -> tuple[Machine, Nvml | NoDriver]:
     from weft.inputs.quantities import parse_megabytes
 
     name = args.id or host_name()
-    machine, nvml = discover_this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
+    if args.gpus == "allocated":
+        from weft.engines.process.gpu.allocated import discover_allocated
+
+        machine, nvml = discover_allocated(args.models, args.memories, name=name, pretend=args.pretend)
+    else:
+        machine, nvml = discover_this_machine(args.gpus, args.models, args.memories, name=name, pretend=args.pretend)
     node = machine.node
     cpus = node.cpus if args.cpus is None else args.cpus
     try:

@@ -14,7 +14,7 @@ Removing = Literal["", "now", "drain"]
 class PoolState:
     """A pool and its allocations that have not ended."""
 
-    __slots__ = ("allocations", "detail", "failed_at", "failures", "paused", "pool", "removing")
+    __slots__ = ("allocations", "detail", "failed_at", "failure", "failures", "paused", "pool", "removing")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -23,6 +23,8 @@ class PoolState:
         self.failures = 0
         """Allocations in a row that failed."""
         self.failed_at: Seconds | None = None
+        self.failure = ""
+        """The last failure: the provider's word for it, and the last lines of the allocation's log."""
         self.removing: Removing = ""
         self.allocations: dict[str, Allocation] = {}
         """By key, in the order of their requests."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from weft.errors import InputError, UnknownName
 from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Wake
 from weft.model.status import Reason
-from weft.server.admin import drain, reconfigure
+from weft.server.admin import drain, pools, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
 from weft.server.admin.profiles import store_profile
 from weft.server.auth.identity import Caller
@@ -35,6 +35,7 @@ from weft.wire.views.operations import (
     SetView,
     ShutdownView,
 )
+from weft.wire.views.pools import PoolAnswer, PoolScriptView
 from weft.wire.views.profiles import StoredProfileView
 
 MAX_OPTION_CHARS: Final = 4096
@@ -161,6 +162,49 @@ async def _profile(request: AdminRequest) -> StoredProfileView:
     return stored
 
 
+async def _pool(request: AdminRequest) -> PoolAnswer:
+    """Add, change, pause, resume, remove or try a pool."""
+    keeper, options = pools.open_keeper(request.controller), dict(request.options)
+    name, verb = options.pop("pool", ""), request.verb.removeprefix("pool-")
+    checks = options.pop("check", "on") == "on"
+    key = ""
+    if verb == "add":
+        made = pools.pool_of(name, options.pop("provider", ""), options)
+        pools.add(keeper, made, 0.0)
+        if checks:
+            await pools.check(keeper, made)
+        keeper.prepare(made)
+
+    def make(now: float) -> Sequence[Event]:
+        nonlocal key
+        match verb:
+            case "add":
+                return pools.add(keeper, made, now)
+            case "set":
+                return pools.change(keeper, name, options, now)
+            case "pause":
+                return pools.pause(keeper, name, request.who.user, now)
+            case "resume":
+                return pools.resume(keeper, name, now)
+            case "remove":
+                return pools.remove(keeper, name, now, at_once="now" in options)
+        events, key = pools.try_out(keeper, name, options.get("done", ""), now)
+        return events
+
+    await request.journal(make)
+    if verb == "remove":
+        keeper.dispose_removed(name)
+    if verb == "try" and "done" not in options:
+        keeper.call_request(name, key)
+    return PoolAnswer(pool=name, key=key)
+
+
+async def _pool_script(request: AdminRequest) -> PoolScriptView:
+    keeper = pools.open_keeper(request.controller)
+    pool = pools.find(keeper, request.options.get("pool", "")).pool
+    return PoolScriptView(pool=pool.name, script=keeper.provider(pool).script(keeper.example(pool)))
+
+
 async def _dump(request: AdminRequest) -> DumpView:
     return reconfigure.dump(request.controller, request.options)
 
@@ -233,5 +277,6 @@ async def _kill(controller: Controller) -> None:
 VERBS: Final[dict[str, Callable[[AdminRequest], Awaitable[Answer]]]] = {
     "group": _group, "pause": _pause, "resume": _resume, "drain": _drain, "undrain": _drain, "cordon": _drain,
     "uncordon": _drain, "policy": _policy, "interval": _interval, "pass": _pass, "set": _set, "dump": _dump,
-    "doctor": _doctor, "shutdown": _shutdown, "profile": _profile,
+    "doctor": _doctor, "shutdown": _shutdown, "profile": _profile, "pool-script": _pool_script,
+    **dict.fromkeys(("pool-add", "pool-set", "pool-pause", "pool-resume", "pool-remove", "pool-try"), _pool),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypedDict
 
-from weft.core.explain import explain
+from weft.core.explain import Explanation, explain
 from weft.core.reasons import WaitReasons, why_not_woven
 from weft.core.state.job import JobState
 from weft.engines.process.shim.run_files import LOG, run_dir
@@ -19,10 +19,12 @@ from weft.model.status import ENDED, Reason
 from weft.server.admin.profiles import profile_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
+from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
 from weft.server.jobs.groups import group_views
 from weft.server.jobs.job_refs import resolve, resolve_one
+from weft.server.pools.views import explain_pools, pool_views
 from weft.server.rpc.answers import rows_of
 from weft.server.state_views import (
     brief_reason,
@@ -40,6 +42,7 @@ from weft.wire.views.explain import ExplainView, ReasonView, ahead_of, reasons_o
 from weft.wire.views.groups import GroupsView
 from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, QueryAnswer, QueueView
 from weft.wire.views.nodes import GpusView, NodesView
+from weft.wire.views.pools import PoolsView
 from weft.wire.views.profiles import ProfilesView
 from weft.wire.views.timestamps import iso
 from weft.wire.views.weaves import WeavesView
@@ -58,8 +61,8 @@ class _Head(TypedDict):
 class Queries:
     """Answers the queries of one user at one moment."""
 
-    def __init__(self, controller: Controller, user: str) -> None:
-        self._user = user
+    def __init__(self, controller: Controller, who: Caller) -> None:
+        self._user, self._is_admin = who.user, who.role == "admin"
         self._controller, self._scheduler = controller, controller.scheduler
         self._state, self._now = controller.scheduler.state, controller.loop.clock.now()
         self._numbers = controller.inventory.numbers
@@ -70,6 +73,7 @@ class Queries:
         what = {
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
             "groups": self._groups, "weaves": self._weaves, "profiles": self._profiles,
+            "pools": self._pools,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -90,7 +94,7 @@ class Queries:
             job=job.id,
             at=iso(self._now),
             status=job.status,
-            reasons=reasons_of(found, self._numbers.renumbered) if waits else list(self._whereabouts(job)),
+            reasons=self._reasons_of(job, found) if waits else list(self._whereabouts(job)),
             position=found.position,
             waiting=found.waiting,
             ahead=ahead_of(found),
@@ -99,6 +103,15 @@ class Queries:
             array=job.job.batch if tasks else "",
             tasks=count_tasks(tasks) if tasks else None,
         )
+
+    def _reasons_of(self, job: JobState, found: Explanation) -> list[ReasonView]:
+        reasons = reasons_of(found, self._numbers.renumbered)
+        if job.waits and self._state.pools.by_name:
+            reasons += explain_pools(self._controller.pools, job, self._now)
+        return reasons
+
+    def _pools(self, request: QueryRequest) -> PoolsView:  # noqa: ARG002
+        return PoolsView(**self._head, pools=pool_views(self._controller.pools, self._now, is_admin=self._is_admin))
 
     def _whereabouts(self, job: JobState) -> Iterator[ReasonView]:
         yield ReasonView(Reason.NONE, whereabouts(job, self._now, self._numbers.renumbered))

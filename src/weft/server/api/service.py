@@ -76,12 +76,12 @@ class Service:
 
     async def _query(self, request: m.QueryRequest) -> m.JsonReply:
         async with own_turn("query"):
-            answer = Queries(self._controller, caller().user).answer(request)
+            answer = Queries(self._controller, caller()).answer(request)
         return m.JsonReply(json=await to_json(answer))
 
     async def _explain(self, request: m.ExplainRequest) -> m.JsonReply:
         async with own_turn("query"):
-            return m.JsonReply(json=encode(Queries(self._controller, caller().user).explain_job(request.job)))
+            return m.JsonReply(json=encode(Queries(self._controller, caller()).explain_job(request.job)))
 
     async def _operate(self, request: m.OperateRequest) -> m.JsonReply:
         who = caller()

@@ -22,9 +22,17 @@ class Caller:
     user: str
     role: Role
     node: str = ""
-    """The only node that a worker may register."""
+    """The only node that a worker may register; `POOL-*`: the nodes of a pool."""
     key: str = ""
     """The id of the token; empty if none was needed."""
+
+    def may_register(self, node: str) -> bool:
+        """Return whether the caller may register this node: a worker its own, or any of its pool."""
+        if self.role != "worker" or self.node == node:
+            return True
+        pool, star, _ = self.node.rpartition("-*")
+        prefix, _, number = node.rpartition("-")
+        return bool(star) and prefix == pool and number.isascii() and number.isdecimal()
 
     def owns(self, user: str) -> bool:
         """Return whether the caller may change what belongs to this user."""

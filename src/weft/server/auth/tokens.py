@@ -107,6 +107,19 @@ class Tokens:
             self._db.execute("commit")
         return f"{OWN}.{made}.{secret}", Caller(found["user"], found["role"], node, made)
 
+    def issue_pool_token(self, pool: str, by: str) -> str:
+        """Create a token for all workers of a pool, which they may use any number of times until it is revoked."""
+        made, secret = self._add(OWN, "worker", by, node=f"{pool}-*", by=f"pool {pool}")
+        return f"{OWN}.{made}.{secret}"
+
+    def revoke_pool_tokens(self, pool: str) -> None:
+        """Revoke the tokens of a pool that is gone."""
+        with self._translate_errors():
+            self._db.execute(
+                "update tokens set revoked_at = ? where revoked_at is null and role = 'worker' and node = ?",
+                (self._now(), f"{pool}-*"),
+            )
+
     def _is_taken(self, node: str) -> bool:
         standing = "kind = ? and role = 'worker' and node = ? and revoked_at is null"
         return self._db.execute(f"select 1 from tokens where {standing}", (OWN, node)).fetchone() is not None

@@ -84,7 +84,7 @@ class Agents:
 
     async def _receive(self, conn: int, stream: Stream, message: m.AgentMessage) -> None:
         is_hello, who = message.WhichOneof("is") == "hello", stream.who
-        if is_hello and who.role == "worker" and who.node != message.hello.node.id:
+        if is_hello and not who.may_register(message.hello.node.id):
             words = f"this token is for the node {who.node!r}, not {message.hello.node.id[:80]!r}"
             stream.close(Close(conn, "PERMISSION_DENIED", f"{words}: join again for this one, or use --id"))
         else:

@@ -98,6 +98,7 @@ def ended(state: State, fact: AllocationEnded) -> bool:
         return False
     if fact.failed:
         pool.failures, pool.failed_at = pool.failures + 1, fact.at
+        pool.failure = f"{fact.how}\n{fact.detail}".strip()
     elif known.joined_at is not None:
         pool.failures, pool.failed_at = 0, None
     state.pools.discard_removed(fact.pool)
@@ -107,13 +108,14 @@ def ended(state: State, fact: AllocationEnded) -> bool:
 def snapshot_of(pool: PoolState, at: float) -> PoolSnapshot:
     return PoolSnapshot(
         at, pool.pool, pool.paused, pool.detail, pool.failures, pool.failed_at, pool.removing,
-        tuple(pool.allocations.values()),
+        tuple(pool.allocations.values()), pool.failure,
     )  # fmt: skip
 
 
 def restore_pool(state: State, fact: PoolSnapshot) -> bool:
     pool = state.pools.by_name[fact.pool.name] = PoolState(fact.pool)
     pool.paused, pool.detail, pool.failures, pool.failed_at = fact.paused, fact.detail, fact.failures, fact.failed_at
+    pool.failure = fact.failure
     pool.removing = "now" if fact.removing == "now" else "drain" if fact.removing else ""
     pool.allocations = {allocation.key: allocation for allocation in fact.allocations}
     return True

@@ -58,6 +58,13 @@ def discover(node: NodeId, nvml: Nvml | NoDriver, declared: DeclaredGpus | None 
     return Machine(_node(node, devices), devices, "declared", note)
 
 
+def machine_with(
+    node: NodeId, devices: tuple[Device, ...], source: Literal["driver", "declared"], note: str = ""
+) -> Machine:
+    """Return this machine with these devices."""
+    return Machine(_node(node, devices), devices, source, note)
+
+
 def _node(node: NodeId, devices: tuple[Device, ...]) -> Node:
     gpus = tuple(Gpu(device.model, device.memory_mb) for device in devices)
     return Node(node, gpus, cpus=cpu_count(), ram_mb=ram_mb())
