@@ -11,15 +11,18 @@ CREDENTIALS: str = "credentials"
 """The folder in the folder of a pool with the token of its workers, and the authority to trust."""
 
 
-def worker_command(spec: AllocationSpec, *, slot: str = "") -> list[str]:
-    """Return the words of the worker. `slot` replaces the name of the node, such as a variable of a script."""
+def worker_command(spec: AllocationSpec, *, slot: str = "", gpus: str = "allocated") -> list[str]:
+    """Return the words of the worker. `slot` replaces the name of the node, such as a variable of a script.
+
+    Empty `gpus`: the driver knows which GPUs belong to the allocation.
+    """
     pool, slot = spec.pool, slot or spec.slot
     weft = shlex.split(pool.setting("weft")) or spec.site.weft
     words = [*weft, "worker", "--pilot", "--scheduler", spec.site.address, "--id", slot]
-    words += ["--gpus", "allocated" if pool.gpus else "none"]
-    if pool.gpus:
-        words += ["--models", pool.model] if pool.model else []
-        words += ["--memories", str(pool.memory_mb)]
+    if not pool.gpus:
+        words += ["--gpus", "none"]
+    elif gpus:
+        words += ["--gpus", gpus, *(["--models", pool.model] if pool.model else []), "--memories", str(pool.memory_mb)]
     words += ["--cpus", str(pool.cpus), "--mem", str(pool.ram_mb), "--labels", _labels(spec)]
     words += ["--leave-grace", f"{pool.leave_grace_s:g}", "--folder", os.path.join(spec.folder, "workers", slot)]
     return words
@@ -29,13 +32,13 @@ def _labels(spec: AllocationSpec) -> str:
     return ",".join(f"{name}={value}" for name, value in (("pool", spec.pool.name), *spec.pool.labels))
 
 
-def shell_script(spec: AllocationSpec, *, slot: str, begin: str = "", more: str = "") -> str:
+def shell_script(spec: AllocationSpec, *, slot: str, begin: str = "", more: str = "", gpus: str = "allocated") -> str:
     """Return a script that runs the worker of slot `slot`, a word of the shell, and starts it again if it is killed.
 
     `begin` are lines before the worker, `more` are further words of it. A worker that ends by itself ends the script.
     """
     mark = "__SLOT__"
-    words = " ".join(_quote(word, mark, slot) for word in worker_command(spec, slot=mark))
+    words = " ".join(_quote(word, mark, slot) for word in worker_command(spec, slot=mark, gpus=gpus))
     setup = spec.pool.setting("setup")
     return SCRIPT.format(
         pool=spec.pool.name,

@@ -15,6 +15,7 @@ from weft.errors import Refused
 from weft.model import NodeId
 from weft.model.pool import Pool
 
+ProviderPhase = Literal["pending", "running", "ended"]
 CALL_TIMEOUT_S: Final = 30.0
 LOG_LINES: Final = 20
 MAX_LOG_CHARS: Final = 2000
@@ -70,7 +71,7 @@ class AllocationSpec:
 class AllocationStatus:
     key: str
     id: str
-    phase: Literal["pending", "running", "ended"]
+    phase: ProviderPhase
     how: str = ""
     """The provider's word for its state."""
     reason: str = ""

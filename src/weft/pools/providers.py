@@ -25,4 +25,12 @@ def open_provider(pool: Pool, site: Site) -> Provider:
         from weft.pools.slurm import Slurm
 
         return Slurm(site)
+    if pool.provider == "ray":
+        from weft.pools.ray_jobs import RayJobs
+
+        return RayJobs(site, pool)
+    if pool.provider == "kubernetes":
+        from weft.pools.kubernetes import Kubernetes
+
+        return Kubernetes(site, pool)
     raise UnknownName("provider", pool.provider, TITLES)

@@ -11,7 +11,7 @@ from typing import Final
 
 from weft.inputs.atomic import write_atomic
 from weft.pools.pilot import shell_script
-from weft.pools.provider import AllocationSpec, AllocationStatus, Site, last_lines, run
+from weft.pools.provider import AllocationSpec, AllocationStatus, ProviderPhase, Site, last_lines, run
 
 ENDED: Final = frozenset(
     {
@@ -75,7 +75,7 @@ class Slurm:
         key = self._site.key_of(name)
         if not key:
             return None
-        phase = "ended" if state in ENDED else "running" if state in RUNNING else "pending"
+        phase: ProviderPhase = "ended" if state in ENDED else "running" if state in RUNNING else "pending"
         return AllocationStatus(
             key, id, phase, state, "" if reason == "None" else reason, _seconds(ends) if phase == "running" else None
         )

@@ -115,7 +115,7 @@ def _with(pool: Pool, options: Mapping[str, str]) -> Pool:
     return made
 
 
-NEEDED_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {"ray": ("url",), "kubernetes": ("image",)}
+NEEDED_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {"ray": ("url",), "kubernetes": ("image", "volume")}
 
 
 def open_keeper(controller: Controller) -> PoolKeeper:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -104,7 +105,7 @@ class PoolKeeper:
 
     def provider(self, pool: Pool) -> Provider:
         known = self._providers.get(pool.name)
-        if known is None or known[0] != pool:
+        if known is None or known[0].settings != pool.settings:
             assert self.site is not None
             known = self._providers[pool.name] = pool, open_provider(pool, self.site)
         return known[1]
@@ -197,7 +198,7 @@ class PoolKeeper:
             status = by_key.get(each.key)
             memory.of(each, now).status = status
             if status is not None and not each.id:
-                self._loop.post(lambda at, each=each, id=status.id: [AllocationGranted(at, pool.name, each.key, id)])
+                self._loop.post(partial(_granted, pool.name, each.key, status.id))
             if status is None or status.phase == "ended":
                 await self._end(pool, each, status)
 
@@ -310,6 +311,10 @@ class PoolKeeper:
             await self._loop.call(lambda now: ([AllocationGranted(now, spec.pool.name, spec.key, id)], None))
             log.info("pool %s: asked for %s, id %s", spec.pool.name, spec.key, id)
             await asyncio.sleep(REQUEST_SPACING_S)
+
+
+def _granted(pool: str, key: str, id: str, at: Seconds) -> list[Event]:
+    return [AllocationGranted(at, pool, key, id)]
 
 
 def new_key(slot: str, now: Seconds) -> str:
