@@ -15,6 +15,7 @@ from weft.errors import WeftError
 from weft.model import Fact
 from weft.testbed import measures
 from weft.testbed.clusters import LOOPBACK, Running, Site, end_leftovers, read_journal
+from weft.testbed.device_servers import device_servers
 from weft.testbed.emulated_jobs import device_variables, program_of
 from weft.testbed.matrix import Cell
 from weft.testbed.store import JOURNAL, Store
@@ -59,9 +60,12 @@ def _play(
         loads.append(os.getloadavg()[0])
         tick(ended)
 
+    # on other machines jobs start the servers that they need
+    nodes = [node.id for node in workload.nodes] if site.address is None else []
     program, saves_in = program_of(cell, portable=site.address is not None), site.folder or None
     with (
         TemporaryDirectory(prefix="weft-testbed-", dir=saves_in, ignore_cleanup_errors=True) as saves,
+        device_servers(cell, nodes, saves),
         Client(up.scheduler) as client,
     ):
         player = TracePlayer(

@@ -87,9 +87,45 @@ def test_nodes_of_one_machine_have_servers_of_their_own() -> None:
     assert socket_path({"WEFT_DEVICE_DIR": "/d"}) == "/d/device.sock"
 
 
-def test_bad_options_are_named(tmp_path: Path) -> None:
+def test_options_replace_single_amounts() -> None:
     assert parse_amounts("gpu=2", CAPACITIES, 0.01, 10.0) == {"data": 2.0, "gpu": 2.0, "net": 1.0}
-    words = [sys.executable, "-m", "weft.train.emulated.server", str(tmp_path / "s"), "--capacity", "cpu=1"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "emulated device: 'cpu=1': expected a stage of data, gpu, net" in done.stderr
+
+
+def test_a_hold_goes_on_at_another_server_when_its_server_ends(env: dict[str, str]) -> None:
+    code = "import sys; from weft.train.emulated.device import Device; Device(eval(sys.argv[1])).hold('gpu', 0.5)"
+    server = subprocess.Popen([sys.executable, "-m", "weft.train.emulated.server", socket_path(env)])
+    until(lambda: os.path.exists(socket_path(env)))
+    jobs = [subprocess.Popen([sys.executable, "-c", code, repr(env)]) for _ in range(2)]
+    mine = Device(env)
+    mine.hold("gpu", 0.05)
+    server.kill()
+    server.wait()
+    mine.hold("gpu", 0.05)
+    mine.close()
+    assert [job.wait(60) for job in jobs] == [0, 0]
+    until(lambda: not os.path.exists(socket_path(env)))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--capacity cpu=2", "'cpu=2': expected data=N, gpu=N, net=N with numbers from 0.01 to 1000"),
+        ("--loss gpu=much", "'gpu=much': expected"),
+        ("--loss gpu=1", "from 0 to 0.99"),
+        ("--idle soon", "--idle 'soon': expected seconds from 0"),
+        ("--size 3", "unknown option '--size': expected --capacity, --loss, --idle"),
+        ("--loss", "--loss needs a value"),
+    ],
+)
+def test_bad_options_are_one_error_in_the_server_and_in_the_job(
+    env: dict[str, str], options: str, text: str
+) -> None:  # fmt: skip
+    words = [sys.executable, "-m", "weft.train.emulated.server", f"{socket_path(env)}.other", *options.split()]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("emulated device: ")
+    assert text in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    if options == "--size 3":
+        with pytest.raises(OSError, match="no emulated device: emulated device: unknown option"):
+            Device({**env, "WEFT_DEVICE_OPTIONS": options})

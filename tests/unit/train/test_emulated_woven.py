@@ -132,3 +132,13 @@ def test_fair_turns_load_ahead_and_lose_no_work_when_stopped(bench: Bench) -> No
     assert [job.wait(30) for job in jobs] == [EXIT_CHECKPOINTED] * 2
     assert bench.saved(0) == pytest.approx(bench.grants()[0] * 0.06, abs=0.08)
     until(lambda: not list(bench.root.glob("*.sock")))
+
+
+def test_with_fair_turns_no_job_is_faster_than_alone(bench: Bench) -> None:
+    """Alone, the data stage is a part of each iteration; read ahead, its GPU and network stages would be quicker."""
+    bench.order = "fair"
+    bench.make(2)
+    bench.enter(0, 2)
+    began = time.monotonic()
+    assert bench.start(0, work_s=1.2, stage_s=0.1).wait(60) == 0
+    assert time.monotonic() - began >= 1.15

@@ -25,17 +25,34 @@ class Device:
     def __init__(self, env: dict[str, str]) -> None:
         self._gpus = env.get("WEFT_GPU_IDS", "") or env.get("CUDA_VISIBLE_DEVICES", "")
         self._queued_s = 0.0
+        self._path, self._options = socket_path(env), env.get("WEFT_DEVICE_OPTIONS", "").split()
+        self._connect()
+
+    def _connect(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        path = socket_path(env)
         try:
-            self._socket.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            self._start_server(path, env.get("WEFT_DEVICE_OPTIONS", "").split())
+            try:
+                self._socket.connect(self._path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                self._start_server(self._path, self._options)
+        except BaseException:
+            self._socket.close()
+            raise
 
     def hold(self, stage: str, seconds: float) -> None:
-        """Take this much of a stage's resource. It takes longer if other jobs are on it."""
-        self._socket.send(f"hold {stage}:{self._gpus or '-'} {seconds!r}".encode())
-        self._socket.recv(64)
+        """Take this much of a stage's resource. It takes longer if other jobs are on it.
+
+        A hold begins again at another server if its server ends: a server that a job of Weft started ends with it.
+        """
+        while True:
+            try:
+                self._socket.send(f"hold {stage}:{self._gpus or '-'} {seconds!r}".encode())
+                if self._socket.recv(64):
+                    return
+            except (BrokenPipeError, ConnectionResetError, ConnectionRefusedError):
+                pass
+            self._socket.close()
+            self._connect()
 
     def launch(self, seconds: float) -> None:
         """Queue this much work on the GPU."""
@@ -53,7 +70,10 @@ class Device:
 
     def cancel(self) -> float:
         """End the present hold; return how many seconds of it were served."""
-        self._socket.send(b"cancel")
+        try:
+            self._socket.send(b"cancel")
+        except OSError:  # the server has ended, and with it the hold
+            return 0.0
         while True:
             words = self._socket.recv(64).split()  # `done`, if the hold ended meanwhile, comes first
             if words[:1] != [b"done"]:
@@ -80,8 +100,13 @@ class Device:
 
             log = os.open(f"{path}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             # it forks, so that it is no child of this job
-            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
+            ended = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
+            )
             os.close(log)
+            if ended.returncode:
+                with open(f"{path}.log", errors="replace") as lines:
+                    raise OSError(f"no emulated device: {(lines.read().splitlines() or ['its server failed'])[-1]}")
             self._connect_later(path)
 
     def _connect_later(self, path: str) -> None:

@@ -21,6 +21,7 @@ from weft.train.emulated.sharing import INFINITE, Resource
 
 CAPACITIES = {"data": 2.0, "gpu": 1.0, "net": 1.0}
 """Two jobs load data at full speed, as in Muri's cycle of four slots."""
+OPTIONS = ("--capacity", "--loss", "--idle", "--background")
 IDLE_S = 30.0
 MAX_MESSAGE_BYTES = 1024
 MAX_HOLD_S = 86400.0
@@ -124,20 +125,44 @@ def parse_amounts(text: str, defaults: dict[str, float], low: float, high: float
     """Parse `data=2,gpu=1`; raise ValueError for other text."""
     found = dict(defaults)
     for word in filter(None, text.split(",")):
-        name, equals, amount = word.partition("=")
-        if name not in CAPACITIES or not equals or not low <= float(amount) <= high:
-            raise ValueError(f"{word!r}: expected a stage of {', '.join(CAPACITIES)} and a number from {low} to {high}")
+        name, _, amount = word.partition("=")
+        if name not in CAPACITIES or not _is_between(amount, low, high):
+            expected = f"expected {'=N, '.join(CAPACITIES)}=N with numbers from {low:g} to {high:g}"
+            raise ValueError(f"{word!r}: {expected}")
         found[name] = float(amount)
     return found
 
 
-def main(words: list[str]) -> int:
-    options = dict(zip(words[1::2], words[2::2], strict=False))
+def _is_between(text: str, low: float, high: float) -> bool:
     try:
+        return low <= float(text) <= high
+    except ValueError:
+        return False
+
+
+def parse_options(words: list[str]) -> dict[str, str]:
+    """Parse pairs of an option and its value; raise ValueError for others."""
+    options = dict(zip(words[::2], words[1::2], strict=False))
+    for name in words[::2]:
+        if name not in OPTIONS:
+            raise ValueError(f"unknown option {name!r}: expected {', '.join(OPTIONS)}")
+        if name not in options:
+            raise ValueError(f"{name} needs a value")
+    return options
+
+
+def main(words: list[str]) -> int:
+    try:
+        if not words or words[0].startswith("-"):
+            raise ValueError("expected the path of a socket, then options")
+        options = parse_options(words[1:])
         capacities = parse_amounts(options.get("--capacity", ""), CAPACITIES, 0.01, 1000.0)
         losses = parse_amounts(options.get("--loss", ""), {}, 0.0, 0.99)
-        server = Server(words[0], capacities, losses, float(options.get("--idle", IDLE_S)))
-    except (IndexError, ValueError, OSError) as error:
+        idle = options.get("--idle", str(IDLE_S))
+        if not _is_between(idle, 0.0, MAX_HOLD_S):
+            raise ValueError(f"--idle {idle!r}: expected seconds from 0 to {MAX_HOLD_S:g}")
+        server = Server(words[0], capacities, losses, float(idle))
+    except (ValueError, OSError) as error:
         os.write(2, f"emulated device: {error}\n".encode())
         return 2
     if options.get("--background") and os.fork():
