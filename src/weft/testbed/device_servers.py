@@ -13,8 +13,8 @@ from typing import Final
 from weft.errors import WeftError
 from weft.testbed.matrix import Cell, weaves
 
-IDLE_S: Final = 600
-"""A driver that is killed leaves its servers. They end when no job has used them for this long."""
+OPTIONS: Final = ("--idle", "86400", "--with-parent", "yes")
+"""The servers wait for jobs as long as the driver lives; they end with it, even if it is killed."""
 START_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
 
@@ -31,10 +31,9 @@ def device_servers(cell: Cell, nodes: Sequence[str], folder: str) -> Iterator[No
         for node in nodes:
             path = f"{folder}/{node}.sock"
             with open(f"{path}.log", "wb") as log:
-                process = subprocess.Popen(
-                    [*words, path, "--idle", str(IDLE_S)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                servers.append(
+                    subprocess.Popen([*words, path, *OPTIONS], stdin=subprocess.PIPE, stdout=log, stderr=log)
                 )
-            servers.append(process)
         for node, server in zip(nodes, servers, strict=True):
             _await_socket(f"{folder}/{node}.sock", server)
         yield
@@ -42,7 +41,7 @@ def device_servers(cell: Cell, nodes: Sequence[str], folder: str) -> Iterator[No
         for server in servers:
             server.terminate()
         for server in servers:
-            server.wait()
+            server.communicate()
 
 
 def _await_socket(path: str, server: subprocess.Popen[bytes]) -> None:

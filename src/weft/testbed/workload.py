@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from weft.compare.workload import Workload, load_workload
-from weft.errors import InputError
+from weft.compare.workload import open_trace
+from weft.errors import Infeasible, InputError
 from weft.model import Node
+from weft.plugins import registry
+from weft.sim.clusters.feasible_jobs import split_feasible
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.traces.distributions import Durations
 from weft.sim.traces.generator import generate
-from weft.sim.traces.trace import Trace, TraceJob
+from weft.sim.traces.trace import Trace, TraceJob, line_of
 from weft.testbed.matrix import GENERATED, Cell
 
 MURI_JOBS: Final = 400
@@ -46,12 +49,20 @@ class _CappedDurations(Durations):
 
 def load(cell: Cell, seed: int = 0) -> CellWorkload:
     """Read the cluster and the trace of a cell. Raise for jobs that would wait for ever."""
-    if cell.trace != GENERATED:
-        loaded = load_workload(Workload(cell.trace, cell.cluster, seed=seed), [cell.policy])
-        return CellWorkload(loaded.nodes, loaded.jobs[: cell.jobs], loaded.trace)
     nodes = read_cluster(cell.cluster)
-    trace = generate_trace(sum(len(node.gpus) for node in nodes), seed)
-    return CellWorkload(nodes, trace.jobs[: cell.jobs], trace.name)
+    if cell.trace == GENERATED:
+        trace = generate_trace(sum(len(node.gpus) for node in nodes), seed)
+    else:
+        trace = open_trace(cell.trace, seed=seed)
+    jobs = trace.jobs[: cell.jobs]
+    placement = registry.load_placement(registry.load_policy(cell.policy).placement)
+    _, infeasible = split_feasible(jobs, nodes, [placement])
+    if infeasible:
+        first, reason = infeasible[0]
+        where = f"{cell.trace}:{line_of(cell.trace, trace, first)}" if os.path.exists(cell.trace) else cell.trace
+        hint = f"name a larger cluster than {cell.cluster}: --spec, or leave such jobs out of the trace"
+        raise Infeasible(f"job {first.job.id} can never run: it {reason}", where=where, hint=hint)
+    return CellWorkload(nodes, jobs, trace.name)
 
 
 def generate_trace(gpus: int, seed: int = 0) -> Trace:

@@ -129,3 +129,13 @@ def test_bad_options_are_one_error_in_the_server_and_in_the_job(
     if options == "--size 3":
         with pytest.raises(OSError, match="no emulated device: emulated device: unknown option"):
             Device({**env, "WEFT_DEVICE_OPTIONS": options})
+
+
+def test_a_server_ends_with_its_parent_even_if_that_is_killed(env: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "weft.train.emulated.server", socket_path(env), "--with-parent", "yes"]
+    code = "import subprocess, sys, time; subprocess.Popen(eval(sys.argv[1]), stdin=subprocess.PIPE); time.sleep(600)"
+    parent = subprocess.Popen([sys.executable, "-c", code, repr(words)])
+    until(lambda: os.path.exists(socket_path(env)))
+    parent.kill()
+    parent.wait()
+    until(lambda: not os.path.exists(socket_path(env)))

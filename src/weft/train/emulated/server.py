@@ -21,7 +21,7 @@ from weft.train.emulated.sharing import INFINITE, Resource
 
 CAPACITIES = {"data": 2.0, "gpu": 1.0, "net": 1.0}
 """Two jobs load data at full speed, as in Muri's cycle of four slots."""
-OPTIONS = ("--capacity", "--loss", "--idle", "--background")
+OPTIONS = ("--capacity", "--loss", "--idle", "--background", "--with-parent")
 IDLE_S = 30.0
 MAX_MESSAGE_BYTES = 1024
 MAX_HOLD_S = 86400.0
@@ -39,12 +39,20 @@ class Server:
         self._listener.listen(512)
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
+        self._pipe = -1
+
+    def end_with(self, pipe: int) -> None:
+        """End when the other end of this pipe is closed."""
+        self._pipe = pipe
+        self._poll.register(pipe, 0)  # a closed pipe is reported in any case
 
     def serve(self) -> None:
-        """Serve until no job has been connected for the idle time, or until SIGTERM."""
+        """Serve until no job has been connected for the idle time, until SIGTERM, or until the parent has ended."""
         empty_since = time.monotonic()
         while self._jobs or time.monotonic() - empty_since < self._idle_s:
             for handle, _ in self._poll.poll(self._timeout_ms()):
+                if handle == self._pipe:
+                    return
                 if handle == self._listener.fileno():
                     self._accept()
                 else:
@@ -167,6 +175,8 @@ def main(words: list[str]) -> int:
         return 2
     if options.get("--background") and os.fork():
         os._exit(0)
+    if options.get("--with-parent"):
+        server.end_with(0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     os.write(1, f"emulated device at {words[0]}: capacities {capacities}, losses {losses}\n".encode())
     try:
