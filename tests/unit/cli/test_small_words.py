@@ -48,6 +48,11 @@ def test_used_retries_are_counted(failures: int, retries: int, shown: str) -> No
     assert ("runs", shown) in show._pairs(JobDetailView(run=failures + 1, failures=failures, retries=retries))
 
 
+def test_memory_after_a_job_ran_out_of_it_is_not_called_measured_alone() -> None:
+    shown = dict(show._pairs(JobDetailView(gpus=1, memory_mb=4096, measured_mb=6144)))["GPUs"]
+    assert shown == "1, 4096 MB each, 6144 MB measured, or estimated after it ran out of memory"
+
+
 def test_the_command_of_a_task_is_shown_without_its_runner() -> None:
     command = ["python", "-I", "-S", "/x/weft/workspace/run_task.py", "log=/tmp/a", "--", "python", "train.py"]
     pairs = dict(show._pairs(JobDetailView(command=command, log="/jobs/7/1/output.log")))
