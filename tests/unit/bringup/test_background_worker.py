@@ -46,7 +46,8 @@ def test_a_process_that_reuses_the_pid_is_left_alone() -> None:
 
 
 def test_the_ends_of_many_workers_are_awaited_together_and_counted(tmp_path: Path) -> None:
-    script = "trap 'exit 0' TERM; echo up; sleep 60 >/dev/null & wait"
+    # a signal just before `wait` is not lost: the loop comes round again
+    script = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done >/dev/null"
     children = [subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) for _ in range(5)]
     workers = []
     for number, child in enumerate(children):
