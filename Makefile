@@ -26,7 +26,7 @@ INTERVALS ?= 360
 TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3
+.PHONY: help setup workloads all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,9 +44,9 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(WORKLOADS_READY): $(READY)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[workloads]' || \
+	@echo "installing torch and other packages for real training (once)" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[workloads]' && touch $@ || \
 		echo "torch could not be installed: jobs and tests that train real models cannot run" >&2
-	@touch $@
 
 $(TEST_READY): $(WORKLOADS_READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[mpi]' || \
@@ -57,6 +57,8 @@ $(TEST_READY): $(WORKLOADS_READY)
 	@# a Slurm of the tests' own, which they start on loopback; the package's own services stay off
 	@$(call debian,/usr/sbin/slurmctld,--no-install-recommends slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge,tests with Slurm are skipped)
 	@touch $@
+
+workloads: $(WORKLOADS_READY) ## install what real training needs into .venv, such as torch: python -m weft_workloads
 
 all: setup proto ## setup, plus generated files
 

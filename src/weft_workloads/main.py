@@ -17,6 +17,11 @@ from weft_workloads.settings import BAD_INPUT, NAMES, TABLE, read_settings
 NEEDED: Final = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "gymnasium": "gymnasium"}
 DATASETS: Final = ("imagenet", "wikitext")
 UNINSTALLED: Final = 1
+METAVARS: Final = {
+    "size": "SIZE", "dataset": "NAME", "data": "PATH", "optimizer": "NAME", "parallel": "FORM", "deterministic": "yes",
+    "checkpoints": "DIR",
+}  # fmt: skip
+"""Placeholders of the help for values that are not numbers."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,7 +46,8 @@ def _train(words: list[str]) -> int:
     parser.add_argument("--model", metavar="NAME", help="the model to train")
     for setting in TABLE:
         default = f" (default: {setting.default})" if setting.default else ""
-        parser.add_argument(f"--{setting.name.replace('_', '-')}", metavar="X", help=f"{setting.meaning}{default}")
+        option, metavar = f"--{setting.name.replace('_', '-')}", METAVARS.get(setting.name, "N")
+        parser.add_argument(option, metavar=metavar, help=f"{setting.meaning}{default}")
     read, unknown = parser.parse_known_args(words)
     if unknown:
         known = [f"--{name.replace('_', '-')}" for name in ("model", *NAMES)]

@@ -73,6 +73,11 @@ class Setting:
     default: str
     meaning: str
     kinds: tuple[Kind, ...] = ALL
+    only: str = ""
+    """The one model that has it; empty: all of these kinds."""
+
+    def applies_to(self, model: Model) -> bool:
+        return model.kind in self.kinds and self.only in ("", model.name)
 
 
 TABLE: Final = (
@@ -92,10 +97,11 @@ TABLE: Final = (
     Setting("image_size", _whole(32, 4096), "224; tiny: 32", "pixels of a side", ("images",)),
     Setting("sequence_length", _whole(8, 1_000_000), "512, 1024 or 2048; tiny: 64", "tokens of a sample", ("text",)),
     Setting("workers", _whole(0, 1000), "4; tiny: 0", "processes that load data", ("images", "text")),
-    Setting("environments", _whole(1, 10_000), "8", "games that a2c plays at a time", ("games",)),
+    Setting("environments", _whole(1, 10_000), "8", "games that it plays at a time", ("games",), "a2c"),
     Setting("gamma", _number(0, 1), "0.99", "discount of later rewards", ("games",)),
     Setting("parallel", _one_of(*PARALLEL), "auto", "form of several processes: ddp, mpi, fsdp or pipeline"),
-    Setting("microbatches", _whole(1, 10_000), "2 for each rank", "parts of a batch in a pipeline", ("text",)),
+    Setting("microbatches", _whole(1, 10_000), "2 for each rank", "parts of a batch in a pipeline", ("text",),
+            "llama2-7b"),
     Setting("seed", _whole(0, 2**31 - 1), "0", "seed of parameters, order, crops, masks and generated data"),
     Setting("deterministic", _switch, "no", "use only deterministic kernels on a GPU; they are slower"),
     Setting("evaluate_every", _whole(1, 1_000_000_000), "each epoch", "steps between evaluations"),
@@ -148,7 +154,7 @@ def read_settings(given: Mapping[str, str]) -> Settings:
         if name == "model":
             continue
         if name not in BY_NAME:
-            raise UnknownName(f"param of {model.name}", written[:80], ("model", *NAMES))
+            raise UnknownName(f"param of {model.name}", written[:80], ("model", *names_for(model)))
         if name in values:
             raise InputError(f"{written} and {name} are the same setting", hint="give one of them")
         values[name] = _read(BY_NAME[name], written, text, model)
@@ -157,10 +163,14 @@ def read_settings(given: Mapping[str, str]) -> Settings:
     return found
 
 
+def names_for(model: Model) -> list[str]:
+    """Return the names of the settings that have an effect on a model."""
+    return [setting.name for setting in TABLE if setting.applies_to(model)]
+
+
 def _read(setting: Setting, written: str, text: str, model: Model) -> Any:
-    if model.kind not in setting.kinds:
-        others = ", ".join(name for name in NAMES if model.kind in BY_NAME[name].kinds)
-        raise InputError(f"{written} has no effect on {model.name}", hint=f"it has {others}")
+    if not setting.applies_to(model):
+        raise InputError(f"{written} has no effect on {model.name}", hint=f"it has {', '.join(names_for(model))}")
     try:
         return setting.read(text)
     except Invalid as error:
@@ -182,10 +192,8 @@ def _check(found: Settings) -> None:
         raise InputError(f"{model.name} has no pipeline form", hint="llama2-7b has; use ddp or fsdp")
     if found.parallel == "fsdp" and kind == "games":
         raise InputError(f"{model.name} has no fsdp form", hint="use ddp")
-    if found.microbatches is not None and (not model.is_pipeline or found.parallel not in ("auto", "pipeline")):
+    if found.microbatches is not None and found.parallel not in ("auto", "pipeline"):
         raise InputError("microbatches has no effect outside a pipeline", hint="leave it out")
-    if found.environments is not None and model.name != "a2c":
-        raise InputError(f"environments has no effect on {model.name}", hint="leave it out")
 
 
 def words_of(found: Settings) -> list[str]:

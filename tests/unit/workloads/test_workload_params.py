@@ -69,10 +69,15 @@ WRONG = {
     "the wrong dataset": ({"dataset": "cifar10"}, "cannot be trained on the dataset 'cifar10'", "layout of imagenet"),
     "for text only": ({"sequence_length": "64"}, "sequence_length has no effect on resnet50", "image_size"),
     "no pipeline": ({"parallel": "pipeline"}, "resnet50 has no pipeline form", "llama2-7b"),
-    "microbatches alone": ({"model": "gpt2", "microbatches": "4"}, "microbatches has no effect", "leave it out"),
+    "microbatches alone": ({"model": "gpt2", "microbatches": "4"}, "microbatches has no effect on gpt2", "it has size"),
+    "microbatches of ddp": (
+        {"model": "llama2-7b", "microbatches": "4", "parallel": "ddp"},
+        "microbatches has no effect outside a pipeline",
+        "leave it out",
+    ),
     "epochs of a game": ({"model": "dqn", "epochs": "4"}, "epochs has no effect on dqn", "steps"),
     "fsdp of a game": ({"model": "dqn", "parallel": "fsdp"}, "dqn has no fsdp form", "ddp"),
-    "many games of dqn": ({"model": "dqn", "environments": "4"}, "environments has no effect on dqn", "leave it out"),
+    "many games of dqn": ({"model": "dqn", "environments": "4"}, "environments has no effect on dqn", "it has size"),
     "twice": ({"lr": "1", "learning_rate": "1"}, "are the same setting", "give one"),
     "empty": ({"data": ""}, "data of resnet50 cannot be ''", "not empty"),
 }
