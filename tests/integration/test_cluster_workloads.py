@@ -15,6 +15,7 @@ from support.weft_cli import Weft
 
 SAMPLE = str(Path(__file__).parents[2] / "examples" / "sample_task.json")
 GPU = ("--gpus", "0", "--models", "RTX3090", "--memories", "24576")
+ENV = ("--env", "GLOO_SOCKET_IFNAME=lo", "--env", "WEFT_DATA_DIR")
 PATIENCE_S = 240.0
 
 
@@ -52,19 +53,10 @@ def test_the_sample_task_trains_on_a_cluster(here: Cluster) -> None:
     assert here.until_status(job, "cancelled")
 
 
-def test_missing_data_is_one_error_of_the_whole_gang(here: Cluster) -> None:
-    job = submit(here, "--param", "data=/nowhere/imagenet")
-    assert here.wait(job) == 2
-    said = here.logs(job, "--rank", "0") + here.logs(job, "--rank", "1")
-    assert said.count("data is /nowhere/imagenet, which does not exist") == 1
-    assert "python -m weft_workloads make-data imagenet /nowhere/imagenet" in said
-    assert "Traceback" not in said
-
-
 @pytest.mark.parametrize("gpus", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_profile_of_real_training_has_times_memory_and_start(here: Cluster, gpus: int) -> None:
     params = ("model=resnet18", "size=tiny", "workers=2", "steps=100000", "evaluate_every=20")
-    flags = ("--gpus", str(gpus), "--steps", "20", "--env", "GLOO_SOCKET_IFNAME=lo", "--env", "WEFT_DATA_DIR")
+    flags = ("--gpus", str(gpus), "--steps", "20", *ENV)
     done = here.call("profile", "run", "--json", *flags, *(f"--param={each}" for each in params))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -30,15 +30,16 @@ def surroundings(data: Path) -> dict[str, str]:
     return {**kept, "WEFT_DATA_DIR": str(data), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def test_a_preempted_model_ends_with_the_same_bits(weft: Weft, tmp_path: Path) -> None:
+def test_a_preempted_model_ends_with_the_same_bits(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_torch()
     import torch
 
-    given = [
-        f"--param={text}" for text in ("model=gpt2", "size=tiny", "steps=600", "batch_size=1", "sequence_length=8")
-    ]
-    data = ("--env", f"WEFT_DATA_DIR={tmp_path}")
-    broken = weft.submit("--gpus", "1", *given, *data, f"--param=checkpoints={tmp_path}/broken")
+    from weft_workloads.settings import read_settings
+    from weft_workloads.training import loop
+
+    params = {"model": "gpt2", "size": "tiny", "steps": "600", "batch_size": "1", "sequence_length": "8"}
+    given = [f"--param={name}={text}" for name, text in {**params, "checkpoints": f"{tmp_path}/broken"}.items()]
+    broken = weft.submit("--gpus", "1", *given, "--env", f"WEFT_DATA_DIR={tmp_path}")
     until(lambda: ((weft.show(broken)["progress"] or {}).get("step") or 0) >= 1)
     weft("submit", "--gpus", "2", "--priority", "10", "--", "true")
     weft("wait", broken)
@@ -48,8 +49,8 @@ def test_a_preempted_model_ends_with_the_same_bits(weft: Weft, tmp_path: Path) -
     saved = int(first.rpartition("asked to stop: saved after step ")[2])
     assert f"steps {saved} to 600" in weft("logs", broken).out
     assert (shown["progress"]["step"], shown["progress"]["total"]) == (600, 600)
-    whole = weft.submit("--gpus", "1", *given, *data, f"--param=checkpoints={tmp_path}/whole")
-    weft("wait", whole)
+    monkeypatch.setenv("WEFT_DATA_DIR", str(tmp_path))
+    loop.run(read_settings({**params, "checkpoints": str(tmp_path / "whole")}))
     states = [torch.load(tmp_path / name / "step-000000600" / "state.pt", weights_only=True)["model"]
               for name in ("broken", "whole")]  # fmt: skip
     assert states[0].keys() == states[1].keys()
@@ -67,17 +68,17 @@ def test_task_files_of_the_examples_are_valid(path: Path) -> None:
 
 def test_the_training_functions_of_dilu_have_task_files() -> None:
     expected = {
-        "bert-base": (4, [33], "192"), "roberta-large": (2, [29], "64"), "resnet152": (2, [28], "128"),
-        "llama2-7b": (4, [35, 39, 39, 35], "8"),
+        "bert-base": (4, "0.3/0.9", [33], "192"), "roberta-large": (2, "0.5/0.9", [29], "64"),
+        "resnet152": (2, "0.3/0.6", [28], "128"), "llama2-7b": (4, "0.5/0.9", [35, 39, 39, 35], "8"),
     }  # fmt: skip
-    for name, (gpus, memories, batch_size) in expected.items():
+    for name, (gpus, share, memories, batch_size) in expected.items():
         task = json.loads((ROOT / "examples" / "training" / f"{name}.json").read_text())
         memory = task["memory"] if isinstance(task["memory"], list) else [task["memory"]]
-        assert (task["gpus"], memory) == (gpus, [f"{each}G" for each in memories])
+        assert (task["gpus"], task["share"], memory) == (gpus, share, [f"{each}G" for each in memories])
         assert (task["params"]["model"], task["params"]["batch_size"]) == (name, batch_size)
 
 
-def test_every_form_resumes_to_the_same_bits(tmp_path: Path) -> None:
+def test_every_form_resumes_to_the_same_bits_and_has_one_error(tmp_path: Path) -> None:
     need_torch()
     port = str(free_port())
     ranks = []
@@ -93,6 +94,11 @@ def test_every_form_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert resumed == ["pipeline llama2-7b", "ddp a2c", "fsdp resnet18"]
     for form in resumed:
         assert report[form]["resumed"] == report[form]["whole"], form
+    missing = (
+        "bad input: data is /nowhere/imagenet, which does not exist\n  give the path of imagenet, or make a small one: "
+    )
+    assert f"{missing}python -m weft_workloads make-data imagenet /nowhere/imagenet" in outputs[0]
+    assert outputs[1].endswith("exit with 2\n"), "rank 0 has said it"
     assert report["fsdp gpt2"]["whole"] == pytest.approx(report["ddp gpt2"]["whole"], rel=1e-4)
 
 
@@ -137,7 +143,7 @@ def test_the_examples_train(weft: Weft, name: str, tmp_path: Path, monkeypatch: 
     weft("wait", job)
     log = weft("logs", job).out
     assert log.rstrip().endswith("done"), log
-    assert ("1 processes" if name == "games" else "2 processes") in log
+    assert ("1 process," if name == "games" else "2 processes,") in log
 
 
 @pytest.mark.soak

@@ -1,6 +1,7 @@
 """One rank of several training runs, one after the other: `workload_forms.py FOLDER`. Rank 0 prints a report.
 
-Each form trains two steps without a break; those of `BROKEN` also with a break after the first.
+Each form trains two steps without a break; those of `BROKEN` also with a break after the first. At the end each rank
+says what it says without data.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from weft.errors import InputError
 from weft_workloads.settings import read_settings
 from weft_workloads.training import loop
 
@@ -35,6 +37,12 @@ def main(folder: Path) -> None:
         if (form, model) in BROKEN:
             train(**given, steps="1", checkpoints=broken)
             report[f"{form} {model}"]["resumed"] = train(**given, steps="2", checkpoints=broken)
+    try:
+        train(model="resnet18", parallel="ddp", steps="1", data="/nowhere/imagenet")
+    except InputError as error:
+        print(f"bad input: {error}", flush=True)
+    except SystemExit as exit_:
+        print(f"exit with {exit_.code}", flush=True)
     if os.environ["RANK"] == "0":
         print(f"report {json.dumps(report)}", flush=True)
     sys.stdout.flush()

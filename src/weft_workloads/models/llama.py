@@ -101,3 +101,8 @@ def build(tiny: bool, part: int = 0, parts: int = 1) -> LlamaPart:
 def layers(tiny: bool) -> int:
     """Return the number of layers, which limits the number of parts."""
     return (TINY if tiny else FULL).layers
+
+
+def max_length(tiny: bool) -> int:
+    """Return the longest sequence that the model takes."""
+    return (TINY if tiny else FULL).positions

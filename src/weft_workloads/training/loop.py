@@ -56,7 +56,7 @@ def run(found: Settings) -> Outcome:
     if form in ("single", "ddp") and found.model.kind != "games":
         hook_stages()
     task, source = processes.make_in_all(ranks, lambda: make_task(found, tiny, ranks, device, form))
-    engine = make_engine(task, found, tiny, ranks, form, device)
+    engine = processes.make_in_all(ranks, lambda: make_engine(task, found, tiny, ranks, form, device))
     trainer = Trainer(found, ranks, task, engine)
     count = sum(each.numel() for each in task.model.parameters())
     if form == "pipeline":
@@ -67,7 +67,8 @@ def run(found: Settings) -> Outcome:
         )
         size = f"size {'tiny' if tiny else 'full'}{why}"
         print(f"{found.model.name}: {size}, {count:,} parameters, {device.type}", flush=True)
-        print(f"{form}, {ranks.world} processes, data: {source}", flush=True)
+        count_text = "1 process" if ranks.world == 1 else f"{ranks.world} processes"
+        print(f"{form}, {count_text}, data: {source}", flush=True)
     try:
         outcome = trainer.run()
     except SystemExit:  # all processes stop at the same step

@@ -23,8 +23,8 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 MAX_EVALUATION_BATCHES: Final = {True: 4, False: 50}
 """By whether the size is tiny."""
 IMAGENET_CLASSES: Final = 1000
-FULL_LENGTHS: Final = {"bert-base": 512, "roberta-large": 512, "gpt2": 1024, "gpt2-large": 1024, "llama2-7b": 2048}
-TINY_LENGTH: Final = 64
+DEFAULT_LENGTHS: Final = {"bert-base": 512, "roberta-large": 512, "gpt2": 1024, "gpt2-large": 1024, "llama2-7b": 2048}
+DEFAULT_TINY_LENGTH: Final = 64
 
 
 class Task(Protocol):
@@ -161,9 +161,9 @@ def make_task(found: Settings, tiny: bool, ranks: Ranks, device: torch.device, f
     }  # fmt: skip
     if kind == "images":
         return _images(found, tiny, path, common), f"{source} {path}"
-    length = found.sequence_length or (TINY_LENGTH if tiny else FULL_LENGTHS[found.model.name])
+    length = found.sequence_length or (DEFAULT_TINY_LENGTH if tiny else DEFAULT_LENGTHS[found.model.name])
     name = found.model.name
-    longest = 128 if tiny else llama.FULL.positions if name == "llama2-7b" else text.max_length(name, tiny)
+    longest = llama.max_length(tiny) if name == "llama2-7b" else text.max_length(name, tiny)
     if length > longest:
         raise InputError(f"sequence_length {length} is too long for {name}", hint=f"it takes at most {longest} tokens")
     train_file, unseen_file = texts.find_files(path)

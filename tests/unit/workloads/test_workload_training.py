@@ -80,7 +80,7 @@ def test_the_first_lines_say_what_is_trained(data: Path, capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     if not torch.cuda.is_available():
         assert lines[0].startswith("resnet18: size tiny (no GPU; --size full trains the whole model), ")
-    assert lines[1].startswith(f"single, 1 processes, data: generated {data}/imagenet-0")
+    assert lines[1].startswith(f"single, 1 process, data: generated {data}/imagenet-0")
 
 
 def test_epochs_batch_size_and_optimizer_take_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_epochs_batch_size_and_optimizer_take_effect(tmp_path: Path, capsys: pyt
 
 SAMPLE_VARIATIONS: dict[str, dict[str, str]] = {
     "model": {"model": "resnet18"}, "batch_size": {"batch_size": "32"}, "learning_rate": {"learning_rate": "0.002"},
-    "epochs": {"epochs": "4"}, "momentum": {"momentum": "0.5"}, "weight_decay": {"weight_decay": "0.1"},
+    "epochs": {"epochs": "3"}, "momentum": {"momentum": "0.5"}, "weight_decay": {"weight_decay": "0.1"},
     "optimizer": {"optimizer": "adam", "momentum": ""}, "dataset": {"data": "half"},
 }  # fmt: skip
 """What changes each param of the sample task. A dataset is a layout, so other images in it stand for another one."""
@@ -110,13 +110,13 @@ def test_every_param_of_the_sample_task_changes_the_training(tmp_path: Path) -> 
                 shutil.copy(path, tmp_path / name / part / path.parent.name)
     found = {}
     for param, changes in {"nothing": dict[str, str](), **SAMPLE_VARIATIONS}.items():
-        given = {**sample, "epochs": "3", "data": "quarter", "size": "tiny", **changes}
+        given = {**sample, "epochs": "2", "data": "quarter", "size": "tiny", **changes}
         given["data"] = str(tmp_path / given["data"])
         outcome = loop.run(read_settings({name: text for name, text in given.items() if text}))
         found[param] = (outcome.steps, outcome.loss, outcome.evaluation["evaluation_loss"])
     assert [param for param, outcome in found.items() if outcome == found["nothing"]] == ["nothing"]
-    assert found["nothing"][0] == 3, "64 images and a batch of 64 are an epoch"
-    assert (found["epochs"][0], found["batch_size"][0]) == (4, 6)
+    assert found["nothing"][0] == 2, "64 images and a batch of 64 are an epoch"
+    assert (found["epochs"][0], found["batch_size"][0]) == (3, 4)
 
 
 def test_loaders_in_processes_change_nothing(tmp_path: Path) -> None:
