@@ -17,6 +17,7 @@ from benchmarks import (
     queue,
     replay,
     restart,
+    router,
     short_jobs,
     submit,
     train,
@@ -45,6 +46,7 @@ ALL: dict[str, Callable[[], Iterator[Figure]]] = {
     "workspace": workspace.figures,
     "agents": agents.figures,
     "hostile": hostile.figures,
+    "router": router.figures,
 }
 
 

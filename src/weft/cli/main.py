@@ -88,6 +88,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
     },
     "services": {
         "router": Command("pass HTTP requests to the replicas of services"),
+        "load": Command("send requests at a given rate, measure how long the answers take"),
     },
     "simulate": {
         "sim": Command("simulate a policy on a trace and print its figures", ("simulate",)),

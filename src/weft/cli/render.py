@@ -92,8 +92,8 @@ def _is_terminal(stream: TextIO) -> bool:
 class ProgressMeter:
     """A progress bar on stderr, if that is a terminal. It appears after a second. It needs no library to import."""
 
-    def __init__(self, label: str, total: int) -> None:
-        self._label, self._total = label, max(total, 1)
+    def __init__(self, label: str, total: int, unit: str = "jobs") -> None:
+        self._label, self._total, self._unit = label, max(total, 1), unit
         self._began = time.monotonic()
         self._next = self._began + PROGRESS_DELAY_S
         self._calls = 0
@@ -123,7 +123,7 @@ class ProgressMeter:
     def _draw(self, done: int, elapsed_s: float) -> None:
         part = min(done / self._total, 1.0)
         bar = ("#" * round(part * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
-        text = f"{self._label} [{bar}] {part:4.0%}  {done:,} of {self._total:,} jobs  {elapsed_s:.0f} s"
+        text = f"{self._label} [{bar}] {part:4.0%}  {done:,} of {self._total:,} {self._unit}  {elapsed_s:.0f} s"
         columns = _columns()
         sys.stderr.write(f"\r{text[: columns - 1]}\x1b[K")
         sys.stderr.flush()

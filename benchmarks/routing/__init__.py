@@ -1,0 +1,1 @@
+"""Programs that `benchmarks.router` starts: replicas, senders of requests, and proxies to compare with."""
