@@ -227,6 +227,8 @@ def imported(*words: str) -> set[str]:
         (["version"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
         (["--help"], (*HEAVY, *WIRE, *SLOW, "socket", "datetime")),
         (["submit", "--help"], (*HEAVY, "grpc", "weft.client", "asyncio")),
+        (["router", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
+        (["load", "--help"], (*HEAVY, "grpc", "httptools", "asyncio")),
         (["policies"], ("numpy", "rich", "matplotlib", *WIRE)),
         (["completion", "bash"], ("grpc", "weft.client", "numpy", "rich", "matplotlib")),
         (["queue"], (*HEAVY, *SLOW, "weft.wire.views.nodes")),

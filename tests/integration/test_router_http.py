@@ -61,6 +61,29 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 @in_loop
+async def test_thousands_of_pipelined_requests_do_not_hold_up_other_clients() -> None:
+    async with replicas("a") as (a,), running_router(route("chat", a)) as (router, port):
+        many, other = await Client.connect(port), await Client.connect(port)
+        many.send(b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3000)
+        await until(lambda: router.refusals.get("no_such_service", 0) > 0)
+        assert (await other.ask("GET", "/chat/x")).status == 200
+        assert router.refusals["no_such_service"] < 3000, "the other client had its turn in between"
+        for _ in range(3000):
+            assert (await many.read()).status == 404
+
+
+@in_loop
+async def test_a_connection_that_its_replica_closes_is_not_used_again() -> None:
+    async with replicas("a") as (a,), running_router(route("chat", a)) as (_, port):
+        client = await Client.connect(port)
+        for number in range(30):
+            assert (await client.ask("POST", f"/chat/{number}", b"x")).status == 200
+            for writer in list(a.writers):
+                writer.close()  # after the answer, as servers do with idle connections
+            await until(lambda: not a.writers)
+
+
+@in_loop
 async def test_a_request_may_arrive_byte_by_byte() -> None:
     async with replicas("a") as (a,), running_router(route("chat", a)) as (_, port):
         client = await Client.connect(port)

@@ -158,6 +158,12 @@ async def storm(port: int, seed: int) -> None:
         client.close()
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(300, 5300, 100))
+def test_many_more_damaged_requests(first: int) -> None:
+    test_damaged_requests_neither_crash_nor_hang_nor_mix_answers_up(first)
+
+
 @pytest.mark.parametrize("first", range(0, 300, 100))
 @in_loop
 async def test_damaged_requests_neither_crash_nor_hang_nor_mix_answers_up(first: int) -> None:

@@ -96,7 +96,7 @@ class Router:
         while self.clients and self.now() < until_s:
             await asyncio.sleep(0.01)
         for client in list(self.clients):
-            client.cut()
+            client.abort()
         for service in (*self.services.values(), *self._leaving):
             await service.close()
         self._sweeper.cancel()

@@ -32,8 +32,8 @@ class ClientConnection(asyncio.Protocol):
     """One connection of a client."""
 
     __slots__ = (
-        "_closing", "_idle_deadline_s", "_lingered_bytes", "_paused", "_pending", "_reader", "_receiving", "blocked",
-        "body_timeout_s", "current", "peer", "router", "scheme", "transport", "tunnel",
+        "_advancing", "_closing", "_idle_deadline_s", "_lingered_bytes", "_paused", "_pending", "_reader",
+        "_receiving", "blocked", "body_timeout_s", "current", "peer", "router", "scheme", "transport", "tunnel",
     )  # fmt: skip
 
     def __init__(self, router: Router) -> None:
@@ -51,7 +51,7 @@ class ClientConnection(asyncio.Protocol):
         self._receiving: Exchange | None = None
         """The request whose body is being read."""
         self._reader = RequestReader(self, router.settings)
-        self._paused = self._closing = False
+        self._paused = self._closing = self._advancing = False
         self._lingered_bytes = 0
         self._idle_deadline_s = 0.0
 
@@ -80,7 +80,7 @@ class ClientConnection(asyncio.Protocol):
         if self._closing:
             self._lingered_bytes += len(data)
             if self._lingered_bytes > MAX_LINGER_BYTES:
-                self._abort()
+                self.abort()
             return
         began_in_head = self._reader.in_head
         self._reader.feed(data)
@@ -161,13 +161,19 @@ class ClientConnection(asyncio.Protocol):
     # ---- requests, one after the other
 
     def _advance(self) -> None:
-        """Go on with the current request, or with the next one."""
-        while not self._closing:
+        """Go on with the current request, or with the next ones. Let other connections have a turn after a few."""
+        self._advancing = True
+        for _ in range(MAX_PIPELINED):
+            if self._closing:
+                break
             if self.current is not None:
                 self.current.advance()
-            if self.current is not None or not self._pending or self._closing:
+            if self.current is not None or not self._pending:
                 break
             self.current = self._pending.popleft()
+        else:
+            self.router.loop.call_soon(self._advance)
+        self._advancing = False
         self.update_reading()
 
     def update_reading(self) -> None:
@@ -201,6 +207,8 @@ class ClientConnection(asyncio.Protocol):
             self._close(lingers=not exchange.complete)
             return
         self._idle_deadline_s = self.router.now() + self.router.settings.keep_alive_s
+        if self._advancing:
+            return
         if self._pending:
             self.router.loop.call_soon(self._advance)
         elif self._paused:
@@ -267,7 +275,7 @@ class ClientConnection(asyncio.Protocol):
         if in_chunks_or_counted and not self.blocked:
             self._close(lingers=False)
         else:
-            self._abort()
+            self.abort()
 
     def _close(self, *, lingers: bool) -> None:
         """Close after what was written. `lingers`: the client still sends, and would lose the answer otherwise."""
@@ -284,7 +292,8 @@ class ClientConnection(asyncio.Protocol):
         else:
             transport.close()
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """Close at once; a request under way is aborted."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -296,7 +305,7 @@ class ClientConnection(asyncio.Protocol):
                 current.expire()
         elif self._idle_deadline_s < now_s:
             if self._closing or self.blocked or not self._reader.in_head:
-                self._abort()
+                self.abort()
             else:
                 self.write(render_refusal(REQUEST_TIMEOUT, close=True, head=False))
                 self._close(lingers=True)

@@ -32,6 +32,8 @@ class ReplicaPool:
     def begin(self, exchange: Exchange) -> None:
         """Send a request over an idle connection, or over a new one."""
         idle = self._idle
+        while idle and idle[-1].is_closing():
+            idle.pop()
         if idle:
             is_fresh = self.router.now() - idle[-1].idle_since_s < FRESH_S
             if is_fresh or exchange.head.method in IDEMPOTENT:

@@ -80,6 +80,10 @@ class ReplicaConnection(asyncio.Protocol):
             assert self.transport is not None
             self.transport.write(LAST_CHUNK)
 
+    def is_closing(self) -> bool:
+        """Return whether the connection takes no further request."""
+        return self.transport is None or self.transport.is_closing()
+
     def abandon(self) -> None:
         """Close the connection at once: its exchange ended before the answer did."""
         self.exchange = self.tunnel = None
