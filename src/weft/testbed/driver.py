@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from weft.client.quiet_grpc import load_grpc
 from weft.errors import WeftError
 from weft.testbed.cell import run_cell
 from weft.testbed.clusters import LOOPBACK, Site
@@ -37,6 +38,7 @@ def run_matrix(
 ) -> list[tuple[Cell, Exception]]:
     """Run the cells that have not finished. Return the ones that failed. An interrupt ends all clusters first."""
     stop = threading.Event()
+    load_grpc()  # it changes the environment, so not while threads start processes
 
     def run(cell: Cell, workload: CellWorkload) -> None:
         if stop.is_set():

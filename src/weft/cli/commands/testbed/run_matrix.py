@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
     if finished:
         render.print_message(f"{plural(finished, 'cell')} finished before")
     failed = run_matrix(store, work, at_once=args.at_once, progress=_progress(work), site=site)
-    for cell, error in failed:
-        render.print_message(f"error: {cell.name}: {error}")
     if store.results():
         print_report(args, store)
+    if failed:
+        render.print_message(f"{plural(len(failed), 'cell')} failed; the same command runs what is missing")
     return 1 if failed else 0
 
 
@@ -136,7 +136,10 @@ def _progress(work: list[tuple[Cell, CellWorkload]]) -> Progress:
     def finish(cell: Cell, result: dict[str, Any]) -> None:
         render.print_message(f"{cell.name}: finished in {result['wall_s']:,.0f} s")
 
-    return Progress(begin, advance, finish)
+    def fail(cell: Cell, error: Exception) -> None:
+        render.print_message(f"error: {cell.name}: {error}")
+
+    return Progress(begin, advance, finish, fail)
 
 
 def _split(flag: str, text: str) -> list[str]:
