@@ -62,6 +62,7 @@ class Muri(Replanner):
         return Weaver(self.pace, self.packing)
 
     def rank(self, view: View) -> Iterable[Ask]:
+        self._weaver.begin()
         buckets = [(shape.gpus, groups) for shape, groups in select_candidates(view, self._weaver).items()]
         weave = self._weaver.match if self.blossom else self._weaver.group_in_order
         groups = weave(buckets, view.gpus)

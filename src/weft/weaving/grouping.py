@@ -13,6 +13,11 @@ from weft.weaving.rates import Rates
 
 MAX_REMEMBERED: Final = 10_000
 """The most entries of each cache of a weaver."""
+MAX_PAIRS: Final = 100_000
+"""The most profiles and pairs of groups that a weaver knows from one plan to the next."""
+MAX_COMPUTED: Final = 300
+"""The most sets whose rates one plan computes, in a third of a second. It estimates the others: jobs that each have
+their own measured profile make thousands of sets."""
 Member = TypeVar("Member")
 Kind = tuple[int, ...]
 """The sorted numbers of the members' profiles. Empty: the job must not be woven."""
@@ -38,7 +43,20 @@ class Weaver:
     """The kinds of single jobs by the identity of their profiles, because hashing a profile takes longer."""
     _slow: dict[Kind, bool] = field(default_factory=dict)
     _worth: dict[tuple[Kind, Kind], float | None] = field(default_factory=dict)
+    _estimates: dict[tuple[Kind, Kind], float | None] = field(default_factory=dict)
+    """Worths of pairs that later plans compute."""
+    _left: int = MAX_COMPUTED
+    """The number of sets that this plan may still compute."""
     _matched: dict[tuple[Kind, ...], list[tuple[int, int]]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Begin a plan. Forget everything if there is too much of it: each new measurement of a profile is a kind."""
+        self._left = MAX_COMPUTED
+        if max(len(self._profiles), len(self._worth) + len(self._estimates)) > MAX_PAIRS:
+            self._numbers.clear()
+            self._profiles.clear()
+            for cache in (self._kinds, self._slow, self._worth, self._estimates, self._matched):
+                cache.clear()
 
     def single(self, member: Member, profile: Profile | None) -> Group[Member]:
         if profile is None:
@@ -59,7 +77,10 @@ class Weaver:
         if slow is None:
             if len(self._slow) > MAX_REMEMBERED:
                 self._slow.clear()
-            slow = self._slow[kind] = not self.pace.pays(self.profiles(kind))
+            profiles = self.profiles(kind)
+            if not self._may_compute(profiles):
+                return self.pace.estimate(profiles) is None
+            slow = self._slow[kind] = not self.pace.pays(profiles)
         return slow
 
     def profiles(self, kind: Kind) -> list[Profile]:
@@ -116,13 +137,32 @@ class Weaver:
             if len(self._matched) > MAX_REMEMBERED:
                 self._matched.clear()
             worth: Callable[[Hashable, Hashable], float | None] = self._value  # type: ignore[assignment]
-            pairs = self._matched[kinds] = match(kinds, worth)
+            pairs = match(kinds, worth)
+            if self._left:  # no worth was estimated
+                self._matched[kinds] = pairs
         return pairs
 
     def _value(self, left: Kind, right: Kind) -> float | None:
         """Return the efficiency of two groups woven into one; None if they must not be woven."""
         key = (left, right)
-        if key not in self._worth:
-            fits = left and right and len(left) + len(right) <= self.packing
-            self._worth[key] = self.pace.value(self.profiles(left + right)) if fits else None
+        if key in self._worth:
+            return self._worth[key]
+        if not (left and right and len(left) + len(right) <= self.packing):
+            self._worth[key] = None
+        elif not self._left and key in self._estimates:
+            return self._estimates[key]
+        else:
+            profiles = self.profiles(left + right)
+            if not self._may_compute(profiles):
+                worth = self._estimates[key] = self.pace.estimate(profiles)
+                return worth
+            self._worth[key] = self.pace.value(profiles)
+            self._estimates.pop(key, None)
         return self._worth[key]
+
+    def _may_compute(self, profiles: Sequence[Profile]) -> bool:
+        """Return whether this plan computes the rates of these members, if they are not known."""
+        if self.pace.is_known(profiles):
+            return True
+        self._left = max(self._left - 1, 0)
+        return self._left > 0

@@ -60,6 +60,12 @@ class Pace:
         """Return the members, by number, in the order of their places in the cycle."""
         return cycle_order(tuple((p.data_s, p.gpu_s, p.network_s) for p in members), self.ordering)
 
+    def is_known(self, _members: Sequence[Profile]) -> bool:
+        return True  # it takes a few microseconds
+
+    def estimate(self, members: Sequence[Profile]) -> float | None:
+        return self.value(members)
+
     def efficiency(self, members: Sequence[Profile]) -> float:
         """Return the fraction of the four slots' time that the members' stages fill."""
         work = fsum(stage for p in members for stage in (p.data_s, p.gpu_s, p.network_s))

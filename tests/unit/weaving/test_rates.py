@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 from math import fsum
+from random import Random
 from statistics import fmean
 
 import pytest
@@ -156,6 +157,19 @@ def test_members_without_any_time_have_a_rate() -> None:
     """Profiles of old journals may say so; new ones are refused."""
     none, some = Profile("none", 1e-13, 0.0, 1e-13, 0.0), Profile("some", 0.3, 0.1, 0.1, 0.1)
     assert all(0 < seconds < 1 for seconds in Rates().iterations_s([none, some]))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_estimates_are_close_to_what_the_model_computes(size: int) -> None:
+    draws, known = Random(size), Rates()
+    errors = []
+    for _ in range(150):
+        stages = [[draws.uniform(0.01, 0.5) for _ in range(3)] for _ in range(size)]
+        members = [Profile("any", sum(each), each[0], each[1], each[2]) for each in stages]
+        errors.append((known.estimate(members) or 1.0) / (known.value(members) or 1.0) - 1)
+    assert abs(fmean(errors)) < 0.05
+    assert sorted(map(abs, errors))[len(errors) * 8 // 10] < 0.1, "for most sets"
+    assert max(map(abs, errors)) < 0.6
 
 
 # ---- the published table: the total and the worst member, in parts of their speed alone, over all sets of 8 models
