@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from support import weave_member
+from support import staged_job, weave_member
 from support.process_engine import Desk, desk, gone, kill, launch, until
 from weft.engines.process.launch_spec import LaunchSpec
 from weft.engines.process.weaves import WeaveSpec
@@ -113,6 +113,25 @@ def test_a_run_moves_to_another_weave_and_the_old_one_is_removed_at_its_end(tmp_
             assert here.engine.reweave("1", 1, moved), "the message may come twice"
             assert here.engine.reweave("1", 1, None)
             assert not here.engine.reweave("9", 1, moved)
+            here.engine.stop("1", 1, "cancelled", 0.0)
+            await here.exited("1")
+            assert not (tmp_path / "weaves").exists()
+
+    asyncio.run(main())
+
+
+def test_the_weaves_that_a_run_has_left_are_removed_while_it_lives(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with desk(tmp_path) as here:
+            job = (sys.executable, str(Path(staged_job.__file__)))
+            here.engine.start(launch(*job, gpus=(0,), weave=WeaveSpec("1-1", 0, 2)))
+            await until(lambda: turns(here, 0, "1-1") > 0)
+            for place, name in enumerate(("1-2", "1-3")):
+                assert here.engine.reweave("1", 1, WeaveSpec(name, place, 2))
+                await until(lambda place=place, name=name: turns(here, place, name) > 0)  # type: ignore[misc]
+            assert sorted(os.listdir(tmp_path / "weaves")) == ["1-2", "1-3"]
+            assert here.engine.reweave("1", 1, None)
+            assert os.listdir(tmp_path / "weaves") == ["1-3"]
             here.engine.stop("1", 1, "cancelled", 0.0)
             await here.exited("1")
             assert not (tmp_path / "weaves").exists()

@@ -208,7 +208,7 @@ class ProcessEngine:
 
     def reweave(self, job: JobId, run: int, weave: WeaveSpec | None) -> bool:
         """Move a run to another weave or to none, from its first node; return False if it has ended."""
-        return f"{job}/{run}" in self._runs and self._weaves.enter(job, run, weave)
+        return f"{job}/{run}" in self._runs and self._weaves.move(job, run, weave)
 
     def kill_all(self) -> None:
         """Kill every run now, with all its processes."""

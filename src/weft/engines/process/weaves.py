@@ -43,6 +43,13 @@ class NodeWeaves:
             return False
         return True
 
+    def move(self, job: JobId, run: int, spec: WeaveSpec | None) -> bool:
+        """Give a run another weave, or none, and remove the weaves that all runs have left. The one that this run
+        leaves stays until a later move or exit: the run notices within a second."""
+        entered = self.enter(job, run, spec)
+        self.collect()
+        return entered
+
     def leave(self, job: JobId, run: int) -> None:
         """Pass on the turns of a run that has ended, and remove the weaves that no other run uses."""
         run_dir = run_files.run_dir(self._jobs_dir, job, run)
