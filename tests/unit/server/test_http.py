@@ -19,7 +19,7 @@ from weft.server.http.app import Web
 from weft.server.http.prometheus import Metrics
 from weft.server.inventory import GpuUsage, NodeConnection
 from weft.server.process.cpu_shares import CpuShares
-from weft.server.weaves.monitor import StageUse
+from weft.server.weaves.monitor import StageUse, WovenRun
 
 Answer = tuple[int, dict[str, str], str]
 
@@ -56,7 +56,10 @@ def controller(policy_error: str = "") -> Any:
     return SimpleNamespace(
         shares=shares, scheduler=SimpleNamespace(state=state), journal=range(1_234_567), loop=SimpleNamespace(lag=3),
         inventory=inventory, policy_error=policy_error,
-        weaves=SimpleNamespace(totals=lambda: {"gpu": StageUse(served_s=9.0, waited_s=2.5, grants=40)}),
+        weaves=SimpleNamespace(
+            totals=lambda: {"gpu": StageUse(served_s=9.0, waited_s=2.5, grants=40)},
+            of=lambda job: WovenRun(1, "3-1", 0.0, rate=0.7) if job.id == "3" else None,
+        ),
     )  # fmt: skip
 
 
@@ -129,6 +132,7 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
             "weft_journal_commit_seconds_count", "weft_journal_commit_seconds_sum",
             "weft_jobs_submitted_total", "weft_job_ends_total", "weft_preemptions_total", "weft_user_jobs",
             "weft_weaves", "weft_stage_wait_seconds_count", "weft_stage_wait_seconds_sum",
+            "weft_woven_jobs", "weft_woven_pace", "weft_stage_seconds_count", "weft_stage_seconds_sum",
             "weft_nodes_cordoned", "weft_user_gpus_busy", "weft_job_wait_seconds_count", "weft_job_wait_seconds_sum",
         }  # fmt: skip
         assert samples["weft_jobs", ("state", "waiting")] == 1
@@ -144,6 +148,8 @@ def test_metrics_keep_their_names_labels_and_values() -> None:
         assert (samples["weft_weaves", ("size", "2")], samples["weft_weaves", ("size", "3")]) == (1, 0)
         assert samples["weft_stage_wait_seconds_sum", ("stage", "gpu")] == 2.5
         assert samples["weft_stage_wait_seconds_count", ("stage", "gpu")] == 40
+        assert samples["weft_stage_seconds_sum", ("stage", "gpu")] == 9
+        assert (samples["weft_woven_jobs",], samples["weft_woven_pace",]) == (2, 0.7), "the pace of one is not known"
         assert samples["weft_journal_facts",] == 1_234_567
         assert samples["weft_journal_lag",] == 3
         assert samples["weft_user_cpu_seconds", ("user", "ann")] == 1.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import grpc.aio
@@ -193,18 +193,34 @@ def _gpus(controller: Controller) -> Iterator[Metric]:
 
 
 def _weaves(controller: Controller) -> Iterator[Metric]:
-    state = controller.scheduler.state
-    sizes = Count(len(members) for members in members_by_weave(state).values())
+    woven = members_by_weave(controller.scheduler.state)
+    sizes = Count(map(len, woven.values()))
     yield _gauge(
         "weft_weaves",
         "Weaves, by the number of jobs that run in them.",
         (({"size": str(size)}, sizes[size]) for size in sorted({*WEAVE_SIZES, *sizes})),
     )
-    waits = Metric("weft_stage_wait_seconds", "Waits of woven jobs for their turns, by stage.", "summary")
-    for stage, use in sorted(controller.weaves.totals().items()):
-        waits.add_sample("weft_stage_wait_seconds_sum", {"stage": stage}, use.waited_s)
-        waits.add_sample("weft_stage_wait_seconds_count", {"stage": stage}, use.grants)
-    yield waits
+    members = [job for jobs in woven.values() for job in jobs]
+    known = [run for run in map(controller.weaves.of, members) if run is not None]
+    yield _gauge("weft_woven_jobs", "Jobs that run in weaves.", [({}, len(members))])
+    yield _gauge(
+        "weft_woven_pace",
+        "Sum of the paces of woven jobs, each against its pace alone.",
+        [({}, sum(run.rate or 0.0 for run in known))],
+    )
+    totals = sorted(controller.weaves.totals().items())
+    waits = {stage: (use.waited_s, use.grants) for stage, use in totals}
+    yield _summary("weft_stage_wait_seconds", "Waits of woven jobs for their turns, by stage.", waits)
+    times = {stage: (use.served_s, use.grants) for stage, use in totals}
+    yield _summary("weft_stage_seconds", "Turns of woven jobs, by stage.", times)
+
+
+def _summary(name: str, about: str, by_stage: Mapping[str, tuple[float, int]]) -> Metric:
+    metric = Metric(name, about, "summary")
+    for stage, (total, count) in by_stage.items():
+        metric.add_sample(f"{name}_sum", {"stage": stage}, total)
+        metric.add_sample(f"{name}_count", {"stage": stage}, count)
+    return metric
 
 
 def _gauge(name: str, about: str, samples: Iterable[Sample]) -> Metric:
