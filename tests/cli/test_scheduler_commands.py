@@ -36,6 +36,14 @@ def test_looking_starts_nothing(weft: Weft) -> None:
     assert not weft.site.paths.answers()
 
 
+def test_rounds_of_the_scheduler_are_a_setting(weft: Weft) -> None:
+    weft("up", "--schedule-interval", "90")
+    assert json.loads((weft.site.paths.state / "settings.json").read_text())["interval_s"] == 90
+    weft("up", "--schedule-interval", "0")
+    assert json.loads((weft.site.paths.state / "settings.json").read_text())["interval_s"] == 0
+    assert "--schedule-interval" in weft.fails("up", "--schedule-interval", "-1")
+
+
 @pytest.mark.parametrize(("given", "seconds"), [("3", 3.0), ("90s", 90.0), ("2m", 120.0), ("0s", 0.0)])
 def test_a_bare_number_of_min_run_is_seconds(weft: Weft, given: str, seconds: float) -> None:
     said = weft("up", "--min-run", given).out

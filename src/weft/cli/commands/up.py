@@ -46,6 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--min-run", metavar="S", type=flags.seconds_or_duration,
         help="do not preempt a run in its first S seconds (60; 0: no minimum); also 2m",
     )  # fmt: skip
+    add(
+        "--schedule-interval", metavar="S", type=flags.seconds_or_zero,
+        help="schedule in rounds of S seconds; 0: at every event, or as the policy asks",
+    )  # fmt: skip
     add("--max-preemptions", metavar="N", help="do not preempt a job more than N times (10)")
     add("--keep", metavar="T", help="delete ended jobs and their logs after this time: 12h, 30d (30d)")
     add("--restore", action="store_true", help="replace a damaged journal by its last backup")
@@ -135,6 +139,8 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
         given["idle_s"] = _duration("--idle", args.idle)
     if args.min_run is not None:
         given["min_run_s"] = args.min_run
+    if args.schedule_interval is not None:
+        given["interval_s"] = args.schedule_interval
     if args.max_preemptions is not None:
         given["max_preemptions"] = _with_flag(
             "--max-preemptions", partial(parse_whole, args.max_preemptions, 0, 1_000_000)
