@@ -80,7 +80,7 @@ def explain(scheduler: Scheduler, job_id: JobId, *, at: Seconds | None = None) -
     if job.status == "blocked":
         return Explanation(job.id, now, job.status, (_why_blocked(state, job, now),))
     if job.status != "waiting":
-        return Explanation(job.id, now, job.status, (_where_it_runs(job), *_not_woven(scheduler, job, now)))
+        return Explanation(job.id, now, job.status, (_where_it_runs(job, state), *_not_woven(scheduler, job, now)))
     ahead = _ahead(scheduler, job)
     reasons = (*WaitReasons(scheduler, now).of(job, ahead), *_not_woven(scheduler, job, now))
     lacks_resources = any(reason.code == Reason.RESOURCES for reason in reasons)
@@ -133,9 +133,9 @@ def _group_limit(state: State, group: str) -> Cause:
     return Cause.of(Reason.GROUP_LIMIT, f"at most {limit} jobs of the group {group_label(group)} at a time")
 
 
-def _where_it_runs(job: JobState) -> Cause:
+def _where_it_runs(job: JobState, state: State) -> Cause:
     if job.active:
-        woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
+        woven = f", woven with {', '.join(partners)}" if (partners := state.partners(job)) else ""
         return Cause.of(Reason.NONE, f"run {job.run} on ", job.slots, f" since {job.started_at:.0f} s{woven}")
     ended = "" if job.ended_at is None else f" at {job.ended_at:.0f} s"
     return Cause.of(Reason.NONE, f"it ended{ended} after {job.run} run{'s' if job.run != 1 else ''}")

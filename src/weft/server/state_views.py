@@ -107,10 +107,10 @@ def job_detail(
     )
 
 
-def whereabouts(job: JobState, now: Seconds, renumber: Renumber) -> str:
+def whereabouts(job: JobState, state: State, now: Seconds, renumber: Renumber) -> str:
     """Return where a job runs, or how it ended. The job does not wait."""
     if job.active:
-        woven = f", woven with {', '.join(other for other in job.weave if other != job.id)}" if job.weave else ""
+        woven = f", woven with {', '.join(partners)}" if (partners := state.partners(job)) else ""
         where = f" on {format_slots(renumber(job.slots))}" if job.slots else ""
         return f"run {job.run}{where} for {now - job.started_at:.0f} s{woven}"
     why = f" ({job.why})" if job.why else ""

@@ -22,7 +22,8 @@ def woven() -> Rig:
 
 
 def test_a_job_stopped_for_one_that_ends_first_runs_again(woven: Rig) -> None:
-    decisions = woven.tell(Unwoven(1.0, "a", 1, "hangs"))
+    woven.tell(Unwoven(1.0, "a", 1, "hangs"))
+    decisions = woven.tell(Submitted(1.0, Job("c", 0)))
     (victim,) = [decision.job for decision in decisions if isinstance(decision, Stop)]
     other = "b" if victim == "a" else "a"
     woven.tell(Exited(2.0, other, 1, "done"))

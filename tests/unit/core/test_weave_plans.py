@@ -26,6 +26,7 @@ from weft.model import (
     Rewoven,
     Seconds,
     Slots,
+    Submitted,
     Unwoven,
     Wake,
 )
@@ -213,9 +214,23 @@ def test_a_job_that_does_not_keep_to_its_turns_is_not_woven_again() -> None:
     rig = muri(Job("a", profile=DATA), Job("b", profile=GPU))
     rig.now = 400.0
     rig.tell(Unwoven(400.0, "a", 1, "hangs"))
+    rig.submit(Job("c"))
     rig.settle()
     assert len(rig.state.active) == 1
     assert rig.job("a").weave == rig.job("b").weave == ()
+
+
+def test_an_unwoven_run_keeps_its_gpus_and_its_partner_until_the_next_plan() -> None:
+    rig = muri(Job("a", profile=DATA), Job("b", profile=GPU))
+    slots, rig.now = rig.job("a").slots, 100.0
+    assert rig.tell(Unwoven(100.0, "a", 1, "hangs")) == []
+    assert [(job.id, job.run, job.slots) for job in rig.state.active.values()] == [("a", 1, slots), ("b", 1, slots)]
+    assert (rig.state.partners(rig.job("b")), rig.state.partners(rig.job("a"))) == ([], [])
+    decided = rig.tell(Submitted(100.0, Job("c", profile=NET)))
+    assert stops(decided), "the next plan gives it GPUs for itself, or lets it wait"
+    rig.settle()
+    weaves = [job.weave for job in rig.state.active.values()]
+    assert weaves in ([()], [("b", "c")] * 2)
 
 
 def test_a_weave_of_which_one_is_cancelled_goes_on() -> None:

@@ -165,6 +165,13 @@ class State:
         job = self.jobs.get(job_id)
         return job if job is not None and job.run == run and job.status in ACTIVE else None
 
+    def partners(self, job: JobState) -> list[JobId]:
+        """Return the jobs that this one takes turns with now: those of its weave that still run in it."""
+        if not job.active:
+            return []
+        others = (self.active.get(name) for name in job.weave if name != job.id)
+        return [each.id for each in others if each is not None and each.weave == job.weave]
+
     # ---- for the folds
 
     @property

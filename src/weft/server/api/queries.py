@@ -114,7 +114,7 @@ class Queries:
         return PoolsView(**self._head, pools=pool_views(self._controller.pools, self._now, is_admin=self._is_admin))
 
     def _whereabouts(self, job: JobState) -> Iterator[ReasonView]:
-        yield ReasonView(Reason.NONE, whereabouts(job, self._now, self._numbers.renumbered))
+        yield ReasonView(Reason.NONE, whereabouts(job, self._state, self._now, self._numbers.renumbered))
         if text := why_not_woven(job, self._state) if job.active and self._scheduler.policy.weaves else "":
             yield ReasonView(Reason.NOT_WOVEN, text)
         for node, gpu in self._misplaced(job.id) if job.active else ():

@@ -41,13 +41,7 @@ def weave_of_job(job: JobState, state: State, monitor: WeaveMonitor) -> WeaveOfJ
     if not woven:
         return None
     known = monitor.of(job)
-    others = [name for name in job.weave if name != job.id and _is_in(state, name, woven)]
-    return WeaveOfJobView(woven, others, known.rate if known else None, list(stage_views(known)))
-
-
-def _is_in(state: State, name: str, woven: str) -> bool:
-    other = state.active.get(name)
-    return other is not None and weave_id(other) == woven
+    return WeaveOfJobView(woven, state.partners(job), known.rate if known else None, list(stage_views(known)))
 
 
 def _member(job: JobState, known: WovenRun | None) -> WeaveMemberView:

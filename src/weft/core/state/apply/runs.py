@@ -86,13 +86,13 @@ def rewoven(state: State, fact: Rewoven) -> bool:
 
 
 def unwoven(state: State, fact: Unwoven) -> bool:
+    """Take a run out of its weave. It calls for no plan: the run and its partners go on on their GPUs."""
     job = state.running(fact.job, fact.run)
     if job is None or job.status not in _STOPS or not job.weave:
         return False
     job.weave, job.woven_at, job.unwoven = (), -1.0, fact.why
     state.resources.touch(job.slots)
     state.touched[job.id] = job
-    state.news = True
     return True
 
 
