@@ -80,6 +80,38 @@ def test_bad_input_says_what_to_do(weft: Weft, words: tuple[str, ...], says: str
     assert says in weft.fails("profile", "run", *words)
 
 
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        ("gpu=-1", "the profile's gpu is -1, not a number from 0"),
+        ("gpu=nan", "the profile's gpu is nan, not a number from 0"),
+        ("data=inf", "the profile's data is inf, not a number from 0"),
+        ("net=1e300", "the profile's net is 1e+300 s, more than a day"),
+        ("gpu=1e-13", "the profile's stages take less than a microsecond together"),
+        ("gpu=0", "the profile has no stage: data, gpu and net are all 0"),
+        ("gpu=1,iteration=nan", "the profile's iteration is nan s, not from a microsecond to a day"),
+        ("gpu=1,start=1e9", "the profile's start is 1e+09 s, more than a day"),
+        ("gpu=1,memory=-5", "'-5' is not a size"),
+        ("gpu=soon", "gpu is 'soon', not seconds"),
+        ("gpu=1,gpu=2", "the profile has 'gpu' twice"),
+        ("colour=1", "a profile has no 'colour'"),
+        ("gpu", "'gpu' has no value"),
+    ],
+)
+def test_a_profile_that_makes_no_sense_is_one_clear_error(weft: Weft, profile: str, says: str) -> None:
+    said = weft.fails("submit", "--gpus", "0", "--profile", profile, "--", "true")
+    assert f"weft: error: --profile: {says}" in said
+    assert len(said.splitlines()) == 2, "what is wrong, and what to do"
+
+
+def test_a_task_file_with_such_a_profile_is_refused_with_its_line(weft: Weft, tmp_path: Path) -> None:
+    task = tmp_path / "task.yaml"
+    task.write_text("command: ['true']\nprofile: {data: nan, gpu: 1}\n")
+    said = weft.fails("submit", "--config", str(task))
+    assert "the profile's data is nan, not a number from 0" in said
+    assert "task.yaml:2: profile" in said
+
+
 def test_a_run_that_records_its_stages_refreshes_its_profile(weft: Weft) -> None:
     weft.submit("--gpus", "0", "--profile-key", "mine", "--", *JOB, "100")
     (profile,) = until(lambda: [each for each in of(weft, "list")["profiles"] if each["key"] == "mine"])

@@ -187,7 +187,11 @@ _PROFILE_HINT: Final = "give seconds per iteration, such as data=0.08,gpu=0.07,n
 
 def profile(value: Given) -> StageProfile:
     """Read stage times: `data=0.08,gpu=70ms,net=0.06`, or a mapping. Without `iteration`, it is their sum."""
-    given = value if isinstance(value, dict) else dict(_pair(part) for part in words(value))
+    pairs = list(value.items()) if isinstance(value, dict) else [_pair(part) for part in words(value)]
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        twice = next(name for name in given if sum(other == name for other, _ in pairs) > 1)
+        raise InputError(f"the profile has {twice[:80]!r} twice", hint=_PROFILE_HINT)
     for name in given:
         if name not in _PROFILE_KEYS:
             raise InputError(f"a profile has no {name[:80]!r}", hint=f"it has {', '.join(_PROFILE_KEYS)}")

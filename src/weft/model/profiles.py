@@ -67,5 +67,5 @@ def problem_of_profile(profile: Profile) -> str:
     if not data_s + gpu_s + network_s > 0:
         return "the profile has no stage: data, gpu and net are all 0; give the seconds of at least one"
     if data_s + gpu_s + network_s < MIN_STEP_S:
-        return "the profile's stages take less than a microsecond together; give their seconds per iteration"
+        return "the profile's stages take less than a microsecond together"
     return f"the profile's iteration is {iteration_s:g} s, not from a microsecond to a day"
