@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +15,7 @@ from typing import Any
 import pytest
 
 from support import process_engine
-from support.process_engine import PATH, desk, launch, until
-from weft.engines.process.events import RunExited
-from weft.engines.process.launch_spec import LaunchSpec
-from weft.engines.process.weaves import WeaveSpec
+from support.local_scheduler import Site, site, until
 from weft.train.weave import directory
 from weft.train.weave.directory import read_counters
 
@@ -27,6 +24,13 @@ WAIT_S = 120.0
 SUPPORT = Path(process_engine.__file__).parent
 SCRIPT = str(SUPPORT / "plain_training.py")
 STEPS = ["--steps", "60"]
+
+
+@pytest.fixture
+def here() -> Iterator[Site]:
+    settings = {"gpus": "0", "policy": "muri-l:autopack=off", "interval_s": 0.2, "min_run_s": 0}
+    with site(settings) as made:
+        yield made
 
 
 def variant(*words: str, ranks: int = 1, env: dict[str, str] | None = None) -> dict[str, Any]:
@@ -50,35 +54,43 @@ def gpu_stages(log: Path) -> list[tuple[float, float]]:
     return [(float(begin), float(end)) for stage, begin, end in lines if stage == "gpu"]
 
 
-def test_two_woven_jobs_compute_what_they_compute_alone_and_never_at_the_same_time(tmp_path: Path) -> None:
-    def job(place: int) -> LaunchSpec:
-        env = (PATH, ("WEFT_STAGE_LOG", str(tmp_path / f"stages{place}")))
-        words = (*STEPS, "--seed", str(place), "--wait", str(tmp_path / "go"))
-        weave = WeaveSpec("1-1", place, 2, "fair", 60.0)
-        return launch(
-            sys.executable, SCRIPT, *words, job=str(place), gpus=(0,), env=env, weave=weave, stages="auto"
-        )  # fmt: skip
+def test_two_woven_jobs_compute_what_they_compute_alone_and_never_at_the_same_time(here: Site) -> None:
+    """From `weft submit` on one machine to the last bit. The first job gets its partner while it runs."""
+    go = here.root / "go"
 
-    async def main() -> list[str]:
-        async with desk(tmp_path) as here:
-            for place in (0, 1):
-                here.engine.start(job(place))
-            logs = [here.path("output.log", str(place)) for place in (0, 1)]
-            await until(lambda: all(log.exists() and "ready" in log.read_text() for log in logs), WAIT_S)
-            (tmp_path / "go").touch()
-            await until(lambda: all(here.seen(RunExited, str(place)) for place in (0, 1)), WAIT_S)
-            assert not (tmp_path / "weaves").exists()
-            return [here.log(str(place)).strip().rpartition("\n")[2] for place in (0, 1)]
+    def submit(place: int, profile: str) -> str:
+        flags = ("--gpus", "1", "--stages", "auto", "--profile", profile)
+        log = ("--env", f"WEFT_STAGE_LOG={here.root / f'stages{place}'}")
+        script = (sys.executable, SCRIPT, *STEPS, "--seed", str(place), "--wait", str(go))
+        return here.weft("submit", "--quiet", *flags, *log, "--", *script, check=True).stdout.strip()
 
-    woven = asyncio.run(main())
+    def woven() -> list[str]:
+        found = json.loads(here.weft("weaves", "--json", check=True).stdout)["weaves"]
+        return sorted(member["job"] for weave in found for member in weave["members"])
+
+    jobs = [submit(0, "data=0.3,gpu=0.02,net=0.01")]
+    until(lambda: "ready" in output(here, jobs[0]), WAIT_S)
+    jobs.append(submit(1, "data=0.02,gpu=0.02,net=0.3"))
+    until(lambda: "ready" in output(here, jobs[1]) and woven() == jobs, WAIT_S)
+    go.touch()
+    for job in jobs:
+        assert here.weft("wait", job, timeout_s=WAIT_S).returncode == 0, output(here, job)
+    shown = json.loads(here.weft("show", "--json", *jobs, check=True).stdout)["jobs"]
+    assert [job["run"] for job in shown] == [1, 1], "a job was started again to get its partner"
+    assert not (here.paths.state / "weaves").exists()
     alone = results(*(variant(*STEPS, "--seed", str(place)) for place in (0, 1)))
-    assert [[line] for line in woven] == alone
-    stages = [gpu_stages(tmp_path / f"stages{place}") for place in (0, 1)]
+    assert [[output(here, job).strip().rpartition("\n")[2]] for job in jobs] == alone
+    stages = [gpu_stages(here.root / f"stages{place}") for place in (0, 1)]
     assert min(map(len, stages)) >= 60
     assert stages[0][0][0] < stages[1][-1][1], "they did not run at the same time"
     assert stages[1][0][0] < stages[0][-1][1], "they did not run at the same time"
     every = sorted(stages[0] + stages[1])
     assert [(one, other) for one, other in pairwise(every) if other[0] < one[1]] == []
+
+
+def output(here: Site, job: str) -> str:
+    log = here.paths.jobs / job / "1" / "output.log"
+    return log.read_text() if log.exists() else ""
 
 
 def test_the_gradients_of_ddp_are_the_same_in_every_digit(tmp_path: Path) -> None:

@@ -41,6 +41,26 @@ def pid(made: Cluster, job: str) -> int:
     return int(made.logs(job).split()[-1])
 
 
+def test_a_gang_over_two_nodes_gets_a_partner_without_a_restart() -> None:
+    """Only the first node has the directory: rank 0 takes the turns of the job."""
+    with cluster("n1", "n2", gpus=1, options=OPTIONS) as made:
+        first, second = PROFILES
+        flags = ("--gpus", "2")
+        jobs = [made.submit(*JOB, flags=(*flags, "--profile", first))]
+        made.until_status(jobs[0], "running")
+        made.says("n1", jobs[0], "pid")
+        before = pid(made, jobs[0])
+        jobs.append(made.submit(*JOB, flags=(*flags, "--profile", second)))
+        until(lambda: members(made) == sorted(jobs) and all(turns(made).values()))
+        assert (made.job(jobs[0])["run"], pid(made, jobs[0])) == (1, before)
+        lead = made.job(jobs[0])["place"].partition("[")[0]
+        assert [name for name in ("n1", "n2") if (made.workers / name / "weaves").exists()] == [lead]
+        made.weft("cancel", *jobs)
+        for job in jobs:
+            made.until_status(job, "cancelled")
+        until(lambda: not (made.workers / lead / "weaves").exists())
+
+
 def test_killed_processes_lose_no_job_and_leave_no_directory(woven: tuple[Cluster, list[str]]) -> None:
     made, (first, second) = woven
     before = {job: (made.job(job)["run"], pid(made, job)) for job in (first, second)}
@@ -57,3 +77,26 @@ def test_killed_processes_lose_no_job_and_leave_no_directory(woven: tuple[Cluste
     made.weft("cancel", second)
     made.until_status(second, "cancelled")
     until(lambda: not (made.workers / "n1" / "weaves").exists())
+
+
+@pytest.mark.soak
+def test_members_that_hang_or_take_no_turns_are_unwoven_and_keep_their_gpus() -> None:
+    """It takes a minute until a job without turns is called silent."""
+    with cluster("n1", gpus=1, options=OPTIONS) as made:
+        times = ("data=0.1,gpu=0.02", "data=0.02,gpu=0.1", "data=0.02,gpu=0.02,net=0.1")
+        commands = (JOB, (*JOB, "3"), ("sh", "-c", "echo pid $$; exec sleep 300"))
+        jobs = [
+            made.submit(*command, flags=("--gpus", "1", "--profile", each))
+            for command, each in zip(commands, times, strict=True)
+        ]
+        keeps, hangs, silent = jobs
+        until(lambda: members(made) == sorted(jobs))
+        made.weft("operate", "interval", "1000")
+        before = {job: (made.job(job)["run"], pid(made, job)) for job in jobs}
+        found = {hangs: "hangs", silent: "silent"}
+        until(lambda: {job: made.job(job).get("unwoven") for job in (hangs, silent)} == found, 240.0)
+        assert {job: (made.job(job)["run"], pid(made, job)) for job in jobs} == before
+        assert {made.job(job)["status"] for job in jobs} == {"running"}
+        assert members(made) == [keeps]
+        assert "it held a stage for too long" in made.weft("why", hangs)
+        assert "it takes no turns" in made.weft("why", silent)
