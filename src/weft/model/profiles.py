@@ -46,11 +46,10 @@ def problem_of_profile(profile: Profile) -> str:
     """Return what is wrong with a profile, in words; empty: nothing."""
     data_s, gpu_s, network_s, iteration_s = profile.data_s, profile.gpu_s, profile.network_s, profile.iteration_s
     if (
-        data_s >= 0
-        and gpu_s >= 0
-        and network_s >= 0
+        0 <= data_s <= MAX_SECONDS
+        and 0 <= gpu_s <= MAX_SECONDS
+        and 0 <= network_s <= MAX_SECONDS
         and data_s + gpu_s + network_s >= MIN_STEP_S
-        and max(data_s, gpu_s, network_s) <= MAX_SECONDS
         and MIN_STEP_S <= iteration_s <= MAX_SECONDS
         and 0 <= profile.start_s <= MAX_SECONDS
         and 0 <= profile.memory_mb <= MAX_MEMORY_MB
