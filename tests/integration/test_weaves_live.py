@@ -63,6 +63,11 @@ def test_a_gang_over_two_nodes_gets_a_partner_without_a_restart() -> None:
 
 def test_killed_processes_lose_no_job_and_leave_no_directory(woven: tuple[Cluster, list[str]]) -> None:
     made, (first, second) = woven
+    assert made.job(first)["weave"]["partners"] == [second]
+    assert made.json("gpus")["gpus"][0]["weave"] == made.job(second)["weave"]["weave"]
+    assert f"woven with {second}" in made.weft("why", first)
+    assert (made.metric("weft_woven_jobs"), made.metric('weft_weaves{size="2"}')) == (2, 1)
+    assert made.metric('weft_stage_seconds_sum{stage="gpu"}') >= 0.005
     before = {job: (made.job(job)["run"], pid(made, job)) for job in (first, second)}
     made.kill9("server")
     made.serve()
