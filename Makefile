@@ -51,6 +51,12 @@ $(WORKLOADS_READY): $(READY)
 $(TEST_READY): $(WORKLOADS_READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[mpi]' || \
 		echo "mpi4py could not be installed: its tests are skipped" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[kubernetes]' || \
+		echo "the kubernetes package could not be installed: tests of its manifests are skipped" >&2
+	@# Ray in a separate virtual environment: Weft does not import it
+	@[ -x $(VENV)/ray/bin/ray ] || { $(PYTHON) -m venv $(VENV)/ray && \
+		$(VENV)/ray/bin/python -m pip install -qq --disable-pip-version-check 'ray[default]==2.60.0'; } || \
+		echo "Ray could not be installed: its tests are skipped" >&2
 	@$(call debian,mpirun,openmpi-bin,its tests are skipped)
 	@# where systemd would start sshd at once, installing it is up to you
 	@if [ "$$CI" = true ] || [ ! -d /run/systemd/system ]; then $(call debian,/usr/sbin/sshd,openssh-server,tests over ssh are skipped); fi
