@@ -19,7 +19,8 @@ from support.process_engine import until
 from weft.agent.connection import SchedulerChannel
 from weft.agent.node import describe_machine
 from weft.agent.state_dir import AgentDir
-from weft.agent.worker import Worker, WorkerEvent, create_worker
+from weft.agent.worker import Worker, create_worker
+from weft.agent.worker_event import WorkerEvent
 from weft.engines.process.gpu.discovery import DeclaredGpus, discover
 from weft.engines.process.gpu.nvml import NoDriver, Nvml
 from weft.server.rpc.handlers import handler

@@ -7,8 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from weft.agent.actions import Action, Confirmed, Disconnect, Joined, Lease, Reconcile, Reweave, Send, Start, Stop
 from weft.agent.connection import FIRST_RETRY_S, Backoff, Dial, Disconnected, Stream, disconnected_by
@@ -20,6 +19,7 @@ from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Agent
 from weft.agent.terminals import serve_command, serve_terminal
+from weft.agent.worker_event import WorkerEvent
 from weft.engines.background import TaskSet, repeat
 from weft.engines.process import lease
 from weft.engines.process.events import Report, RunExited
@@ -48,19 +48,6 @@ PILOT_PATIENCE_S: Final = 600.0
 """A pilot without runs ends if it cannot register for this long: its allocation costs the site."""
 AUTH_REFUSALS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 log = logging.getLogger(__name__)
-
-WorkerEventKind = Literal["connected", "disconnected", "refused", "leaving"]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerEvent:
-    """A change of the connection, for display."""
-
-    kind: WorkerEventKind
-    reason: str = ""
-    runs: int = 0
-    gives_up_in_s: float | None = None
-    """For a refusal that may pass: how much longer the worker tries. None: it does not give up, or at once."""
 
 
 class Worker:
@@ -124,8 +111,8 @@ class Worker:
         """Leave the cluster in order, then end. Called again, or without runs to stop, end at once.
 
         A worker with runs that is not connected leaves when it connects, for example to a restarted scheduler. If it
-        does not within its grace, it leaves the runs to the next worker. A pilot leaves in order however often it is
-        called: the scheduler of its site may signal it, its script and its runs, each once or several times.
+        does not within its grace, it leaves the runs to the next worker. A pilot, which its site may signal several
+        times, leaves in order however often it is called.
         """
         if self._is_pilot and (self.agent.leaving or self._leaves_when_registered) and self.agent.known:
             return
@@ -143,10 +130,12 @@ class Worker:
         self._execute(self.agent.stop_runs())
         asyncio.get_running_loop().call_later(self._leave_grace_s + LEAVE_MARGIN_S, self._stopping.set)
 
+    def _leaves_in_s(self) -> float:
+        """Return the seconds until the worker must leave for jobs to save their work."""
+        return (self._ends_at or 0.0) - time.time() - self._leave_grace_s - LEAVE_MARGIN_S
+
     def _end_allocation(self) -> None:
-        """Leave before the allocation ends."""
         if not self.agent.leaving and not self._stopping.is_set():
-            log.info("the allocation ends soon")
             self.stop()
 
     def _detach_unless_leaving(self) -> None:
@@ -165,8 +154,7 @@ class Worker:
         """Serve until the worker has left or is detached. Raise if the scheduler refuses a worker that has no runs."""
         backoff, stopped = Backoff(), asyncio.ensure_future(self._stopping.wait())
         if self._ends_at is not None:
-            left_s = self._ends_at - time.time() - self._leave_grace_s - LEAVE_MARGIN_S
-            asyncio.get_running_loop().call_later(max(left_s, 0.0), self._end_allocation)
+            asyncio.get_running_loop().call_later(max(self._leaves_in_s(), 0.0), self._end_allocation)
         refused_at: float | None = None
         registered_at = lease.now()
         try:
@@ -217,6 +205,8 @@ class Worker:
         self._was_registered = False
         try:
             self._stream = Stream(self._dial())
+            if self._ends_at is not None:
+                self.agent.node.ends_in_s = max(self._leaves_in_s(), 0.0)
             self._update_status()
             self._execute(self.agent.connected(lease.now()))
             sending = repeat(TICK_S / 4, self._send_when_idle)

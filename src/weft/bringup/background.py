@@ -15,7 +15,7 @@ from weft.errors import InputError, NotFound, Unreachable, WeftError
 
 if TYPE_CHECKING:
     from weft.agent.state_dir import AgentDir
-    from weft.agent.worker import WorkerEvent
+    from weft.agent.worker_event import WorkerEvent
 
 JOIN_TIMEOUT_S: Final = 60.0
 """Limit for a worker to join the scheduler."""

@@ -313,6 +313,9 @@ def infeasibility(scheduler: Scheduler, job: JobState) -> Cause:
         largest = max((g.memory_mb for g in gpus), default=0)
         text = f"needs {memory} MB on each of {count_gpus(shape.gpus)}; the largest GPU has {largest} MB"
         return Cause.of(Reason.GPU_MEMORY, text)
+    need_s = shape.family.need_s
+    if any(host.lasts_s < need_s and suited(host, shape) for host in living):
+        return Cause.of(Reason.LONGER, f"it may run for {format_wait(need_s)}; nodes that could run it leave sooner")
     found = Feasible([host.node for host in living], [scheduler.placement]).why_not(job.job)
     together = f"needs {count_gpus(shape.gpus)}{kind}, which cannot be had together"
     return Cause.of(Reason.INFEASIBLE, *(found or (together,)))

@@ -78,6 +78,8 @@ class Scheduler:
     def _plan(self) -> list[Decision]:
         """Plan after the events and decisions so far of this instant; return all decisions."""
         state = self.state
+        if state.timed:
+            state.resources.advance(state.now)
         if state.orphans:
             self._stop_orphans()
         if self._keys_change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.model.ids import NodeId
+from weft.model.ids import NodeId, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +25,5 @@ class Node:
     labels: tuple[tuple[str, str], ...] = ()
     disk_id: str = ""
     """The id of the disk with the claims of its runs. The core never reads it."""
+    until: Seconds | None = None
+    """When the node leaves, such as at the end of its allocation; None: it stays."""

@@ -18,6 +18,7 @@ from weft.core.ports import Placement
 from weft.core.resources.cluster import ClusterResources
 from weft.core.resources.shapes import Shape
 from weft.core.state.job import JobState
+from weft.core.state.node_ends import time_needed_s
 from weft.core.state.pools import PoolState
 from weft.core.state.state import State
 from weft.model import Job, NodeId
@@ -39,12 +40,6 @@ class Demand:
     """Present or coming nodes that a waiting job would use."""
     jobs: int = 0
     """Jobs that wait for these nodes."""
-
-
-def time_needed_s(job: Job) -> float | None:
-    """Return how long a job may run; None: unknown."""
-    limit_s = job.task.time_limit_s if job.task is not None else None
-    return limit_s if limit_s is not None else job.declared_s
 
 
 def outlasts(pool: Pool, job: Job) -> bool:
@@ -145,7 +140,7 @@ class _Floor:
         self._resources = ClusterResources(state.resources.oversubscription)
         for host in state.resources.nodes:
             if host.alive and not host.closures:
-                self._resources.join(host.node)
+                self._resources.join(host.node).lasts_s = host.lasts_s
         here = self._resources.by_id
         for job in state.active.values():
             slots = tuple(part for part in job.slots if part[0] in here)

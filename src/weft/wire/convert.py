@@ -129,8 +129,11 @@ def node_spec(machine: Machine, address: str, port: int, labels: Pairs = ()) -> 
     )  # fmt: skip
 
 
-def node_of(spec: NodeSpec, disk_id: str) -> Node:
-    """Return a registered node as the core sees it. Its name is one of its labels."""
+def node_of(spec: NodeSpec, disk_id: str, now: float | None = None) -> Node:
+    """Return a registered node as the core sees it. Its name is one of its labels.
+
+    Without `now`, its end is left out.
+    """
     from weft.model import Gpu, Node  # clients convert no nodes
 
     return Node(
@@ -141,4 +144,5 @@ def node_of(spec: NodeSpec, disk_id: str) -> Node:
         switch=spec.switch,
         labels=(("node", spec.id), *(pair for pair in pairs(spec.labels) if pair[0] != "node")),
         disk_id=disk_id,
+        until=None if now is None or not spec.HasField("ends_in_s") else float(int(now + spec.ends_in_s)),
     )

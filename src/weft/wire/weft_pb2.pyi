@@ -316,7 +316,7 @@ class GpuSpec(_message.Message):
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., model: _Optional[str] = ..., memory_mb: _Optional[int] = ...) -> None: ...
 
 class NodeSpec(_message.Message):
-    __slots__ = ("id", "gpus", "cpus", "ram_mb", "switch", "labels", "address", "port")
+    __slots__ = ("id", "gpus", "cpus", "ram_mb", "switch", "labels", "address", "port", "ends_in_s")
     ID_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
@@ -325,6 +325,7 @@ class NodeSpec(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
+    ENDS_IN_S_FIELD_NUMBER: _ClassVar[int]
     id: str
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSpec]
     cpus: int
@@ -333,7 +334,8 @@ class NodeSpec(_message.Message):
     labels: _containers.RepeatedCompositeFieldContainer[Variable]
     address: str
     port: int
-    def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+    ends_in_s: float
+    def __init__(self, id: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[GpuSpec, _Mapping]]] = ..., cpus: _Optional[int] = ..., ram_mb: _Optional[int] = ..., switch: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., ends_in_s: _Optional[float] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol", "version", "node", "instance", "runs", "blocks", "at", "disk_id", "cluster", "leaving")

@@ -24,7 +24,8 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from weft.agent.connection import Dial
     from weft.agent.state_dir import AgentDir
-    from weft.agent.worker import Worker, WorkerEvent
+    from weft.agent.worker import Worker
+    from weft.agent.worker_event import WorkerEvent
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
     from weft.engines.process.gpu.nvml import NoDriver, Nvml

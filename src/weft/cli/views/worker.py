@@ -12,7 +12,7 @@ from weft.cli.text import escape_controls, plural
 
 if TYPE_CHECKING:
     from weft.agent.state_dir import AgentDir
-    from weft.agent.worker import WorkerEvent
+    from weft.agent.worker_event import WorkerEvent
     from weft.endpoints.addresses import Address
     from weft.engines.process.gpu.discovery import Machine
 

@@ -96,8 +96,11 @@ class Allocator:
         if plan.parts is None:
             return NEVER
         last = next(self._needed(shape, plan), None)
+        in_s = last.ends_in(now) if last is not None else 0.0
+        if any(self.resources.nodes[node].lasts_s < in_s + shape.family.need_s for node, _ in plan.parts):
+            return NEVER  # a node that leaves before the job could end there is no promise
         self._promise(plan.parts)
-        return now + (last.ends_in(now) if last is not None else 0.0)
+        return now + in_s
 
     def start_meanwhile(self, jobs: tuple[JobState, ...], shape: Shape, share: Share) -> bool:
         """Start jobs on promised GPUs: the jobs end before the GPUs are needed."""

@@ -14,10 +14,12 @@ from weft.core.resources.free import Free, members
 from weft.core.resources.node import Closure, Holder, NodeResources, Occupant
 from weft.core.resources.run_counts import RunCounts
 from weft.core.resources.shapes import Family, Shape
-from weft.model import Node, NodeId, Slots
+from weft.model import Node, NodeId, Seconds, Slots
 
 MAX_CACHED_SHAPES = 1_000
 """A cache with this many shapes is cleared."""
+CHANGE_MARGIN_S = 0.001
+"""A node that stays for exactly as long as a job needs still suits it."""
 RECENT_SUBMISSIONS = 1000
 """The number of submissions that count as recent demand."""
 
@@ -78,6 +80,12 @@ class ClusterResources:
         """The number of living nodes by their number of GPUs."""
         self.topology = 0
         """Rises when nodes come or go."""
+        self._ends: dict[NodeResources, Seconds] = {}
+        """The living nodes that leave at a known time."""
+        self.needs: dict[float, None] = {}
+        """The times that jobs need; empty until a node with a known end has joined."""
+        self._changes_at: Seconds = float("inf")
+        """When the next node does not stay for long enough for some job any more."""
         self._masks: dict[object, int | None] = {}
         self._empty: Free | None = None
         self._largest_mb: int | None = None
@@ -109,11 +117,28 @@ class ClusterResources:
     def lose(self, host: NodeResources) -> None:
         """Remove a node whose holders have been released."""
         host.alive = False
+        self._ends.pop(host, None)
         self.change_log.record(host.index)
         self.idle.change(host.index, -self.idle.count[host.index])
         self.after_release.change(host.index, -self.after_release.count[host.index])
         self.node_sizes -= Counter([len(host.node.gpus)])
         self._topology_changed()
+
+    def set_end(self, host: NodeResources, until: Seconds, now: Seconds) -> None:
+        self._ends[host], self._changes_at = until, now
+        self.advance(now)
+
+    def advance(self, now: Seconds) -> None:
+        """Let time pass for the nodes that leave at a known time; recount them if a job may not fit any more."""
+        for host, until in self._ends.items():
+            host.lasts_s = until - now
+        if now < self._changes_at:
+            return
+        for host in self._ends:
+            self.change_log.record(host.index)
+        self._topology_changed()
+        changes = (until - need_s for until in self._ends.values() for need_s in self.needs)
+        self._changes_at = min((at for at in changes if at >= now), default=float("inf")) + CHANGE_MARGIN_S
 
     def emptied(self) -> Free:
         """Return the GPUs that the living nodes could give without any run on them."""
@@ -127,7 +152,7 @@ class ClusterResources:
         twin._masks = self._masks
         for host in self.nodes:
             fresh = NodeResources(host.node, host.index, self.oversubscription)
-            fresh.alive = host.alive
+            fresh.alive, fresh.lasts_s = host.alive, host.lasts_s
             twin.nodes.append(fresh)
         twin.by_id = {host.node.id: host for host in twin.nodes}
         twin.idle, twin.after_release = self.emptied(), self.emptied()
@@ -353,6 +378,8 @@ class ClusterResources:
         where, memory, mask = shape.family.where, shape.memory_mb.of(0), 0
         for host in self.nodes:
             if not host.alive or (where.labels and not set(where.labels) <= set(host.node.labels)):
+                continue
+            if host.lasts_s < shape.family.need_s:
                 continue
             suited = sum(g.memory_mb >= memory and where.gpu_model in ("", g.model) for g in host.node.gpus)
             if suited == len(host.node.gpus):

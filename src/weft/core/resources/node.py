@@ -62,7 +62,7 @@ class NodeResources:
 
     __slots__ = (
         "_oversubscription", "alive", "closures", "cpus_releasing", "cpus_used", "foreign_mb", "guests", "holders",
-        "idle", "index", "node", "occupants", "ram_releasing", "ram_used",
+        "idle", "index", "lasts_s", "node", "occupants", "ram_releasing", "ram_used",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
@@ -79,6 +79,8 @@ class NodeResources:
         self.foreign_mb: dict[int, int] = {}
         """Memory of each GPU that occupants take, in MB."""
         self.cpus_used = self.ram_used = self.cpus_releasing = self.ram_releasing = 0
+        self.lasts_s = float("inf")
+        """The seconds until the node leaves, as of the last plan."""
 
     def runs(self) -> list[Holder]:
         """Return the runs on this node, each once."""
@@ -120,7 +122,7 @@ class NodeResources:
     def fitting(self, shape: Shape, *, after_release: bool, gone: Collection[Holder] = ()) -> list[int]:
         """Return the GPUs that this shape could use, the fullest first; with a `gpu_choice`, the emptiest first."""
         where = shape.family.where
-        if where.labels and not set(where.labels) <= set(self.node.labels):
+        if (where.labels and not set(where.labels) <= set(self.node.labels)) or shape.family.need_s > self.lasts_s:
             return []
         only = where.pinned or where.choice
         allowed = dict(only).get(self.node.id, ()) if only else None
@@ -151,7 +153,7 @@ class NodeResources:
     def fits_cpus(self, shape: Shape) -> bool:
         """Return whether this node has the CPUs and RAM that a job without GPUs needs."""
         family, node = shape.family, self.node
-        if self.closures or not set(family.where.labels) <= set(node.labels):
+        if self.closures or family.need_s > self.lasts_s or not set(family.where.labels) <= set(node.labels):
             return False
         return (not node.cpus or node.cpus - self.cpus_used >= family.cpus) and (
             not node.ram_mb or node.ram_mb - self.ram_used >= family.ram_mb

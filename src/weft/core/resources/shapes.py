@@ -20,11 +20,17 @@ class Family:
     where: Where
     serves: bool = False
     """True for replicas of services that share their GPUs."""
+    need_s: float = 0.0
+    """The seconds for which a node must stay; 0: not counted."""
 
     @property
     def plain(self) -> bool:
         """True for whole GPUs on any node, without other needs."""
-        return not (self.memory_mb or self.cpus or self.ram_mb) and self.share == WHOLE and self.where == ANYWHERE
+        return (
+            not (self.memory_mb or self.cpus or self.ram_mb or self.need_s)
+            and self.share == WHOLE
+            and self.where == ANYWHERE
+        )
 
     @property
     def counted(self) -> bool:
@@ -52,8 +58,10 @@ class Shape:
 
 
 @cache
-def _family(memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where, serves: bool = False) -> Family:
-    return Family(memory_mb, cpus, ram_mb, share, where, serves)
+def _family(
+    memory_mb: PerRank, cpus: int, ram_mb: int, share: Share, where: Where, serves: bool = False, need_s: float = 0.0
+) -> Family:
+    return Family(memory_mb, cpus, ram_mb, share, where, serves, need_s)
 
 
 @cache
@@ -87,8 +95,16 @@ def with_memory(shape: Shape, memory_mb: int) -> Shape:
     family = shape.family
     return _shape(
         shape.gpus,
-        _family(PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where, family.serves),
+        _family(
+            PerRank(memory_mb), family.cpus, family.ram_mb, family.share, family.where, family.serves, family.need_s
+        ),
     )
+
+
+def with_need(shape: Shape, need_s: float) -> Shape:
+    """Return the same shape, on nodes that stay for this long."""
+    f = shape.family
+    return _shape(shape.gpus, _family(f.memory_mb, f.cpus, f.ram_mb, f.share, f.where, f.serves, need_s))
 
 
 def member_shape(shape: Shape, measured_mb: int, profile: Profile | None) -> Shape:
@@ -109,7 +125,8 @@ def shape_of_weave(shapes: Sequence[Shape], share: Share, where: Where) -> Shape
     ranks = tuple(sum(s.memory_mb.of(rank) for s in shapes) for rank in range(gpus))
     memory = PerRank(*(ranks if len(set(ranks)) > 1 else ranks[:1]))
     cpus, ram_mb = sum(s.family.cpus for s in shapes), sum(s.family.ram_mb for s in shapes)
-    return _shape(gpus, _family(memory, cpus, ram_mb, share, where))
+    need_s = max(shape.family.need_s for shape in shapes)
+    return _shape(gpus, _family(memory, cpus, ram_mb, share, where, need_s=need_s))
 
 
 def plain_shape(gpus: int) -> Shape:

@@ -122,6 +122,8 @@ class State:
         self.pools = Pools()
         self.eligibility = Eligibility(self.jobs)
         self.resources = ClusterResources(oversubscription)
+        self.timed = False
+        """True once a node has joined that leaves at a known time: shapes then include the time that jobs need."""
         self.durations = Durations()
         self.profiles = Profiles()
         self.occupants: dict[tuple[NodeId, int, str], Occupant] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from weft.core.state.job import JobState
@@ -69,4 +70,4 @@ def runs_alive(hello: Hello, member: RegisteredNode, jobs: Collection[JobState])
 def has_changed(hello: Hello, member: RegisteredNode) -> bool:
     """Return whether the node differs from the registered one in any way."""
     node = node_of(hello.node, hello.disk_id)
-    return member.node != node or not same_gpus(member, node, hello.node)
+    return replace(member.node, until=None) != node or not same_gpus(member, node, hello.node)

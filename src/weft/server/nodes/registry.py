@@ -257,7 +257,7 @@ class NodeRegistry:
                 for reported in hello.runs:
                     self._reconciler.apply_report(member, reported, now)
             self._give_up(member, now)
-        node = node_of(hello.node, hello.disk_id)
+        node = node_of(hello.node, hello.disk_id, now)
         self._out.events.append(NodeJoined(now, node))
         return self._add(node, now)
 

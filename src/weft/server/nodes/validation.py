@@ -95,6 +95,8 @@ def _check_node(spec: NodeSpec) -> str:
         return f"port {spec.port}: give one from 0 to 65535 (--addr HOST:PORT)"
     if max(len(spec.address), len(spec.switch)) > MAX_NAME_CHARS:
         return f"address or switch has more than {MAX_NAME_CHARS} characters"
+    if spec.HasField("ends_in_s") and not abs(spec.ends_in_s) < MAX_SECONDS:
+        return f"the node leaves in {spec.ends_in_s} s: give a number of seconds (--ends-at)"
     if len(spec.labels) > MAX_LABELS:
         return f"{len(spec.labels)} labels: at most {MAX_LABELS} are supported"
     if any(not label.name or max(len(label.name), len(label.value)) > MAX_NAME_CHARS for label in spec.labels):

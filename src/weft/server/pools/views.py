@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from weft.core.reasons import format_wait
 from weft.core.state.job import JobState
+from weft.core.state.node_ends import time_needed_s
 from weft.core.state.pools import PoolState
 from weft.model import Seconds
 from weft.model.status import Reason
-from weft.pools.demand import outlasts, time_needed_s
+from weft.pools.demand import outlasts
 from weft.pools.providers import TITLES
 from weft.pools.rules import WAITING
 from weft.server.pools.keeper import PoolKeeper

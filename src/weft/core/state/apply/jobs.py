@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.core.state.job import JobState
+from weft.core.state.node_ends import apply_need
 from weft.core.state.transitions import change_status
 from weft.model import (
     BatchLimited,
@@ -37,6 +38,8 @@ def submitted(state: State, fact: Submitted) -> bool:
         _purge(state, known)
     if (replaced := state.touched.get(job.id)) is not None:
         job.place = replaced.place  # for the order to remove
+    if state.timed:
+        apply_need(state, job)
     state.count_id(job.id)
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
@@ -79,6 +82,8 @@ def edited(state: State, fact: Edited) -> bool:
     for follower in state.eligibility.leave(job):
         state.open(follower)
     job.become(fact.job)
+    if state.timed:
+        apply_need(state, job)
     job.allocation, job.begin_at, job.over_quota, job.over_group_limit = job.shape, None, False, False
     state.line(job).pop(job.id, None)
     state.touched[job.id] = job

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.node import Closure, NodeResources, Occupant
+from weft.core.state import node_ends
 from weft.model import Blocked, Cordoned, Node, NodeId, NodeJoined, NodeLost, Unblocked, Uncordoned
 from weft.model.status import Reason
 
@@ -30,6 +31,8 @@ def joined(state: State, fact: NodeJoined) -> bool:
             state.resources.occupy(state.occupants[key])
         else:  # the node has fewer GPUs now
             del state.occupants[key]
+    if fact.node.until is not None:
+        node_ends.limit(state, host, fact.node.until, fact.at)
     state.gpus += len(fact.node.gpus)
     state.news = True
     return True
@@ -57,6 +60,8 @@ def _grow(state: State, host: NodeResources, node: Node) -> bool:
         resources.open(host, closure)
     resources.lose(host)
     grown = resources.join(node)
+    if node.until is not None:
+        resources.set_end(grown, node.until, state.now)
     for why, closure in closures:
         resources.close(grown, closure, why)
     for occupant in occupants:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.job import JobState
+from weft.core.state.node_ends import apply_need
 from weft.core.state.transitions import TRANSITIONS, Cause, change_status
 from weft.model import (
     WHOLE,
@@ -234,6 +235,8 @@ def _runs_again(state: State, job: JobState) -> bool:
         needed = max(int(job.allocation.memory_mb.max * OOM_MEMORY_FACTOR), job.measured_mb)
         job.measured_mb = min(needed, state.resources.largest_memory_mb())
         job.shape = exclusive_shape(job.job, job.measured_mb)
+        if state.timed:
+            apply_need(state, job)
         if shared_gpus:
             return True
     if job.why == "timeout" or job.failures >= job.job.retries:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weft.core.resources.shapes import exclusive_shape, shape_of_weave, with_memory
 from weft.core.state.apply.pools import snapshot_of
 from weft.core.state.job import JobState
+from weft.core.state.node_ends import apply_need
 from weft.model import (
     WHOLE,
     Blocked,
@@ -85,6 +86,8 @@ def restore_job(state: State, fact: JobSnapshot) -> bool:
     job.unmet_dependencies.update(dict.fromkeys(fact.unmet_dependencies))
     if job.exclusive:
         job.shape, job.wanted_share = exclusive_shape(fact.job, job.measured_mb), WHOLE
+    if state.timed:
+        apply_need(state, job)
     state.resources.recent.add(job.shape)
     state.jobs[job.id] = state.touched[job.id] = job
     if job.status in ACTIVE:
