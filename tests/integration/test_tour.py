@@ -56,9 +56,11 @@ def test_one_is_preempted_and_resumes_and_nothing_is_left(tmp_path: Path) -> Non
 def test_a_workspace_of_training_scripts_is_shown_while_it_runs(tmp_path: Path) -> None:
     shown = tour(tmp_path, "workspace")
     statuses = re.findall(r"^rates: (\d) waiting, (\d) running, (\d) done, 0 failed", shown, re.MULTILINE)
-    assert statuses[0] == ("2", "4", "0")
-    assert statuses[-1] == ("0", "0", "6")
-    assert re.search(r"^ *0 +2/2 ", shown, re.MULTILINE)
+    counts = [tuple(map(int, status)) for status in statuses]
+    assert all(sum(each) == 6 and each[1] <= 4 for each in counts), "six tasks, two on each of two GPUs"
+    assert counts[0][1] >= 1, "a slow machine may show it late, but it runs"
+    assert counts[-1] == (0, 0, 6)
+    assert re.search(r"^ *[01] +[12]/2 ", shown, re.MULTILINE)
     assert "step 40/40 loss 0.00" in shown
     assert "complete, skipped: careful, fast, faster, middle, slow, wild" in shown
     if shutil.which("tmux"):
