@@ -114,7 +114,8 @@ def _poll_file() -> bool:
     if not path or now < _next_poll:
         return False
     _next_poll = now + FILE_POLL_S
-    _stop_requested = os.path.exists(path)
+    if os.path.exists(path):  # never clear the flag: SIGTERM may have set it meanwhile
+        _stop_requested = True
     return _stop_requested
 
 

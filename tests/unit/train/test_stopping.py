@@ -56,6 +56,12 @@ def test_a_handler_that_was_there_comes_back(job: Inside) -> None:
     assert job.run(script) == "True"
 
 
+def test_a_signal_during_the_look_for_the_file_is_not_lost(job: Inside) -> None:
+    script = "import os, signal\ndef exists(path): os.kill(os.getpid(), signal.SIGTERM)\n"
+    script += "real, os.path.exists = os.path.exists, exists\ntrain.should_stop()\nos.path.exists = real\n"
+    assert job.run(f"{script}print(train.should_stop())") == "True"
+
+
 def test_should_stop_alone_takes_sigterm_over(job: Inside) -> None:
     process = job.start(LOOP + "train.should_stop()\ntrain_until_told(train.should_stop)\nsys.exit(3)")
     ready(process)
