@@ -63,7 +63,7 @@ async def test_no_replica_gets_more_than_its_concurrency() -> None:
 
 @in_loop
 async def test_a_full_queue_and_a_long_wait_get_503_with_retry_after() -> None:
-    quick = Timeouts(queue_s=0.3)
+    quick = Timeouts(queue_s=2.0)
     service = route("chat", max_queue=2, timeouts=quick)
     async with running_router(service) as (router, port):
         waiting = [asyncio.create_task(ask(port, "GET", "/chat/")) for _ in range(2)]
