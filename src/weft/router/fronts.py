@@ -41,8 +41,7 @@ map $http_upgrade $weft_connection {{
     ""      "";
 }}
 server {{
-    listen 443 ssl;
-    http2 on;
+    listen 443 ssl http2;
     ssl_certificate     /etc/nginx/weft.pem;
     ssl_certificate_key /etc/nginx/weft.key;
     client_max_body_size 0;
