@@ -145,7 +145,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "waiting": list(state.waiting),
         "ended": list(state.ended),
         "services": {
-            name: (each.service, each.wanted, each.undeployed, each.next_index, list(each.replicas))
+            name: (each.service, each.wanted, each.undeployed, each.next_index, each.moved_at, list(each.replicas))
             for name, each in state.services.by_name.items()
         },
         "waiting replicas": sorted(state.services.waiting),

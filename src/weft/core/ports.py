@@ -7,12 +7,12 @@ dataclasses; their fields are their options.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from weft.core.resources.free import Free
-from weft.core.resources.node import NodeResources
+from weft.core.resources.node import Holder, NodeResources
 from weft.core.resources.shapes import Shape
 from weft.model import ANYWHERE, WHOLE, Fact, Job, JobId, Profile, Seconds, Share, Slots, Where
 
@@ -217,6 +217,15 @@ class Replanner(Policy):
         raise TypeError(f"{type(self).__name__} has no rank")
 
 
+class ReplicaMove(NamedTuple):
+    """A replica on one GPU that may go to another GPU."""
+
+    holder: Holder
+    node: int
+    """The index of the node of its new GPU."""
+    gpu: int
+
+
 class Placement:
     """A placement chooses nodes. A subclass sets the capabilities it has to True."""
 
@@ -226,6 +235,9 @@ class Placement:
     """True if the placement gives gangs too large for one node whole nodes, and a part of one node for the rest."""
     sees_runs: ClassVar[bool] = False
     """True if the placement looks at the runs on each node (`free.nodes`), not at counts alone."""
+
+    moves_per_minute: int = 0
+    """The most replicas of services that may move to other GPUs within a minute; 0: `propose_moves` is not called."""
 
     def place(self, shape: Shape, free: Free) -> tuple[tuple[int, int], ...] | None:
         """Return how many GPUs on which nodes (indices in `free`), or None.
@@ -237,6 +249,13 @@ class Placement:
     def pick(self, host: NodeResources, count: int, shape: Shape, fitting: Sequence[int]) -> Sequence[int]:
         """Choose from a node's fitting GPUs. A placement without this method leaves the choice to the core."""
         raise TypeError(f"{type(self).__name__} has no pick")
+
+    def propose_moves(
+        self, nodes: Sequence[NodeResources], movable: Collection[Holder], avoided: Collection[tuple[int, int]]
+    ) -> Sequence[ReplicaMove]:
+        """Return moves that would empty a GPU, the most useful first. Only these replicas may move, and not to the
+        avoided GPUs (index of the node, GPU)."""
+        return ()
 
 
 def check_patience(patience_s: Seconds) -> None:

@@ -93,6 +93,9 @@ class Scheduler:
             if services.by_name or self._services.keeps_gpus:
                 self._services.place()
             self.planner.step()
+            self._services.moves.due = True
+        if services.by_name:
+            self._services.moves.step()
         if self._needs_alarm or services.by_name or state.eligibility.opens_at != NEVER or self.alarm is not None:
             self._set_alarm()
         return self._decisions
@@ -216,7 +219,7 @@ class Scheduler:
             ends = self.order.next_unprotected()
             due = _sooner(due, ends)
         if self.state.services.by_name:
-            due = _sooner(due, self._services.next_deadline())
+            due = _sooner(due, self._services.next_wake())
         if self.state.eligibility.opens_at != NEVER:
             due = _sooner(due, self.state.eligibility.next_opening())
         if due != self.alarm:

@@ -101,3 +101,5 @@ class ServiceSnapshot:
     """The number of replicas that it is to have."""
     undeployed: bool = False
     next_index: int = 0
+    moved_at: tuple[Seconds, ...] = ()
+    """The times of the moves of its replicas within the last minute before its last move."""

@@ -38,11 +38,13 @@ class Holes(SharePlacement):
     tries: int = 24
     """The number of GPUs to try to empty after one event."""
     moves_per_event: float = 0.25
-    """The largest average of moves per event."""
+    """The largest average of moves per event, in studies."""
+    moves_per_minute: int = 2
+    """The most replicas that move within a minute, in simulations and clusters."""
 
     def __post_init__(self) -> None:
-        if self.moves < 0 or self.tries < 0 or self.moves_per_event < 0:
-            raise ValueError("moves, tries and moves_per_event must not be below 0")
+        if min(self.moves, self.tries, self.moves_per_event, self.moves_per_minute) < 0:
+            raise ValueError("moves, tries, moves_per_event and moves_per_minute must not be below 0")
 
     def choose(self, demand: Demand, ledger: GpuLedger) -> tuple[Part, ...] | None:
         if demand.gang:

@@ -130,6 +130,10 @@ class GpuLedger:
         self.demands[demand.name] = demand
         self.parts[demand.name] = (*self.parts.get(demand.name, ()), part)
 
+    def occupy(self, demand: Demand, part: Part) -> None:
+        """Charge a part, without a check, that is never released: the ledger keeps no list of such parts."""
+        self._charge(demand, part)
+
     def _charge(self, demand: Demand, part: Part) -> None:
         gpu = part.gpu
         holders = self.holders[gpu]

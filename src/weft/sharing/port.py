@@ -7,17 +7,18 @@ for every placement; they see the same rule through a ledger of the nodes that h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import ClassVar, Final
 
-from weft.core.ports import Placement
+from weft.core.ports import Placement, ReplicaMove
 from weft.core.resources.free import Free, members
 from weft.core.resources.node import Holder, NodeResources, memory_held
 from weft.core.resources.partition import fill_whole
 from weft.core.resources.shapes import Shape
 from weft.model import WHOLE, Share
 from weft.sharing.demand import Demand, Move, Part
+from weft.sharing.fit import share_of
 from weft.sharing.ledger import OVERSUBSCRIPTION, GpuLedger
 
 ASKED: Final = "?"
@@ -63,6 +64,31 @@ class SharePlacement(Placement):
                 return [gpus[part.gpu] for part in parts]
         return list(fitting[:count])
 
+    def propose_moves(
+        self, nodes: Sequence[NodeResources], movable: Collection[Holder], avoided: Collection[tuple[int, int]]
+    ) -> Sequence[ReplicaMove]:
+        sizes = [[gpu.memory_mb for gpu in host.node.gpus] if host.alive else [] for host in nodes]
+        oversubscription = min((host.service_oversubscription for host in nodes), default=OVERSUBSCRIPTION)
+        ledger, by_name, at = GpuLedger(sizes, oversubscription), dict[str, Holder](), 0
+        for host in nodes:
+            for gpu, holders in enumerate(host.holders if host.alive else ()):
+                staying = [holder for holder in holders if holder not in movable]
+                if staying or host.foreign_mb.get(gpu) or (host.index, gpu) in avoided:
+                    load = self._load(host, gpu, staying)
+                    ledger.occupy(_STAYING, Part(at, *((1.0, *load[1:]) if (host.index, gpu) in avoided else load)))
+                for holder in holders:
+                    if holder in movable:
+                        name, share = str(len(by_name)), self.charged(holder.allocation.family.share)
+                        memory_mb = memory_held(holder, host.node.id, gpu)
+                        ledger.load(
+                            Demand(name, "inference", share, (memory_mb,)), Part(at, *share_of(share), memory_mb)
+                        )
+                        by_name[name] = holder
+                at += 1
+        targets = {move.name: move.target[0].gpu for move in self.improve(ledger, len(by_name))}
+        found = ((by_name[name], ledger.node_of[gpu], gpu) for name, gpu in targets.items())
+        return [ReplicaMove(holder, node, gpu - ledger.nodes[node].start) for holder, node, gpu in found]
+
     def _ledger(self, hosts: Sequence[NodeResources], gpus: Sequence[Sequence[int]], free: Free | None) -> GpuLedger:
         """Return a ledger of these GPUs of each host, with the runs that stay on them. The core has compared the
         limits: its oversubscription is the policy's."""
@@ -72,7 +98,7 @@ class SharePlacement(Placement):
             for gpu in some:
                 holders = [holder for holder in host.holders[gpu] if free is None or free.stays(holder)]
                 if holders or host.foreign_mb.get(gpu):
-                    ledger.load(_HOLDERS, Part(at, *self._load(host, gpu, holders)))
+                    ledger.occupy(_HOLDERS, Part(at, *self._load(host, gpu, holders)))
                 at += 1
         return ledger
 
@@ -87,6 +113,7 @@ class SharePlacement(Placement):
 
 
 _HOLDERS: Final = Demand(PRESENT, "inference", WHOLE, ())
+_STAYING: Final = Demand(PRESENT, "training", WHOLE, ())
 
 
 def _demand_of(shape: Shape) -> Demand:

@@ -11,7 +11,7 @@ from support.state_checks import check
 from weft.core.explain_services import explain_service
 from weft.core.state.state import State
 from weft.errors import InputError, UnknownName
-from weft.model import WHOLE, Gpu, Job, Node, PerRank, Resized, Share, Start
+from weft.model import WHOLE, Gpu, Job, Move, Node, PerRank, Resized, Share, Start
 from weft.plugins import registry
 from weft.sim.clusters.reader import read_cluster
 from weft.sim.faults.uncertainty import Uncertainty
@@ -61,6 +61,37 @@ def test_every_policy_works_beside_services(tmp_path: Path, policy: str) -> None
     assert {job.id: job.status for job in replayed.jobs.values()} == {
         job.id: job.status for job in outcome.state.jobs.values()
     }
+
+
+def test_moves_empty_gpus_without_a_late_request_more(tmp_path: Path) -> None:
+    """Training keeps replicas apart; when it has ended, `holes` brings them together."""
+    text = "services:\n" + "".join(
+        f"  - service: s{at}\n    share: 0.2/0.3\n    memory: 5G\n    replicas: {{min: 1, max: 4}}\n"
+        f"    requests: {{rate: {10 + 5 * at}, variation: 2, duration: 8m}}\n"
+        for at in range(8)
+    )
+    cluster = [Node(f"n{at}", (Gpu(memory_mb=40_960),) * 4) for at in range(2)]
+    shared = Share(0.6, 0.9)
+    jobs = [
+        TraceJob(20.0 * at, Job(f"j{at}", 1, declared_s=120.0, share=shared, memory_mb=PerRank(30_000)), 120.0)
+        for at in range(8)
+    ]
+    beside = services(tmp_path, text)
+    still, moved = (
+        simulate(Setting(cluster, jobs, "srsf", f"holes:moves_per_minute={most}", services=beside)) for most in (0, 2)
+    )
+    assert still.occupancy is not None
+    assert moved.occupancy is not None
+    assert still.occupancy.moves == 0 < moved.occupancy.moves
+    assert moved.occupancy.mean_gpus < still.occupancy.mean_gpus - 0.2, "moves free GPUs"
+    late = [sum(found.late for found in outcome.services.values()) for outcome in (still, moved)]
+    assert late[1] <= late[0], "and cost no request"
+    begun = [fact.at for fact in moved.journal.read() if isinstance(fact, Move)]
+    assert all(later - first >= 60 for first, later in zip(begun, begun[2:], strict=False))
+    replayed = State()
+    for fact in moved.journal.read():
+        replayed.apply(fact)
+    check(replayed)
 
 
 def test_the_same_seed_gives_the_same_journal(tmp_path: Path) -> None:

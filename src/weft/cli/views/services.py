@@ -19,7 +19,7 @@ SERVICE_COLUMNS: Final = (
 OCCUPANCY_COLUMNS: Final = (
     Column("most GPUs", key="peak_gpus"), Column("mean GPUs", key="mean_gpus"),
     Column("compute unused", key="mean_compute_fragmentation"),
-    Column("memory unused", key="mean_memory_fragmentation"),
+    Column("memory unused", key="mean_memory_fragmentation"), Column("moved", key="moves"),
 )  # fmt: skip
 POLICY: Final = Column("policy", key="policy")
 CAPTION: Final = "Services"

@@ -62,11 +62,13 @@ class NodeResources:
 
     __slots__ = (
         "_oversubscription", "alive", "closures", "cpus_releasing", "cpus_used", "foreign_mb", "guests", "holders",
-        "idle", "index", "lasts_s", "node", "occupants", "ram_releasing", "ram_used",
+        "idle", "index", "lasts_s", "node", "occupants", "ram_releasing", "ram_used", "service_oversubscription",
     )  # fmt: skip
 
     def __init__(self, node: Node, index: int, oversubscription: float) -> None:
         self.node, self.index, self.alive, self._oversubscription = node, index, True, oversubscription
+        self.service_oversubscription = oversubscription if oversubscription > 1 else SERVICE_OVERSUBSCRIPTION
+        """The largest sum of limits on a GPU that holds a service."""
         self.holders: list[list[Holder]] = [[] for _ in node.gpus]
         self.idle = (1 << len(node.gpus)) - 1
         """The GPUs without a holder, as bits."""
@@ -190,7 +192,7 @@ class NodeResources:
             request += family.share.request
             limit += family.share.limit
             serves = serves or family.serves
-        most = SERVICE_OVERSUBSCRIPTION if serves and self._oversubscription <= 1 else max(self._oversubscription, 1)
+        most = self.service_oversubscription if serves else max(self._oversubscription, 1)
         if request + share.request > 1 + SHARE_TOLERANCE or limit + share.limit > most + SHARE_TOLERANCE:
             return None
         return 1 - request, gpu.memory_mb - memory

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from weft.core.planning.allocator import Allocator
 from weft.core.planning.planner import Context
 from weft.core.resources.shapes import Shape
+from weft.core.services.moves import ReplicaMoves
 from weft.core.services.replicas import changes, drained_by
 from weft.core.state.job import JobState
 from weft.model import Seconds
@@ -20,6 +21,7 @@ class ServicePlanner:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.moves = ReplicaMoves(context, self.settle)
 
     @property
     def keeps_gpus(self) -> bool:
@@ -32,15 +34,21 @@ class ServicePlanner:
         due = self.next_deadline()
         if not state.services.unsettled and (due is None or due > state.now):
             return
-        state.services.unsettled = False
         for service in list(state.services.by_name.values()):
-            for change in list(changes(service, state.now)):
-                self._context.decide(change)
+            while found := list(changes(service, state.now)):  # a drained replica makes room for a new one
+                for change in found:
+                    self._context.decide(change)
+        state.services.unsettled = False
 
     def next_deadline(self) -> Seconds | None:
         """Return when the next draining replica must end."""
         services = self._context.state.services.by_name.values()
         return min((due for service in services if (due := drained_by(service)) is not None), default=None)
+
+    def next_wake(self) -> Seconds | None:
+        """Return when the next draining replica must end, or the next move may begin."""
+        times = (self.next_deadline(), self.moves.next_try())
+        return min((due for due in times if due is not None), default=None)
 
     def place(self) -> None:
         """Start waiting replicas, or promise them GPUs; runs are preempted for them if the policy preempts."""

@@ -134,6 +134,10 @@ class Eligibility:
         """Return whether any user or group has a limit."""
         return bool(self.limits or self.groups.limits)
 
+    def has_room_like(self, job: JobState) -> bool:
+        """Return whether the limits of the job's user and group have room for one more job like it."""
+        return self.quotas.has_room(job) and self.groups.has_room(job)
+
     def doomed(self, job: JobState) -> JobId | None:
         """Return the first dependency that can no longer be met; None if there is none."""
         return next((other for other in job.unmet_dependencies if self._dooms(job, other)), None)

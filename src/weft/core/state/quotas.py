@@ -81,7 +81,7 @@ class Limits(ABC):
             if follower is None or not self._is_over(follower) or self._owner(follower) != owner:
                 heappop(queue)
                 continue
-            if not self._has_room(follower):
+            if not self.has_room(follower):
                 return
             heappop(queue)
             self._stand(follower)
@@ -118,16 +118,17 @@ class Limits(ABC):
                 (opened if was else shut).append(job)
         return opened, shut
 
-    # ---- inside
-
-    def _has_room(self, job: JobState) -> bool:
+    def has_room(self, job: JobState) -> bool:
+        """Return whether the limit has room for one more job like this one."""
         owner, amount = self._owner(job), self._amount(job)
         limit = self.limit_of(owner)
         return limit is None or not amount or self._used.get(owner, 0) + amount <= limit
 
+    # ---- inside
+
     def _stand(self, job: JobState) -> None:
         """Count the job, or queue it if the limit has no room."""
-        over = not self._has_room(job)
+        over = not self.has_room(job)
         self._set_over(job, over)
         (self._line_up if over else self._hold)(job)
 

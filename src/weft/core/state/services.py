@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft.core.state.job import JobState
-from weft.model import JobId, Service
+from weft.model import JobId, Seconds, Service
 from weft.model.status import ENDED
+
+MOVE_WINDOW_S: Final = 60.0
+"""Moves of replicas are limited within this time."""
 
 
 class ServiceState:
     """A service, the number of replicas it is to have, and the replicas it has."""
 
-    __slots__ = ("next_index", "replicas", "service", "undeployed", "wanted", "why")
+    __slots__ = ("moved_at", "next_index", "replicas", "service", "undeployed", "wanted", "why")
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -23,6 +28,8 @@ class ServiceState:
         """The replicas that have not ended, in the order of their submission."""
         self.next_index = 0
         """The index of the next replica. Indices are not used twice."""
+        self.moved_at: tuple[Seconds, ...] = ()
+        """The times of the moves of its replicas; moves more than a minute before the last one are forgotten."""
 
     def staying(self) -> list[JobState]:
         """Return the replicas that are neither drained nor cancelled."""
@@ -32,6 +39,10 @@ class ServiceState:
         """Return whether a replica runs the present version and is not to be replaced by another."""
         made_for = replica.job.replica
         return made_for is not None and made_for.version == self.service.version and not replica.leaving
+
+    def moved_since(self, at: Seconds) -> list[Seconds]:
+        """Return the times of the moves after this time."""
+        return [moved_at for moved_at in self.moved_at if moved_at > at]
 
     def ready(self) -> list[JobState]:
         """Return the replicas that get requests."""

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.model import Exited, Fact, Job, JobId, NodeId, NodeJoined, NodeLost, Seconds, Start, Submitted
+from weft.model import Exited, Fact, Job, JobId, Move, NodeId, NodeJoined, NodeLost, Seconds, Start, Submitted
 
 Gpu = tuple[NodeId, int]
 
@@ -21,6 +21,8 @@ class Occupancy:
     """The part of the GPU-seconds in use that no run requested; a weave requests the whole GPU."""
     mean_memory_fragmentation: float | None = None
     """The same of memory; a run that declares no memory counts as using all. None: the GPUs' memory is not known."""
+    moves: int = 0
+    """Replicas that moved to other GPUs."""
     times_s: array[float] = field(default_factory=lambda: array("d"), repr=False)
     gpus: array[int] = field(default_factory=lambda: array("l"), repr=False)
 
@@ -29,7 +31,7 @@ class Occupancy:
         return {
             "peak_gpus": self.peak_gpus, "mean_gpus": self.mean_gpus,
             "mean_compute_fragmentation": self.mean_compute_fragmentation,
-            "mean_memory_fragmentation": self.mean_memory_fragmentation,
+            "mean_memory_fragmentation": self.mean_memory_fragmentation, "moves": self.moves,
         }  # fmt: skip
 
 
@@ -105,6 +107,7 @@ def measure_occupancy(facts: Iterable[Fact]) -> Occupancy:
         if isinstance(fact, NodeJoined):
             sums.memory_mb |= {(fact.node.id, at): gpu.memory_mb for at, gpu in enumerate(fact.node.gpus)}
             continue
+        found.moves += isinstance(fact, Move)
         if not isinstance(fact, Start | Exited | NodeLost):
             continue
         sums.advance(fact.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.core.state.services import ServiceState
+from weft.core.state.services import MOVE_WINDOW_S, ServiceState
 from weft.core.state.transitions import TRANSITIONS
 from weft.model import (
     Deployed,
@@ -98,11 +98,16 @@ def move(state: State, fact: Move) -> bool:
     if replica is None or replica.job.replica is None or replica.leaving:
         return False
     replica.leaving = True
+    service = state.services.of(replica)
+    if service is not None:
+        service.moved_at = (*service.moved_since(fact.at - MOVE_WINDOW_S), fact.at)
+    state.services.unsettled = True
     return True
 
 
 def restore_service(state: State, fact: ServiceSnapshot) -> bool:
     service = state.services.by_name[fact.service.name] = ServiceState(fact.service)
     service.wanted, service.undeployed, service.next_index = fact.replicas, fact.undeployed, fact.next_index
+    service.moved_at = fact.moved_at
     state.services.unsettled = True
     return True
