@@ -123,8 +123,7 @@ def _stretch(axes: Axes, lines: Sequence[Line]) -> None:
     """Use a logarithmic axis if a few large values would flatten all others."""
     values = sorted(value for line in lines for value in line.values if value > 0)
     if values and values[-1] > 20 * values[len(values) // 2]:
-        axes.set_ylim(values[0] / 1.5, values[-1] * 1.5)
-        axes.set_yscale("log", nonpositive="mask")
+        style.set_log_seconds_axis(axes, values[0] / 1.5, values[-1] * 1.5)
 
 
 def draw_services(served: Sequence[tuple[str, Served]]) -> Iterator[Picture]:

@@ -152,6 +152,19 @@ def set_symlog_axis(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
+def set_log_seconds_axis(axes: Axes, low_s: float, high_s: float) -> None:
+    """Set a logarithmic y axis for seconds, with plain numbers as ticks."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_ylim(low_s, high_s)
+    axes.set_yscale("log", nonpositive="mask")
+    axes.yaxis.set_major_locator(
+        FixedLocator([10.0**power for power in range(-6, 7) if low_s <= 10.0**power <= high_s])
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
 def set_ratio_axis(axes: Axes, low: float, high: float) -> bool:
     """Set a y axis for ratios around 1, and return whether it is logarithmic."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
