@@ -29,6 +29,7 @@ PEAKS: Final = {
     3200: {"exclusive": 1879, "infless-l": 1719, "infless-r": 1357, "dilu": 1322},
 }
 """Most GPUs in use, as Dilu's own code counts them."""
+PATTERNS: Final = ("instances-*.txt", "rps_*.txt", "azure_llm_*.csv", "a100_*.csv")
 SERVED: Final = "roberta_large"
 """The model of the scaling study."""
 
@@ -47,29 +48,31 @@ class DiluFigures(NamedTuple):
     pictures: list[Picture]
 
 
-def run_folder(folder: Path) -> Iterator[tuple[str, DiluFigures]]:
-    """Run each study for which the folder has files; yield the file and its figures."""
+def count_studies(folder: Path) -> int:
+    """Return how many figures `run_folder` yields."""
+    counts = [len(_matching(folder, pattern)) for pattern in PATTERNS]
+    return sum(counts) + bool(counts[-1]) + (len(TIMES) * 2 - 1) * counts[1]
+
+
+def run_folder(folder: Path) -> Iterator[DiluFigures]:
+    """Run each study for which the folder has files; yield its figures."""
     if not folder.is_dir():
         raise InputError("no such folder", where=str(folder), hint="give a folder with files of Dilu's repository")
-    found = False
-    grids = {path: _read_grid(path) for path in _matching(folder, "a100_*.csv")}
-    for path in sorted(_matching(folder, "instances-*.txt"), key=lambda path: (len(path.name), path.name)):
-        found = True
-        yield path.name, _pack(path)
-    for path in _matching(folder, "rps_*.txt"):
-        found = True
-        yield path.name, _scale(path, grids)
-    for path in _matching(folder, "azure_llm_*.csv"):
-        found = True
-        yield path.name, _stream(path)
-    for path, grid in grids.items():
-        found = True
-        yield path.name, _profile(path, grid)
-    if grids:
-        yield "pairs", _share(grids)
-    if not found:
+    instances, rates, streams, profiles = (_matching(folder, pattern) for pattern in PATTERNS)
+    if not (instances or rates or streams or profiles):
         hint = "expected instances-N.txt, rps_NAME.txt, azure_llm_NAME.csv or a100_MODEL.csv, plain or gzip"
         raise InputError("no file of Dilu's data", where=str(folder), hint=hint)
+    grids = {path: _read_grid(path) for path in profiles}
+    for path in sorted(instances, key=lambda path: (len(path.name), path.name)):
+        yield _pack(path)
+    for path in rates:
+        yield from _scale(path, grids)
+    for path in streams:
+        yield _stream(path)
+    for path, grid in grids.items():
+        yield _profile(path, grid)
+    if grids:
+        yield _share(grids)
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
@@ -103,24 +106,21 @@ def _pack(path: Path) -> DiluFigures:
     return DiluFigures(rows, _named(name, draw_colocation(lines, bound.gpus)))
 
 
-def _scale(path: Path, grids: dict[Path, LatencyGrid]) -> DiluFigures:
+def _scale(path: Path, grids: dict[Path, LatencyGrid]) -> Iterator[DiluFigures]:
     from weft.sim.serving.arrivals import from_rps, read_rps
     from weft.sim.serving.grid import example_grid
     from weft.sim.serving.service import SimulatedService
 
     grid = next((grid for file, grid in grids.items() if SERVED in file.name), None) or example_grid()
     rates, scalers = read_rps(str(path)), load_scalers(RATE_SCALERS)
-    rows: list[DiluRow] = []
-    pictures: list[Picture] = []
     for times in TIMES:
         workloads = [from_rps(rates, times, seed) for seed in SEEDS]
         for burst in (False, True):
             service = SimulatedService(grid=grid, profiled=grid.capacity(8, 0.3), burst=burst)
             results = compare_scalers(service, scalers, workloads)
             name = f"{_name(path)} x{times:g}{' burst' if burst else ''}"
-            rows += _scaler_rows("scaling", name, results)
-            pictures += _named(name.replace(" ", "-"), _draw(results))
-    return DiluFigures(rows, pictures)
+            rows = _scaler_rows("scaling", name, results)
+            yield DiluFigures(rows, _named(name.replace(" ", "-"), _draw(results)))
 
 
 def _stream(path: Path) -> DiluFigures:

@@ -14,14 +14,14 @@ COLUMNS: Final = tuple(Column(name, key=name) for name in ("study", "workload", 
 
 def run_dilu(args: argparse.Namespace) -> int:
     """Run the studies, print the table, and write the pictures."""
-    from weft.study.dilu import run_folder
+    from weft.study.dilu import count_studies, run_folder
 
-    rows, pictures = [], []
-    for name, figures in run_folder(Path(args.folder)):
-        rows += figures.rows
-        pictures += figures.pictures
-        if render.is_stderr_terminal():
-            render.print_message(f"{name}: done")
+    rows, pictures, folder = [], [], Path(args.folder)
+    with render.ProgressMeter("dilu", count_studies(folder), "studies") as meter:
+        for done, figures in enumerate(run_folder(folder), start=1):
+            rows += figures.rows
+            pictures += figures.pictures
+            meter.draw(done)
     summary: dict[str, object] = {
         "schema": 1, "kind": "figures", "paper": "dilu", "failures": [], "rows": [row._asdict() for row in rows],
     }  # fmt: skip
@@ -29,10 +29,10 @@ def run_dilu(args: argparse.Namespace) -> int:
         from weft.report.folder import write_csv, write_pictures, write_summary
         from weft.sim.folder import atomic_folder
 
-        with atomic_folder(args.out, force=args.force) as folder:
-            write_pictures(folder, pictures)
-            write_csv(folder / "figures.csv", [column.key for column in COLUMNS], rows)
-            write_summary(folder, summary)
+        with atomic_folder(args.out, force=args.force) as out:
+            write_pictures(out, pictures)
+            write_csv(out / "figures.csv", [column.key for column in COLUMNS], rows)
+            write_summary(out, summary)
     if args.json:
         render.print_json(summary)
     else:
