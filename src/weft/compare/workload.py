@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from weft.core.ports import Placement
+from weft.core.reasons import count_gpus
 from weft.errors import Infeasible, InputError
 from weft.model import Job, Node
 from weft.plugins import registry
@@ -135,7 +136,7 @@ def _read_services(workload: Workload, nodes: Sequence[Node]) -> Sequence[Servic
         template = each.service.template
         if not any(_fits(template, node) for node in nodes):
             memory = f" with {template.memory_mb.max:,} MB each" if template.memory_mb else ""
-            what = f"no node can hold a replica of {each.service.name}: it needs {template.gpus} GPUs{memory}"
+            what = f"no node can hold a replica of {each.service.name}: it needs {count_gpus(template.gpus)}{memory}"
             raise Infeasible(what, where=each.where, hint=f"the cluster is {workload.cluster}")
     return found
 

@@ -40,7 +40,9 @@ class SimulatedService:
             raise InputError(f"service {self.name}: slots, throughput and SLO must be above 0")
         if self.grid is not None and self.grid.seconds(1, self.share.limit) > self.slo_s:
             fastest = self.grid.seconds(1, self.share.limit)
-            what = f"service {self.name}: no batch meets {1000 * self.slo_s:g} ms: one request takes {1000 * fastest:g}"
+            what = (
+                f"service {self.name}: no batch meets {1000 * self.slo_s:g} ms: one request takes {1000 * fastest:g} ms"
+            )
             raise InputError(what, hint="raise the SLO, or the limit")
 
     @property
