@@ -94,7 +94,7 @@ master: setup ## IP=10.0.0.1 SCHEDULER=srsf: start a scheduler that other machin
 	@$(WEFT) server --host "$(IP)" --policy "$(SCHEDULER)"
 
 testbed: setup ## [SCHEDULERS=srsf,muri-l] [SETUPS=n8g8] [TRACES=FILE] [IP=10.0.0.1]: a quick testbed here, or on workers that join IP
-	@case "$(IP)" in 127.*|localhost) where="--at-once 2" ;; *) $(WEFT) auth init --host "$(IP)"; where="--host $(IP)" ;; esac; \
+	@case "$(IP)" in 127.*|localhost) where="--at-once 3" ;; *) $(WEFT) auth init --host "$(IP)"; where="--host $(IP)" ;; esac; \
 		$(WEFT) testbed run --quick --spec "$(SETUPS)" $(if $(TRACES),--trace "$(TRACES)") --policies "$(SCHEDULERS)" \
 		--intervals "$(INTERVALS)" $$where --out "$(TESTBED)"
 

@@ -181,6 +181,15 @@ def test_bad_input_is_refused_before_anything_starts(
     assert not Path("never").exists()
 
 
+def test_bad_device_options_are_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEFT_DEVICE_OPTIONS", "--loss gpu=2")
+    assert main(["testbed", "run", "--out", str(tmp_path / "never")]) == 2
+    assert "WEFT_DEVICE_OPTIONS: 'gpu=2': expected data=N, gpu=N, net=N" in capsys.readouterr().err
+    assert not (tmp_path / "never").exists()
+
+
 def test_folders_that_are_no_testbed_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,7 +42,7 @@ def test_proto_and_rpc_make_the_stubs() -> None:
 def test_a_testbed_here_or_on_workers_that_join() -> None:
     here = "\n".join(recipe("testbed"))
     assert '--quick --spec "n8g8"  --policies "srtf,srsf,tiresias,themis,muri-s,muri-l"' in here
-    assert 'where="--at-once 2"' in here
+    assert 'where="--at-once 3"' in here
     there = "\n".join(recipe("testbed", "IP=10.0.0.1", "SCHEDULERS=srsf", "SETUPS=3x8", "TRACES=t.csv"))
     assert 'weft auth init --host "10.0.0.1"' in there
     assert '--spec "3x8" --trace "t.csv" --policies "srsf"' in there

@@ -15,7 +15,7 @@ from weft.errors import WeftError
 from weft.model import Fact
 from weft.testbed import measures
 from weft.testbed.clusters import LOOPBACK, Running, Site, end_leftovers, read_journal
-from weft.testbed.device_servers import device_servers
+from weft.testbed.device_servers import device_options, device_servers
 from weft.testbed.emulated_jobs import device_variables, program_of
 from weft.testbed.matrix import Cell
 from weft.testbed.store import JOURNAL, Store
@@ -45,6 +45,7 @@ def run_cell(store: Store, cell: Cell, workload: CellWorkload, tick: Tick, site:
             "figures": measures.figures_of(facts, cell.speed, group),
             "latencies": measures.as_json(measures.latencies(facts)),
             "weave_sizes": measures.weave_sizes(facts),
+            "device_options": " ".join(device_options()),
         }  # fmt: skip
         store.save(cell, result)
         return result

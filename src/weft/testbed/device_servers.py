@@ -10,13 +10,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.testbed.matrix import Cell, weaves
+from weft.train.emulated.server import parse
 
 OPTIONS: Final = ("--idle", "86400", "--with-parent", "yes")
 """The servers wait for jobs as long as the driver lives; they end with it, even if it is killed."""
+VARIABLE: Final = "WEFT_DEVICE_OPTIONS"
 START_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.02
+
+
+def device_options() -> list[str]:
+    """Return the options of device servers that the environment gives; raise InputError if they make no sense."""
+    words = os.environ.get(VARIABLE, "").split()
+    try:
+        parse(words)
+    except ValueError as error:
+        hint = "such as --capacity data=2,gpu=1,net=1 --loss gpu=0.15"
+        raise InputError(f"{VARIABLE}: {error}", hint=hint) from None
+    return words
 
 
 @contextmanager
@@ -32,7 +45,9 @@ def device_servers(cell: Cell, nodes: Sequence[str], folder: str) -> Iterator[No
             path = f"{folder}/{node}.sock"
             with open(f"{path}.log", "wb") as log:
                 servers.append(
-                    subprocess.Popen([*words, path, *OPTIONS], stdin=subprocess.PIPE, stdout=log, stderr=log)
+                    subprocess.Popen(
+                        [*words, path, *device_options(), *OPTIONS], stdin=subprocess.PIPE, stdout=log, stderr=log
+                    )
                 )
         for node, server in zip(nodes, servers, strict=True):
             _await_socket(f"{folder}/{node}.sock", server)

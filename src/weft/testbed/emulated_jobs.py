@@ -7,6 +7,7 @@ from typing import Final
 
 from weft.client.trace_player import Program
 from weft.sim.traces.trace import TraceJob
+from weft.testbed.device_servers import VARIABLE, device_options
 from weft.testbed.matrix import Cell, weaves, with_order
 from weft.testbed.scaling import scale_policy, scale_profile
 from weft.train.emulated import program, woven
@@ -25,6 +26,8 @@ def live_policy(cell: Cell) -> str:
 def device_variables(cell: Cell, folder: str) -> dict[str, str]:
     """Return the variables of all jobs of a cell. Nodes of two cells have the same names, so each has its folder."""
     found = {"WEFT_DEVICE": "emulated", "WEFT_DEVICE_DIR": folder}
+    if options := device_options():
+        found[VARIABLE] = " ".join(options)
     if cell.contention == "muri":
         found["WEFT_DEVICE_FACTORS"] = ",".join(f"{size}={factor:.6f}" for size, factor in FACTORS.items())
     return found

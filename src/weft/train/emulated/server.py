@@ -159,17 +159,23 @@ def parse_options(words: list[str]) -> dict[str, str]:
     return options
 
 
+def parse(words: list[str]) -> tuple[dict[str, float], dict[str, float], float, dict[str, str]]:
+    """Return the capacities, the losses, the idle time and all options; raise ValueError if one makes no sense."""
+    options = parse_options(words)
+    capacities = parse_amounts(options.get("--capacity", ""), CAPACITIES, 0.01, 1000.0)
+    losses = parse_amounts(options.get("--loss", ""), {}, 0.0, 0.99)
+    idle = options.get("--idle", str(IDLE_S))
+    if not _is_between(idle, 0.0, MAX_HOLD_S):
+        raise ValueError(f"--idle {idle!r}: expected seconds from 0 to {MAX_HOLD_S:g}")
+    return capacities, losses, float(idle), options
+
+
 def main(words: list[str]) -> int:
     try:
         if not words or words[0].startswith("-"):
             raise ValueError("expected the path of a socket, then options")
-        options = parse_options(words[1:])
-        capacities = parse_amounts(options.get("--capacity", ""), CAPACITIES, 0.01, 1000.0)
-        losses = parse_amounts(options.get("--loss", ""), {}, 0.0, 0.99)
-        idle = options.get("--idle", str(IDLE_S))
-        if not _is_between(idle, 0.0, MAX_HOLD_S):
-            raise ValueError(f"--idle {idle!r}: expected seconds from 0 to {MAX_HOLD_S:g}")
-        server = Server(words[0], capacities, losses, float(idle))
+        capacities, losses, idle_s, options = parse(words[1:])
+        server = Server(words[0], capacities, losses, idle_s)
     except (ValueError, OSError) as error:
         os.write(2, f"emulated device: {error}\n".encode())
         return 2

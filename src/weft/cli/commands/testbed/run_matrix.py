@@ -60,9 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from weft.testbed.device_servers import device_options
     from weft.testbed.driver import run_matrix
     from weft.testbed.store import Store
 
+    device_options()  # a mistake in them ends the command before a cell begins
     site = _site(args)
     work = _work(args)
     store = Store(Path(args.out))
