@@ -49,7 +49,7 @@ class Device:
                 self._socket.send(f"hold {stage}:{self._gpus or '-'} {seconds!r}".encode())
                 if self._socket.recv(64):
                     return
-            except (BrokenPipeError, ConnectionResetError, ConnectionRefusedError):
+            except OSError:  # the server has ended
                 pass
             self._socket.close()
             self._connect()
@@ -72,12 +72,12 @@ class Device:
         """End the present hold; return how many seconds of it were served."""
         try:
             self._socket.send(b"cancel")
+            while True:
+                words = self._socket.recv(64).split()  # `done`, if the hold ended meanwhile, comes first
+                if words[:1] != [b"done"]:
+                    return float(words[1]) if len(words) == 2 else 0.0
         except OSError:  # the server has ended, and with it the hold
             return 0.0
-        while True:
-            words = self._socket.recv(64).split()  # `done`, if the hold ended meanwhile, comes first
-            if words[:1] != [b"done"]:
-                return float(words[1]) if len(words) == 2 else 0.0
 
     def close(self) -> None:
         self._socket.close()
@@ -92,7 +92,10 @@ class Device:
             except FileNotFoundError:
                 pass
             except ConnectionRefusedError:
-                os.unlink(path)
+                try:  # noqa: SIM105 - contextlib takes long to import
+                    os.unlink(path)
+                except FileNotFoundError:  # its server, which ends now, was quicker
+                    pass
             words = [sys.executable, "-m", "weft.train.emulated.server", path, "--background", "yes", *options]
             root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
             env = {**os.environ, "PYTHONPATH": root}

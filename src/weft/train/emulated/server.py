@@ -36,6 +36,7 @@ class Server:
         """The resource that each job holds, by the descriptor of its connection."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(path)
+        self._inode = os.stat(path).st_ino
         self._listener.listen(512)
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
@@ -65,7 +66,8 @@ class Server:
         for each in (self._listener, *self._jobs.values()):
             each.close()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path)
+            if os.stat(self.path).st_ino == self._inode:  # not that of the next server
+                os.unlink(self.path)
 
     def _timeout_ms(self) -> float:
         due = min((each.next_end() for each in self._resources.values()), default=INFINITE)
