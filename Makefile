@@ -26,10 +26,10 @@ INTERVALS ?= 360
 TESTBED ?= testbed-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup workloads all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3
+.PHONY: help setup workloads all proto rpc run testbed test soak check bench clean server worker submit monitor master run1 run2 run3 run-slurm run-ray
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z0-9 ]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with Weft and its tools, if needed
 
@@ -76,6 +76,12 @@ run: setup ## compare policies on a small cluster, then run real jobs: here, in 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/jobs/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/workspace/tour.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/cluster/tour.sh
+
+run-slurm: $(TEST_READY) ## show how nodes of Slurm come and go, on a Slurm of four nodes on loopback (needs root)
+	@PYTHONPATH=tests $(BIN)/python -m support.pool_tour slurm
+
+run-ray: $(TEST_READY) ## show the same with Ray, in a namespace (needs root)
+	@PYTHONPATH=tests $(BIN)/python -m support.pool_tour ray
 
 server: setup ## start the scheduler of a cluster: weft server
 	@$(WEFT) server
