@@ -196,7 +196,7 @@ class PoolKeeper:
         by_key = {status.key: status for status in found}
         for each in settled:
             status = by_key.get(each.key)
-            memory.of(each, now).status = status
+            memory.of(each.key, now).status = status
             if status is not None and not each.id:
                 self._loop.post(partial(_granted, pool.name, each.key, status.id))
             if status is None or status.phase == "ended":
@@ -204,7 +204,7 @@ class PoolKeeper:
 
     async def _end(self, pool: Pool, allocation: Allocation, status: AllocationStatus | None) -> None:
         memory = self.memory(pool.name)
-        known = memory.of(allocation, self._loop.clock.now())
+        known = memory.of(allocation.key, self._loop.clock.now())
         how = status.how if status is not None else "gone" if allocation.id else "never requested"
         failed = memory.has_failed(allocation, self._loop.clock.now())
         if status is None and not allocation.id:  # a crash came before the request, or the provider refused it
@@ -299,8 +299,7 @@ class PoolKeeper:
                 await asyncio.to_thread(self.provider(spec.pool).release, id)
         except (WeftError, OSError) as error:
             log.warning("pool %s: %s", spec.pool.name, error)
-            if (known := memory.allocations.get(spec.key)) is not None:
-                known.error = str(error)
+            memory.of(spec.key, self._loop.clock.now()).error = str(error)
         finally:
             memory.calling.discard(spec.key)
             memory.observed_at = float("-inf")

@@ -46,10 +46,11 @@ class PoolMemory:
     error_since: Seconds = 0.0
     demand: Demand = field(default_factory=Demand)
 
-    def of(self, allocation: Allocation, now: Seconds) -> AllocationMemory:
-        known = self.allocations.get(allocation.key)
+    def of(self, key: str, now: Seconds) -> AllocationMemory:
+        """Return the memory of an allocation, which begins now if there is none."""
+        known = self.allocations.get(key)
         if known is None:
-            known = self.allocations[allocation.key] = AllocationMemory(since=now, wanted_at=now)
+            known = self.allocations[key] = AllocationMemory(since=now, wanted_at=now)
         return known
 
     def forget_others(self, keys: Iterable[str]) -> None:
@@ -60,7 +61,7 @@ class PoolMemory:
     def update(self, pool: PoolState, state: State, now: Seconds) -> None:
         """Record the phase of each allocation, and since when its node is idle."""
         for allocation in pool.allocations.values():
-            known = self.of(allocation, now)
+            known = self.of(allocation.key, now)
             phase = self._phase(allocation, known, state)
             if phase != known.phase:
                 known.phase, known.since = phase, now
