@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +62,10 @@ def test_a_script_that_fails_pauses_its_pool_and_says_why(site: PoolSite) -> Non
     assert (pool["why"], pool["failures"], "no such module" in pool["failure"]) == ("CrashLoop", 3, True)
     assert "no such module: cuda/99" in weft.weft("pool", "show", "broken")
     assert "Pool: broken: paused (CrashLoop)" in weft.weft("why", job)
+    assert any(
+        "pool broken is paused" in problem
+        for problem in json.loads(weft.weft("doctor", "--json", code=None))["problems"]
+    )
     long = weft.submit("true", flags=("--gpus", "2", "--time", "6h"))
     assert "LongerThanAllocations: it needs 6 h, the nodes of pool broken last 30 min" in weft.weft("why", long)
     site.remove("broken")

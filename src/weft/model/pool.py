@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from weft.model.ids import NodeId, Seconds
 from weft.model.node import Gpu, Node
+
+MAX_START_S: Final = 120.0
+MAX_START_PART: Final = 0.2
+"""The time between the start of an allocation and that of its first job: seconds, or a part of a short allocation."""
+END_MARGIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,12 @@ class Pool:
     """Options of the site, passed on as they are."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of the provider, such as the address of its server."""
+
+    @property
+    def usable_s(self) -> float:
+        """The time that a job has on a node at least: not the start of its worker, nor the end that saves work."""
+        start_s = min(MAX_START_S, MAX_START_PART * self.time_s)
+        return self.time_s - start_s - self.leave_grace_s - END_MARGIN_S
 
     def setting(self, name: str, default: str = "") -> str:
         return dict(self.settings).get(name, default)

@@ -45,7 +45,7 @@ class Demand:
 def outlasts(pool: Pool, job: Job) -> bool:
     """Return whether a job may run for longer than an allocation of the pool lasts."""
     need_s = time_needed_s(job)
-    return need_s is not None and need_s > pool.time_s - pool.leave_grace_s
+    return need_s is not None and need_s > pool.usable_s
 
 
 class PoolFit:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from weft.core.state.state import State
 from weft.model import (
     AllocationRequested,
+    Fact,
     Gpu,
     Held,
     Job,
@@ -85,8 +86,8 @@ def test_jobs_that_no_node_of_the_pool_could_run_are_no_demand() -> None:
     assert demand(*jobs(3, where=Where(labels=(("pool", "b"),))))["a100"].nodes == 0
     assert demand(*jobs(3, where=Where(labels=(("pool", "a100"),))))["a100"].nodes == 1
     assert demand(*jobs(3, memory_mb=PerRank(90_000)))["a100"].nodes == 0
-    assert demand(*jobs(3, declared_s=3590.0))["a100"].nodes == 0
-    assert demand(*jobs(3, declared_s=3500.0))["a100"].nodes == 1
+    assert demand(*jobs(3, declared_s=3500.0))["a100"].nodes == 0
+    assert demand(*jobs(3, declared_s=3400.0))["a100"].nodes == 1
     assert demand(*jobs(1, task=Task(time_limit_s=7200.0), declared_s=60.0))["a100"].nodes == 0
 
 
@@ -108,3 +109,18 @@ def test_a_second_pool_gets_what_the_first_cannot_hold() -> None:
 def test_a_short_job_is_demand_behind_one_that_outlasts_the_pool() -> None:
     long, short = Job("1", declared_s=7200.0), Job("2", declared_s=60.0)
     assert demand(*submitted(long, short))["a100"].nodes == 1
+
+
+def test_what_is_asked_for_starts_on_the_node_that_comes() -> None:
+    """A pool that asks for nodes on which the job then does not start would ask for ever."""
+    for time_s in (60.0, 600.0, 28_800.0):
+        pool = replace(POOL, time_s=time_s)
+        job = Job("1", declared_s=pool.usable_s)
+        assert demand(*submitted(job), pools=(pool,))["a100"].nodes == 1
+        start_s = min(100.0, 0.15 * time_s)
+        until = time_s - pool.leave_grace_s - 5.0
+        node = replace(pool.node("a100-0"), until=until)
+        state = State()
+        facts: list[Fact] = [PoolAdded(0.0, pool), *submitted(job), NodeJoined(start_s, node)]
+        assert all(map(state.apply, facts))
+        assert state.resources.free_for(state.jobs["1"].shape, after_release=False).total() == 4

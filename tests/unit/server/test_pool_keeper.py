@@ -20,6 +20,7 @@ from weft.model import (
     AllocationGranted,
     AllocationRequested,
     Cancelled,
+    Event,
     Job,
     NodeJoined,
     NodeLost,
@@ -113,8 +114,8 @@ class World:
         while len(self.keeper._tasks):
             await asyncio.sleep(0)
 
-    def post(self, *facts: object) -> None:
-        self.loop.post(lambda now: [replace(fact, at=now) for fact in facts])  # type: ignore[type-var]
+    def post(self, *events: Event) -> None:
+        self.loop.post(lambda now: [replace(event, at=now) for event in events])
 
     @property
     def allocations(self) -> dict[str, str]:
@@ -136,19 +137,19 @@ class World:
         for job in list(state.jobs.values()):
             if job.status == "waiting" and random.random() < 0.05:
                 self.post(Cancelled(0.0, job.id))
-        for id, job in list(self.provider.jobs.items()):
-            slot = self.allocations.get(job.key, "")
+        for id, found in list(self.provider.jobs.items()):
+            slot = self.allocations.get(found.key, "")
             host = state.resources.by_id.get(slot)
             alive = host is not None and host.alive
-            if job.phase == "pending" and random.random() < 0.5:
-                self.provider.jobs[id] = replace(job, phase="running", how="RUNNING")
-            elif job.phase == "running" and random.random() < 0.1:
-                self.provider.jobs[id] = replace(job, phase="ended", how="FAILED")
-            elif job.phase == "running" and slot and not alive and random.random() < 0.5:
+            if found.phase == "pending" and random.random() < 0.5:
+                self.provider.jobs[id] = replace(found, phase="running", how="RUNNING")
+            elif found.phase == "running" and random.random() < 0.1:
+                self.provider.jobs[id] = replace(found, phase="ended", how="FAILED")
+            elif found.phase == "running" and slot and not alive and random.random() < 0.5:
                 self.post(NodeJoined(0.0, POOL.node(slot)))
-            elif job.phase == "ended" and alive:
+            elif found.phase == "ended" and alive:
                 self.post(NodeLost(0.0, slot))
-            elif job.phase == "ended" and random.random() < 0.1:
+            elif found.phase == "ended" and random.random() < 0.1:
                 del self.provider.jobs[id]  # the provider forgets old jobs
         for host in state.resources.nodes:
             if host.alive and random.random() < 0.1:

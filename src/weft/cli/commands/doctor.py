@@ -166,6 +166,7 @@ def _problems(here: Paths, found: DoctorView) -> list[str]:
     for why, detail in (found.paused_for or {}).items():
         if why != Reason.PAUSED:
             problems.append(f"no new jobs start ({why}): {detail}")
+    problems += found.pools or ()
     if found.free_mb is not None and found.free_mb < LOW_MB:
         problems.append(f"only {found.free_mb} MB of disk space are left for state and logs")
     for folder in (here.state, here.runtime):

@@ -16,7 +16,7 @@ from weft.model.status import ENDED
 if TYPE_CHECKING:
     from weft.core.state.state import State
 
-MIN_LEFT_S: Final = 60.0
+MIN_LEFT_S: Final = 10.0
 """A job of unknown length starts only on nodes that stay for at least this long."""
 
 

@@ -22,6 +22,7 @@ from weft.server.backends.base import Kill
 from weft.server.controller import Controller
 from weft.server.jobs import groups
 from weft.server.pause_reasons import CLOSING, POLICY_FAILED
+from weft.server.pools.views import pool_problems
 from weft.wire.views.base import Answer
 from weft.wire.views.doctor import JobCountsView, JournalView, SchedulerView
 from weft.wire.views.groups import GroupSettingsView
@@ -241,6 +242,7 @@ async def _doctor(request: AdminRequest) -> SchedulerView:
         enforced=list(ENFORCED),
         advisory=list(ADVISORY),
         idle_s=controller.settings.idle_s,
+        pools=pool_problems(controller.pools) if state.pools.by_name else None,
     )
 
 

@@ -34,6 +34,7 @@ from weft.server.pools.keeper import PoolKeeper, new_key
 MAX_NODES: Final = 10_000
 MAX_GPUS: Final = 1024
 MIN_TIME_S: Final = 60.0
+MIN_USABLE_S: Final = 20.0
 _NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 _LABEL: Final = re.compile(r"[^=,\s]{1,100}=[^,\s]{0,100}")
 
@@ -107,8 +108,10 @@ def _with(pool: Pool, options: Mapping[str, str]) -> Pool:
     made = replace(pool, **values, settings=tuple((key, text) for key, text in settings.items() if text))
     if made.min_nodes > made.max_nodes:
         raise InputError(f"min-nodes is {made.min_nodes}, more than max-nodes, {made.max_nodes}")
-    if made.time_s < max(MIN_TIME_S, made.leave_grace_s + 10):
-        raise InputError(f"time: {made.time_s:.0f} s is too short", hint="an allocation lasts at least a minute")
+    if made.time_s < MIN_TIME_S or made.usable_s < MIN_USABLE_S:
+        raise InputError(
+            f"time: {made.time_s:.0f} s is too short", hint="at least a minute, and longer than leave-grace"
+        )
     for key in NEEDED_SETTINGS.get(pool.provider, ()):
         if key not in dict(made.settings):
             raise InputError(f"--{key} is missing", hint=f"a pool of {TITLES[pool.provider]} needs it")

@@ -12,7 +12,7 @@ from weft.model import Seconds
 from weft.model.status import Reason
 from weft.pools.demand import outlasts
 from weft.pools.providers import TITLES
-from weft.pools.rules import WAITING
+from weft.pools.rules import CRASH_LOOP, WAITING
 from weft.server.pools.keeper import PoolKeeper
 from weft.server.pools.memory import AllocationMemory
 from weft.wire.views.explain import ReasonView
@@ -67,7 +67,7 @@ def explain_pools(keeper: PoolKeeper, job: JobState, now: Seconds) -> Iterator[R
             yield ReasonView(
                 Reason.LONGER,
                 f"it needs {_duration(need_s)}, the nodes of pool {pool.name} last {_duration(pool.time_s)} "
-                f"(weft pool set {pool.name} time={_duration(need_s + pool.leave_grace_s, short=True)})",
+                f"(weft pool set {pool.name} time={_duration(need_s + pool.time_s - pool.usable_s, short=True)})",
             )
         else:
             yield ReasonView(Reason.POOL, f"{pool.name}: {_describe(keeper, state, now)}")
@@ -107,3 +107,16 @@ def _duration(seconds: float, *, short: bool = False) -> str:
             count = seconds / unit
             return f"{-(-seconds // unit):.0f}{name[0]}" if short else f"{count:.1f}".removesuffix(".0") + f" {name}"
     return f"{seconds:.0f}s" if short else f"{seconds:.0f} s"
+
+
+def pool_problems(keeper: PoolKeeper) -> list[str]:
+    """Return what is wrong with pools, for `weft doctor`."""
+    found = []
+    for name, state in keeper.state.pools.by_name.items():
+        if state.paused == CRASH_LOOP:
+            found.append(
+                f"pool {name} is paused: {' '.join(state.detail.split())[:300]}; weft pool show {name} says more"
+            )
+        elif error := keeper.memory(name).error:
+            found.append(f"pool {name}: {error}")
+    return found

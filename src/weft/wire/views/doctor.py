@@ -53,7 +53,7 @@ class SchedulerView(Answer):
     }  # fmt: skip
     OPTIONAL: ClassVar[Mapping[str, str]] = {
         "nodes": "nodes", "lease_s": "lease_s", "beat_s": "beat_s", "recovered": "recovered",
-        "limits": "limits", "shared": "shared", "shared_problem": "shared_problem",
+        "limits": "limits", "shared": "shared", "shared_problem": "shared_problem", "pools": "pools",
     }  # fmt: skip
 
     pid: int | None = None
@@ -88,6 +88,8 @@ class SchedulerView(Answer):
     enforced: Sequence[str] = ()
     advisory: Sequence[str] = ()
     idle_s: float = 0.0
+    pools: Sequence[str] | None = None
+    """Problems of pools: paused after failures, or not reachable; None: there are no pools."""
 
 
 class DoctorView(Answer):
@@ -99,7 +101,7 @@ class DoctorView(Answer):
         for name in (
             "versions", "policy", "paused_for", "node", "nodes", "gpus", "gpus_from", "driver", "cpus", "ram_mb",
             "limits", "shared", "shared_problem", "lease_s", "beat_s", "recovered", "journal", "jobs", "enforced",
-            "advisory", "idle_s",
+            "advisory", "idle_s", "pools",
         )
     }  # fmt: skip
 
@@ -133,6 +135,7 @@ class DoctorView(Answer):
     enforced: Sequence[str] | None = None
     advisory: Sequence[str] | None = None
     idle_s: float | None = None
+    pools: Sequence[str] | None = None
     checks: Sequence[StepView] = ()
     """The checks of `weft node check`, of this machine."""
     problems: Sequence[str] = ()
