@@ -17,13 +17,15 @@ from weft.server.nodes.registry import NodeRegistry
 from weft.wire.messages import AgentMessage
 
 TICK_S = 2.0
-PACKED = registry.load_placement("packed")
 policy = cache(registry.load_policy)
 Make = Callable[[float], tuple[Sequence[Event], Sequence[Reply]]]
 
 
 class Head:
-    def __init__(self, time: Timeline, network: Network, mayhem: Mayhem, offset_s: float) -> None:
+    def __init__(
+        self, time: Timeline, network: Network, mayhem: Mayhem, offset_s: float, placement: str = "packed"
+    ) -> None:
+        self._placement = registry.load_placement(placement)
         self._time, self._network, self._mayhem, self._offset_s = time, network, mayhem, offset_s
         self.disk: list[Fact] = []
         self.conns: set[int] = set()
@@ -63,7 +65,7 @@ class Head:
         self._tick(self._life)
 
     def fresh(self) -> Scheduler:
-        return Scheduler(policy(self._mayhem.policy), PACKED, interval_s=0.0)
+        return Scheduler(policy(self._mayhem.policy), self._placement, interval_s=0.0)
 
     die: Callable[[], None] = lambda: None
     """It dies, and is started again after a while."""
@@ -120,6 +122,14 @@ class Head:
         self._waiting.append((make, then))
         if not self._writes and len(self._waiting) == 1:
             self._time.after(0.0, self._alive(self._life, self._turn))
+
+    def resize(self, service: str, replicas: int) -> None:
+        """What an autoscaler wants. Nothing is being written, or it is asked again later."""
+        if self._writes or self._waiting or service not in self.scheduler.state.services.by_name:
+            return
+        decisions = self.scheduler.resize(max(self.now, self.scheduler.state.now), service, replicas)
+        self.disk += decisions
+        self._do([], decisions)
 
     # ---- one turn: all that has arrived, in one transaction
 

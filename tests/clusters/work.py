@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from clusters.mayhem import Mayhem
-from weft.model import Job, JobId, Profile
+from weft.model import Job, JobId, Profile, Share
 from weft.wire.messages import StageCounters
 
 CODES = (0, 0, 0, 0, 0, 1, 1, 3, 85)
@@ -54,6 +54,13 @@ class Work:
             if chance.random() < 0.25:
                 self.hanging.add(name)
 
+    def share(self) -> None:
+        """Most jobs take a part of each of their GPUs, so that replicas run next to them."""
+        chance = Random(f"{self.seed}/shares")
+        for name, job in self.jobs.items():
+            part = chance.choice((0.4, 0.5, 0.6, 1.0))
+            self.jobs[name] = replace(job, share=Share(part, part)) if job.gpus else job
+
     def turns(self, job: JobId, now: float) -> StageCounters:
         """What it has done in its weave by then."""
         grants, over = max(int(now * 2), 0), max(int(now / 2), 0) if job in self.hanging else 0
@@ -64,5 +71,7 @@ class Work:
     def fate(self, job: JobId, run: int, parts: int) -> Fate:
         """The same whenever it is asked for."""
         chance = Random(f"{self.seed}/{job}/{run}")
+        if job not in self.lasts_s:  # a replica serves until it is stopped, or fails
+            return Fate(chance.choice((50.0, 1e6, 1e6)), 1, 0, 0.0)
         code = chance.choice(CODES) if run < 12 else 0  # it has to end some time
         return Fate(self.lasts_s[job] * chance.uniform(0.2, 1), code, chance.randrange(parts), chance.uniform(0, 3))

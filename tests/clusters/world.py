@@ -9,6 +9,7 @@ from clusters.head import Head
 from clusters.machine import Machine
 from clusters.mayhem import CHAOS_S, HEARTBEAT_S, LEASE_S, MARGIN_S, draw
 from clusters.network import Network
+from clusters.serving import PLACEMENT, Serving
 from clusters.timeline import Stuck, Timeline
 from clusters.truth import RunKey, Truth
 from clusters.work import Work
@@ -30,14 +31,15 @@ WEAVING = "muri-l:autopack=off"
 
 
 class World:
-    def __init__(self, seed: int, *, weaves: bool = False) -> None:
+    def __init__(self, seed: int, *, weaves: bool = False, services: bool = False) -> None:
         self.time = Timeline(seed)
         chance = self.time.chance
         mayhem = draw(chance)
         self.mayhem = mayhem = replace(mayhem, policy=WEAVING, longest_s=LONG_S) if weaves else mayhem
         self.truth, self.work = Truth(), Work(seed)
         self.network = Network(self.time, mayhem)
-        self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000))
+        placement = PLACEMENT if services else "packed"
+        self.head = Head(self.time, self.network, mayhem, chance.uniform(1000, 2000), placement)
         self.head.die = self._crash_head
         names = [(f"m{at}", f"n{at}", gpus) for at, gpus in enumerate(mayhem.nodes)]
         if mayhem.impostor:
@@ -51,7 +53,10 @@ class World:
         self.work.invent(chance, mayhem)
         if weaves:
             self.work.weave()
-        self.truth.woven = self._are_woven
+        if services:
+            self.work.share()
+        self.truth.woven = self._share if services else self._are_woven
+        self.serving = Serving(self.time, self.head, seed) if services else None
         self._wrong: dict[JobId, tuple[str | None, float]] = {}
         """Runs in another weave than this one, which was decided, and since when they are."""
         for machine in self.machines:
@@ -178,6 +183,11 @@ class World:
                 return machine.disk[key].weave
         return None
 
+    def _share(self, one: RunKey, other: RunKey) -> bool:
+        """Whether both were started on parts of their GPUs; the state has checked that they fit."""
+        starts = [fact for fact in self.head.disk if isinstance(fact, Start) and (fact.job, fact.run) in (one, other)]
+        return all(fact.share.request < 1 for fact in starts)
+
     # ---- from beginning to end
 
     def play(self) -> None:
@@ -198,13 +208,17 @@ class World:
         self.time.note("everything works again")
         self.network.heal()
         self._start_head()
+        if self.serving is not None:
+            self.serving.end()
         for machine in self.machines:
             if machine.name != "evil":
                 machine.start_agent()
 
     def _all_ended(self) -> bool:
         state = self.head.scheduler.state
-        return len(state.ended) == len(state.jobs) == len(self.work.jobs)
+        mine = sum(job.job.replica is None for job in state.jobs.values())
+        gone = self.serving is None or self.serving.gone
+        return gone and len(state.ended) == len(state.jobs) and mine == len(self.work.jobs)
 
     def _check(self) -> None:
         state = self.head.scheduler.state
@@ -213,8 +227,11 @@ class World:
         twin.replay(self.head.disk)
         assert snapshot(twin.state) == snapshot(state), "a restart would change the state"
         assert not self.truth.living, f"processes are left: {self.truth.living}"
+        if self.serving is not None:
+            self.serving.check()
         for job in state.jobs.values():
-            self._check_job(job)
+            if job.job.replica is None:
+                self._check_job(job)
         for machine in self.machines:
             known = machine.agent.known if machine.agent and machine.agent.registered else ()
             assert not known, f"{machine.name} was never told that the ends of {known} are known"
@@ -237,8 +254,10 @@ class World:
         return any(end.code not in (0, CHECKPOINTED_EXIT) for end in self.truth.by_themselves((job, run)))
 
 
-def play(seed: int, trace: Callable[[str], None] | None = None, *, weaves: bool = False) -> World:
-    world = World(seed, weaves=weaves)
+def play(
+    seed: int, trace: Callable[[str], None] | None = None, *, weaves: bool = False, services: bool = False
+) -> World:
+    world = World(seed, weaves=weaves, services=services)
     world.time.trace = trace
     world.play()
     return world

@@ -42,6 +42,7 @@ import pytest
 
 from clusters.mutants import MUTANTS, WEAVE_MUTANTS, Break, catching
 from clusters.world import play
+from weft.model import Move
 
 WORLDS = 2000
 SOAK_WORLDS = 20000
@@ -49,6 +50,7 @@ SHARD = 50
 WOVEN_WORLDS = 40
 SOAK_WOVEN_WORLDS = 2000
 WOVEN_SHARD = 10
+SERVED_WORLDS = 40
 ENOUGH = 800
 """By then a world must have noticed that a rule is broken; one in fifty notices the hardest."""
 FIRST = {"goodbye_believed": 401, "weave_reported_as_ordered": 81}
@@ -73,6 +75,19 @@ def test_a_run_takes_its_turns_in_the_weave_that_was_decided(first: int) -> None
         except Exception as error:
             error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed} weaves")
             raise
+
+
+@pytest.mark.parametrize("first", range(1, SERVED_WORLDS + 1, WOVEN_SHARD))
+def test_services_lose_no_replica_that_serves(first: int) -> None:
+    """Services next to training, with moves of replicas: a replica is drained only while enough others serve."""
+    moves = 0
+    for seed in range(first, first + WOVEN_SHARD):
+        try:
+            moves += sum(isinstance(fact, Move) for fact in play(seed, services=True).head.disk)
+        except Exception as error:
+            error.add_note(f"world {seed}; see it happen: PYTHONPATH=src:tests python -m clusters {seed} services")
+            raise
+    assert moves >= 5
 
 
 @pytest.mark.soak
