@@ -45,5 +45,5 @@ def test_the_help_lists_commands_in_groups(capsys: pytest.CaptureFixture[str]) -
     assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["jobs:", "look:", "this machine:", "cluster:", "simulate:"]
+    assert heads == ["jobs:", "look:", "this machine:", "cluster:", "services:", "simulate:"]
     assert max(map(len, lines)) <= 100

@@ -39,7 +39,7 @@ NEEDS: dict[str, dict[str, Given]] = {"gpu_ids": {"node": "n1"}, "gpu_choice": {
 PER_RUN = {
     "epoch", "job", "run", "user", "gpus", "gang", "rank", "array_index", "array_size", "array_first",
     "array_last", "checkpoint", "cpu_limit",
-    "weave", "gpu_share",
+    "weave", "gpu_share", "health",
 }  # fmt: skip
 """What a launch message holds of the run, or of the job's place in an array, not of its description."""
 IDS = [field.key for field in FIELDS]

@@ -9,16 +9,18 @@ from typing import Final
 
 from weft.endpoints.blob_folder import is_blob_name
 from weft.engines.process import interfaces, rendezvous
+from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.gpu.discovery import Machine
 from weft.engines.process.launch_spec import GRACE_S, PREEMPT_GRACE_S, LaunchSpec
 from weft.engines.process.rendezvous import Gang, rendezvous_port
 from weft.engines.process.weave_spec import ORDERS, WeaveSpec
 from weft.errors import InputError
 from weft.jobspec.environment import belongs_to_machine, capture
+from weft.model import Health
 from weft.wire.convert import get, pairs
 from weft.wire.messages import GangMember, StartRun, Weave
 
-DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin", "weave"})
+DERIVED: Final = frozenset({"run", "env", "chdir", "gpus", "grace_s", "gang", "stdin", "weave", "health"})
 """Fields of a launch spec that the node derives from the message."""
 COPIED: Final = tuple(
     field.name for field in fields(LaunchSpec) if field.name in set(StartRun.DESCRIPTOR.fields_by_name) - DERIVED
@@ -57,6 +59,8 @@ def to_launch_spec(
         lease=lease,
         gang=gang,
         weave=weave_spec(launch.weave),
+        health=health_of(launch),
+        host=host_of(launch),
         **{name: get(launch, name) for name in COPIED},
     )
 
@@ -69,6 +73,23 @@ def gang_of_launch(launch: StartRun, members: Sequence[GangMember]) -> Gang | No
         raise InputError(f"rank {launch.rank} is out of range for a gang of {len(members)} nodes")
     port = rendezvous_port(launch.job, launch.run, members[0].port)
     return Gang(tuple(rendezvous.GangMember(each.node, each.address, each.gpus) for each in members), launch.rank, port)
+
+
+def health_of(launch: StartRun) -> Health | None:
+    """Return the probes of a replica, or None if the run is no replica."""
+    if not launch.HasField("health"):
+        return None
+    found = launch.health
+    if not found.path.startswith("/") or not found.path.isprintable() or " " in found.path:
+        raise InputError(f"invalid path of probes {found.path[:80]!r}", hint="such as /health")
+    return Health(found.path, found.start_within_s, max(found.every_s, 0.1), max(found.fails, 1))
+
+
+def host_of(launch: StartRun) -> str:
+    """Return the address at which a replica listens: that of its node; empty if the run is no replica."""
+    if not launch.HasField("health"):
+        return ""
+    return launch.gang[launch.rank].address if launch.rank < len(launch.gang) else LOOPBACK
 
 
 def weave_spec(weave: Weave) -> WeaveSpec | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from weft.agent.ports import Engine
+from weft.agent.replicas.prober import Prober, ReplicaReport
 from weft.agent.weaves import WovenRuns
 from weft.engines.background import TaskSet
 from weft.engines.process.engine import ProcessEngine
@@ -58,6 +59,9 @@ class NodeListener(Protocol):
     def gpus_changed(self, facts_at: FactsAt) -> None:
         """The GPUs were polled. `facts_at(now)` returns the changes."""
 
+    def replica_changed(self, report: ReplicaReport) -> None:
+        """A replica of a service has become ready, or has broken."""
+
     def progress_reported(self, body: dict[str, Any]) -> None:
         """A run reports progress. Raise an error if the report is invalid."""
 
@@ -100,6 +104,7 @@ class NodeRuntime:
         self._holdings: dict[RunKey, HeldGpus] = {}
         """The GPUs that each run holds."""
         self.woven = WovenRuns(paths.jobs)
+        self.replicas = Prober(paths.jobs, listener.replica_changed)
         self._progress = ProgressSocket(paths.progress, listener.progress_reported)
         self._tasks = TaskSet()
 
@@ -118,6 +123,7 @@ class NodeRuntime:
     async def close(self) -> None:
         """Close without stopping the runs."""
         await self._tasks.close()
+        await self.replicas.close()
         self._progress.close()
         await self.ledger.close()
         if self._poller is not None:
@@ -154,7 +160,7 @@ class NodeRuntime:
         if spec.weave is not None:
             self.woven.add((spec.job, spec.run))
         try:
-            self.engine.start(spec)
+            self.engine.start(self.replicas.assign(spec))
         except Exception:
             self._holdings.pop((spec.job, spec.run), None)
             raise
@@ -204,6 +210,9 @@ class NodeRuntime:
             self._holdings.pop((report.job, report.run), None)
             self.ledger.release((report.job, report.run))
             self.woven.discard((report.job, report.run))
+            self.replicas.discard((report.job, report.run))
+        else:
+            self.replicas.watch((report.job, report.run))
         self._listener.run_changed(report)
 
     # ---- GPUs

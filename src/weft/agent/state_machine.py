@@ -28,6 +28,7 @@ from weft.wire.messages import (
     Hello,
     NodeSpec,
     NodeStatus,
+    ReplicaStatus,
     ReweaveRun,
     RunEnd,
     RunNews,
@@ -56,6 +57,8 @@ class _Run:
     weave_id: str = ""
     """The weave whose tokens the run takes, as its folder says."""
     stages: tuple[StageCounters, ...] = ()
+    replica: ReplicaStatus | None = None
+    """The results of the probes of a replica."""
 
 
 @dataclass(slots=True)
@@ -233,6 +236,14 @@ class Agent:
         run.weave_id, run.stages = weave_id, ()
         return self._send_news(key, run)
 
+    def report_replica(self, key: RunKey, replica: ReplicaStatus) -> list[Action]:
+        """Send what the probes of a replica have shown. Heartbeats repeat it."""
+        run = self._known.get(key)
+        if run is None or run.end is not None:
+            return []
+        run.replica = replica
+        return self._send_news(key, run)
+
     def _send_news(self, key: RunKey, run: _Run) -> list[Action]:
         return [Send(AgentMessage(news=_news(key, run)))] if self._epoch else []
 
@@ -338,7 +349,7 @@ class Agent:
 
 
 def _news(key: RunKey, run: _Run) -> RunNews:
-    return news(key, run.phase, run.end, run.weave_id, run.stages)
+    return news(key, run.phase, run.end, run.weave_id, run.stages, run.replica)
 
 
 def is_valid_run(job: JobId, run: int) -> bool:

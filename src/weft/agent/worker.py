@@ -15,6 +15,7 @@ from weft.agent.executor import Executor
 from weft.agent.logs import LogTails, read_log
 from weft.agent.node_status import NodeStatusCollector
 from weft.agent.progress import ProgressQueue
+from weft.agent.replicas.prober import ReplicaReport
 from weft.agent.runtime import NodeRuntime, NodeSetup
 from weft.agent.state_dir import AgentDir
 from weft.agent.state_machine import Agent
@@ -303,6 +304,9 @@ class Worker:
             if last is not None and self._stream is not None and self.agent.registered:
                 self._stream.send(last)
         self._execute(self.agent.report(report, lease.now()))
+
+    def replica_changed(self, report: ReplicaReport) -> None:
+        self._execute(self.agent.report_replica((report.job, report.run), report.status))
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
         self._status.gpus_changed(facts_at)

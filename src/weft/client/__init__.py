@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.wire.views.operations import Operation
     from weft.wire.views.pools import PoolsView
     from weft.wire.views.profiles import ProfilesView
+    from weft.wire.views.services import DeployedView, ServicesView
     from weft.wire.views.weaves import WeavesView
 
 V = TypeVar("V", bound="Answer")
@@ -156,6 +157,30 @@ class Client:
         from weft.wire.views.weaves import WeavesView
 
         return self._query(WeavesView, m.QueryRequest(what="weaves"))
+
+    def services(self) -> ServicesView:
+        from weft.wire.views.services import ServicesView
+
+        return self._query(ServicesView, m.QueryRequest(what="services"))
+
+    def deploy(self, request: m.DeployRequest) -> DeployedView:
+        """Deploy a service, or change one."""
+        from weft.wire.views.services import DeployedView
+
+        return self._ask(DeployedView, "Deploy", request, CALL_TIMEOUT_S)
+
+    def change_service(self, request: m.ServiceChange) -> DeployedView:
+        """Undeploy, scale or roll back a service."""
+        from weft.wire.views.services import DeployedView
+
+        return self._ask(DeployedView, "ChangeService", request, CALL_TIMEOUT_S, retry=False)
+
+    def routes(self, address: str) -> Iterator[m.RouteTable]:
+        """Follow the table of services and replicas, for the router at this address."""
+        return self._transport.stream("Routes", m.RoutesRequest(address=address))
+
+    def report_loads(self, report: m.LoadReport) -> None:
+        self._call("ReportLoads", report)
 
     def profiles(self) -> ProfilesView:
         from weft.wire.views.profiles import ProfilesView

@@ -52,6 +52,10 @@ class YamlValue:
     def is_mapping(self) -> bool:
         return isinstance(self.node, yaml.MappingNode)
 
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.node, yaml.SequenceNode)
+
     def mapping(self, what: str, known: tuple[str, ...] | None = None) -> YamlMapping:
         """Return the keys and values of a mapping; with `known`, raise UnknownName for any other key."""
         if not isinstance(self.node, yaml.MappingNode):

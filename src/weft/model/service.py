@@ -66,3 +66,5 @@ class Service:
     """Requests that one replica answers at once; further requests wait in the router."""
     slo_s: float | None = None
     """The latency that the service promises; it is reported, and profiles are searched for it."""
+    models: tuple[str, ...] = ()
+    """The models by which OpenAI requests select it."""

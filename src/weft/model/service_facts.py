@@ -103,3 +103,5 @@ class ServiceSnapshot:
     next_index: int = 0
     moved_at: tuple[Seconds, ...] = ()
     """The times of the moves of its replicas within the last minute before its last move."""
+    previous: Service | None = None
+    """The version before, for a rollback."""

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import random
+import socket
 import ssl
 from contextlib import suppress
 from typing import Protocol
@@ -76,12 +77,22 @@ class Router:
 
     # ---- opening and closing
 
-    async def listen(self, host: str, port: int, *, tls: ssl.SSLContext | None = None, share_port: bool = False) -> int:
-        """Accept connections at this address, and return the port. `share_port`: other processes may use it too."""
+    async def listen(
+        self, host: str, port: int, *, tls: ssl.SSLContext | None = None, share_port: bool = False,
+        listening: socket.socket | None = None,
+    ) -> int:  # fmt: skip
+        """Accept connections at this address, or at a socket that listens already, and return the port.
+
+        `share_port`: other processes may use it too."""
         self.scheme = b"https" if tls is not None else b"http"
-        server = await self.loop.create_server(
-            lambda: ClientConnection(self), host, port, ssl=tls, backlog=BACKLOG, reuse_port=share_port or None
-        )
+        if listening is not None:
+            server = await self.loop.create_server(
+                lambda: ClientConnection(self), sock=listening, ssl=tls, backlog=BACKLOG
+            )
+        else:
+            server = await self.loop.create_server(
+                lambda: ClientConnection(self), host, port, ssl=tls, backlog=BACKLOG, reuse_port=share_port or None
+            )
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import resource
 import signal
+import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.endpoints.addresses import Address
+from weft.engines.background import TaskSet
 from weft.errors import WeftError
 from weft.router.app import Router
+from weft.router.scheduler_link import SchedulerLink
 from weft.router.settings import RouterSettings
 from weft.router.sources import TableSource
 
@@ -32,6 +35,10 @@ class RouterPlan:
     settings: RouterSettings
     tls: ssl.SSLContext | None = None
     share_port: bool = False
+    listening: socket.socket | None = None
+    """A socket that listens already, instead of `listen`."""
+    link: SchedulerLink | None = None
+    """The scheduler to report the load to; None: there is none."""
     on_open: Callable[[int], None] = lambda _port: None
     """Called with the port once connections are accepted."""
 
@@ -56,11 +63,13 @@ async def _serve(plan: RouterPlan) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    router = Router(plan.settings)
+    router = Router(plan.settings, listener=plan.link)
     tables = plan.source.tables()
     router.apply(await anext(tables))  # an unusable first table ends the process
     try:
-        port = await router.listen(plan.listen.host, plan.listen.port, tls=plan.tls, share_port=plan.share_port)
+        port = await router.listen(
+            plan.listen.host, plan.listen.port, tls=plan.tls, share_port=plan.share_port, listening=plan.listening
+        )
     except OSError as error:
         await router.close()
         raise WeftError(
@@ -73,11 +82,14 @@ async def _serve(plan: RouterPlan) -> None:
         async for table in tables:
             router.apply(table)
 
-    following = loop.create_task(follow())
+    tasks = TaskSet()
+    tasks.spawn(follow())
+    if plan.link is not None:
+        tasks.spawn(plan.link.report(router))
     await stop.wait()
-    following.cancel()
-    with suppress(asyncio.CancelledError):
-        await following
+    await tasks.close()
+    if plan.link is not None:
+        plan.link.close()
     await router.close()
 
 

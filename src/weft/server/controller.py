@@ -29,6 +29,7 @@ from weft.server.process.cpu_shares import CpuShares
 from weft.server.process.slices import in_slices
 from weft.server.replay import create_scheduler, dispose_scheduler, prepare_scheduler, replay
 from weft.server.restore import Recovery, highest_folder
+from weft.server.services.live import LiveServices
 from weft.server.settings import Settings, changed, save
 from weft.server.weaves.messages import DEFAULT_ORDER
 from weft.server.weaves.monitor import WeaveMonitor
@@ -71,6 +72,7 @@ class Controller:
             )
         )  # fmt: skip
         self.backend, self.inventory, self.run_logs = ports.backend, ports.inventory, ports.logs
+        self.services = LiveServices(self.loop, lambda: self.scheduler.state)
         self.requests = JobRequests(self.loop, paths.batches, lambda: self.commands)
         self.requests.load(self.scheduler.state.jobs)
         self.commands = self._new_commands()
@@ -133,6 +135,7 @@ class Controller:
         self.loop.restore_alarm()
         self.loop.wake()
         self.loop.open()
+        self.services.open()
         self.requests.resume()
 
     def stop(self) -> None:
@@ -143,6 +146,7 @@ class Controller:
     async def close(self) -> None:
         await self.pools.close()
         await self.requests.close()
+        await self.services.close()
         await self.loop.close()
         await self._tasks.close()
         await self.maintenance.close()
@@ -208,7 +212,7 @@ class Controller:
 
     def is_idle(self) -> bool:
         state = self.scheduler.state
-        return len(state.ended) == len(state.jobs)
+        return len(state.ended) == len(state.jobs) and not state.services.by_name
 
     async def until_done(self, last_call_at: Callable[[], float]) -> None:
         """Return when the server must end: `stop` was called, or it was idle for `settings.idle_s`."""

@@ -28,6 +28,7 @@ from weft.server.maintenance import used_blobs
 from weft.server.process import event_loop
 from weft.server.process.log_file import log_to
 from weft.server.restore import recover
+from weft.server.services.router_process import RouterProcess
 from weft.server.settings import load
 
 LOCK_TIMEOUT_S: Final = 10.0
@@ -83,6 +84,8 @@ async def _serve(here: Paths) -> bytes:
         here, settings, local_backend(machine, nvml, shared), lambda state: recover(state, here.jobs, machine)
     )
     service = Service(controller)
+    router = RouterProcess(here.state, here.runtime)
+    controller.services.on_first_service = router.ensure
     server = UnixSocketServer(service.methods)
     with suppress(FileNotFoundError):
         here.socket.unlink()
@@ -101,6 +104,8 @@ async def _serve(here: Paths) -> bytes:
     await tasks.close()
     await server.close(GRACE_S)
     await controller.close()
+    if not controller.scheduler.state.services.by_name:
+        router.stop()
     log.info("done")
     return b"" if controller.is_idle() else b"stopped"
 

@@ -37,6 +37,8 @@ from weft.server.process.cpu_shares import Account, payer
 
 MakeEvents = Callable[[Seconds], "tuple[Sequence[Event], Any]"]
 """Given the time, return events and the reply to the caller."""
+Decide = Callable[[Scheduler, Seconds], "list[Decision]"]
+"""Given the scheduler and the time, return decisions that follow from no event."""
 ExecutedEvent = Suspended | Continued | Unwoven
 """Events that the backend executes: what users order, and what follows from the counters of weaves."""
 RETRY_S: Final = 1.0
@@ -62,6 +64,7 @@ class Loop:
     ) -> None:
         self.scheduler, self._journal, self.clock, self._execute = scheduler, journal, clock, execute
         self._waiting: list[tuple[MakeEvents, asyncio.Future[Any] | None, Account | None]] = []
+        self._orders: list[Decide] = []
         self._scheduled = self._is_open = False
         self._alarm: asyncio.TimerHandle | None = None
         self._tasks = TaskSet()
@@ -86,6 +89,11 @@ class Loop:
         """Run `make` in the next batch, without waiting for it."""
         self._enqueue(lambda now: (make(now), None), None)
 
+    def decide(self, make: Decide) -> None:
+        """Let the scheduler decide, in the next batch, something that follows from no event, such as a resize."""
+        self._orders.append(make)
+        self._schedule()
+
     @property
     def lag(self) -> int:
         """The number of requests that are not on disk yet."""
@@ -101,7 +109,7 @@ class Loop:
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._is_open and not self._scheduled and self._waiting:
+        if self._is_open and not self._scheduled and (self._waiting or self._orders):
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._process_batch)
 
@@ -110,6 +118,7 @@ class Loop:
     def _process_batch(self) -> None:
         self._scheduled = False
         batch, self._waiting = self._waiting, []
+        orders, self._orders = self._orders, []
         now = self.clock.now()
         events: list[Event] = []
         replies: list[tuple[asyncio.Future[Any], Any]] = []
@@ -129,7 +138,7 @@ class Loop:
             events += made
             if future is not None:
                 replies.append((future, reply))
-        has_failed = bool(events) and not self._step(events, replies)
+        has_failed = bool(events or orders) and not self._step(events, replies, orders)
         bill.settle()
         if has_failed:
             return
@@ -137,16 +146,20 @@ class Loop:
             if not future.done():
                 future.set_result(reply)
 
-    def _step(self, events: list[Event], replies: Sequence[tuple[asyncio.Future[Any], Any]]) -> bool:
+    def _step(
+        self, events: list[Event], replies: Sequence[tuple[asyncio.Future[Any], Any]], orders: Sequence[Decide] = ()
+    ) -> bool:
         failed: Exception | None = None
         began = decided = time.perf_counter()
         try:
             try:
-                decisions = self.scheduler.step(*events)
+                decisions = self.scheduler.step(*events) if events else []
+                for make in orders:
+                    decisions += make(self.scheduler, self.clock.now())
             except Exception as error:  # a policy's fault: keep the events, decide nothing more
                 log.exception("the policy failed")
                 failed, decisions = error, []
-                events = [*events, Paused(events[-1].at, POLICY_FAILED, describe_failure(error))]
+                events = [*events, Paused(self.clock.now(), POLICY_FAILED, describe_failure(error))]
             decided = time.perf_counter()
             self._journal.append(*events, *decisions)
             self._journal.sync()  # on disk before anything acts on it, whatever the store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.model import JobId
-from weft.wire.messages import RunEnd, RunNews, StageCounters
+from weft.wire.messages import ReplicaStatus, RunEnd, RunNews, StageCounters
 
 RunKey = tuple[JobId, int]
 """A run: its job and its number."""
@@ -30,5 +30,6 @@ def news(
     end: RunEnd | None = None,
     weave_id: str = "",
     stages: Iterable[StageCounters] = (),
+    replica: ReplicaStatus | None = None,
 ) -> RunNews:
-    return RunNews(job=key[0], run=key[1], phase=phase, end=end, weave_id=weave_id, stages=stages)
+    return RunNews(job=key[0], run=key[1], phase=phase, end=end, weave_id=weave_id, stages=stages, replica=replica)

@@ -72,6 +72,10 @@ SCHEDULER: Final = {
     "Watch": Method("WatchRequest", "FactLine", "stream"),
     "Operate": Method("OperateRequest", "JsonReply"),
     "History": Method("HistoryRequest", "FactLines", "stream"),
+    "Deploy": Method("DeployRequest", "JsonReply"),
+    "ChangeService": Method("ServiceChange", "JsonReply"),
+    "Routes": Method("RoutesRequest", "RouteTable", "stream"),
+    "ReportLoads": Method("LoadReport", "LoadReply"),
 }
 AGENTS: Final = {"Attach": Method("AgentMessage", "SchedulerMessage", "both")}
 BLOBS: Final = {"Put": Method("BlobPart", "BlobName", "upload"), "Get": Method("BlobName", "BlobPart", "stream")}

@@ -434,7 +434,7 @@ class GpuReading(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., used_mb: _Optional[int] = ..., utilisation: _Optional[float] = ..., processes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class RunNews(_message.Message):
-    __slots__ = ("job", "run", "phase", "end", "weave_id", "stages")
+    __slots__ = ("job", "run", "phase", "end", "weave_id", "stages", "replica")
     class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ORDERED: _ClassVar[RunNews.Phase]
@@ -449,13 +449,25 @@ class RunNews(_message.Message):
     END_FIELD_NUMBER: _ClassVar[int]
     WEAVE_ID_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
     job: str
     run: int
     phase: RunNews.Phase
     end: RunEnd
     weave_id: str
     stages: _containers.RepeatedCompositeFieldContainer[StageCounters]
-    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., phase: _Optional[_Union[RunNews.Phase, str]] = ..., end: _Optional[_Union[RunEnd, _Mapping]] = ..., weave_id: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageCounters, _Mapping]]] = ...) -> None: ...
+    replica: ReplicaStatus
+    def __init__(self, job: _Optional[str] = ..., run: _Optional[int] = ..., phase: _Optional[_Union[RunNews.Phase, str]] = ..., end: _Optional[_Union[RunEnd, _Mapping]] = ..., weave_id: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[StageCounters, _Mapping]]] = ..., replica: _Optional[_Union[ReplicaStatus, _Mapping]] = ...) -> None: ...
+
+class ReplicaStatus(_message.Message):
+    __slots__ = ("port", "ready", "why")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    ready: bool
+    why: str
+    def __init__(self, port: _Optional[int] = ..., ready: _Optional[bool] = ..., why: _Optional[str] = ...) -> None: ...
 
 class StageCounters(_message.Message):
     __slots__ = ("stage", "served_s", "waited_s", "grants", "passed_over")
@@ -546,7 +558,7 @@ class GangMember(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last", "stages")
+    __slots__ = ("epoch", "job", "run", "name", "command", "chdir", "env", "params", "gpus", "memory_mb", "gang", "rank", "per_gpu", "array_index", "array_size", "time_limit_s", "grace_s", "snapshot", "user", "checkpoint", "signal", "output", "error", "ram_mb", "cpu_limit", "stdin", "terminal", "gpu_share", "cpus", "compat", "weave", "array_first", "array_last", "stages", "health")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -581,6 +593,7 @@ class StartRun(_message.Message):
     ARRAY_FIRST_FIELD_NUMBER: _ClassVar[int]
     ARRAY_LAST_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     job: str
     run: int
@@ -615,7 +628,20 @@ class StartRun(_message.Message):
     array_first: int
     array_last: int
     stages: str
-    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ...) -> None: ...
+    health: ReplicaHealth
+    def __init__(self, epoch: _Optional[int] = ..., job: _Optional[str] = ..., run: _Optional[int] = ..., name: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., params: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., gpus: _Optional[_Iterable[int]] = ..., memory_mb: _Optional[int] = ..., gang: _Optional[_Iterable[_Union[GangMember, _Mapping]]] = ..., rank: _Optional[int] = ..., per_gpu: _Optional[bool] = ..., array_index: _Optional[int] = ..., array_size: _Optional[int] = ..., time_limit_s: _Optional[float] = ..., grace_s: _Optional[float] = ..., snapshot: _Optional[str] = ..., user: _Optional[str] = ..., checkpoint: _Optional[str] = ..., signal: _Optional[str] = ..., output: _Optional[str] = ..., error: _Optional[str] = ..., ram_mb: _Optional[int] = ..., cpu_limit: _Optional[int] = ..., stdin: _Optional[str] = ..., terminal: _Optional[str] = ..., gpu_share: _Optional[float] = ..., cpus: _Optional[int] = ..., compat: _Optional[str] = ..., weave: _Optional[_Union[Weave, _Mapping]] = ..., array_first: _Optional[int] = ..., array_last: _Optional[int] = ..., stages: _Optional[str] = ..., health: _Optional[_Union[ReplicaHealth, _Mapping]] = ...) -> None: ...
+
+class ReplicaHealth(_message.Message):
+    __slots__ = ("path", "start_within_s", "every_s", "fails")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    START_WITHIN_S_FIELD_NUMBER: _ClassVar[int]
+    EVERY_S_FIELD_NUMBER: _ClassVar[int]
+    FAILS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    start_within_s: float
+    every_s: float
+    fails: int
+    def __init__(self, path: _Optional[str] = ..., start_within_s: _Optional[float] = ..., every_s: _Optional[float] = ..., fails: _Optional[int] = ...) -> None: ...
 
 class Weave(_message.Message):
     __slots__ = ("id", "place", "size", "order", "limit_s")
@@ -800,3 +826,103 @@ class JoinReply(_message.Message):
     role: str
     user: str
     def __init__(self, token: _Optional[str] = ..., role: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
+
+class DeployRequest(_message.Message):
+    __slots__ = ("description", "file", "chdir", "env", "dry_run")
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    CHDIR_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    description: str
+    file: str
+    chdir: str
+    env: _containers.RepeatedCompositeFieldContainer[Variable]
+    dry_run: bool
+    def __init__(self, description: _Optional[str] = ..., file: _Optional[str] = ..., chdir: _Optional[str] = ..., env: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class ServiceChange(_message.Message):
+    __slots__ = ("service", "verb", "min_replicas", "max_replicas")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    MIN_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MAX_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    verb: str
+    min_replicas: int
+    max_replicas: int
+    def __init__(self, service: _Optional[str] = ..., verb: _Optional[str] = ..., min_replicas: _Optional[int] = ..., max_replicas: _Optional[int] = ...) -> None: ...
+
+class RoutesRequest(_message.Message):
+    __slots__ = ("address",)
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    def __init__(self, address: _Optional[str] = ...) -> None: ...
+
+class RouteTable(_message.Message):
+    __slots__ = ("number", "services")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    services: _containers.RepeatedCompositeFieldContainer[ServiceRoute]
+    def __init__(self, number: _Optional[int] = ..., services: _Optional[_Iterable[_Union[ServiceRoute, _Mapping]]] = ...) -> None: ...
+
+class ServiceRoute(_message.Message):
+    __slots__ = ("name", "replicas", "models", "queue_s", "answer_s", "idle_s", "drain_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_S_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_S_FIELD_NUMBER: _ClassVar[int]
+    IDLE_S_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaRoute]
+    models: _containers.RepeatedScalarFieldContainer[str]
+    queue_s: float
+    answer_s: float
+    idle_s: float
+    drain_s: float
+    def __init__(self, name: _Optional[str] = ..., replicas: _Optional[_Iterable[_Union[ReplicaRoute, _Mapping]]] = ..., models: _Optional[_Iterable[str]] = ..., queue_s: _Optional[float] = ..., answer_s: _Optional[float] = ..., idle_s: _Optional[float] = ..., drain_s: _Optional[float] = ...) -> None: ...
+
+class ReplicaRoute(_message.Message):
+    __slots__ = ("name", "address", "concurrency", "draining", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    concurrency: int
+    draining: bool
+    version: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., concurrency: _Optional[int] = ..., draining: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+
+class LoadReport(_message.Message):
+    __slots__ = ("services", "drained", "router")
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    services: _containers.RepeatedCompositeFieldContainer[ServiceLoad]
+    drained: _containers.RepeatedScalarFieldContainer[str]
+    router: str
+    def __init__(self, services: _Optional[_Iterable[_Union[ServiceLoad, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., router: _Optional[str] = ...) -> None: ...
+
+class ServiceLoad(_message.Message):
+    __slots__ = ("service", "arrivals", "answered", "in_flight", "queued")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    arrivals: int
+    answered: int
+    in_flight: int
+    queued: int
+    def __init__(self, service: _Optional[str] = ..., arrivals: _Optional[int] = ..., answered: _Optional[int] = ..., in_flight: _Optional[int] = ..., queued: _Optional[int] = ...) -> None: ...
+
+class LoadReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

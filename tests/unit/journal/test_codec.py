@@ -214,6 +214,7 @@ def test_defaults_are_part_of_the_format() -> None:
         "Job.share": Share(1.0, 1.0),
         "Job.where": Where("", (), ()),
         "Started.rate": 1.0,
+        "PoolPaused.why": "Paused",
         "Progressed.rate": 1.0,
         "Start.share": Share(1.0, 1.0),
         "Paused.why": "Paused",

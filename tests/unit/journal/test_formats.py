@@ -92,7 +92,7 @@ JOB = Job(
 
 CHAT = Service(
     "chat", Job("chat", share=Share(0.3, 0.6)), ScaleRule("lazy:window=40", 0, 8, 30.0, 48.0),
-    Health("/ready", 60.0, 2.0, 5), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25,
+    Health("/ready", 60.0, 2.0, 5), Timeouts(1.0, 2.0, 3.0, 4.0), 2, 8, 0.25, ("tiny",),
 )  # fmt: skip
 
 A100 = Pool(
@@ -124,7 +124,7 @@ ADDED: tuple[Fact, ...] = (
     ReplicaDrained(5.0, "chat.0", 1),
     Unready(5.0, "chat.1", 1, "3 probes failed"),
     Undeployed(6.0, "chat"),
-    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0)),
+    ServiceSnapshot(7.0, CHAT, 3, undeployed=True, next_index=4, moved_at=(1.0, 3.0), previous=CHAT),
     JobSnapshot(
         7.0, Job("chat.0", replica=Replica("chat", 0)), "running", 1, 0.0, 0.0, 1, ready_at=1.0, draining_since=4.0,
         drained=True, leaving=True, address="127.0.0.1:8000",

@@ -78,7 +78,12 @@ def run(args: argparse.Namespace) -> int:
         guard=guard,
     )
     plan = process.RouterPlan(
-        where, TableFile(args.table), settings, tls, args.share_port, lambda port: _print_address(where, port, tls)
+        where,
+        TableFile(args.table),
+        settings,
+        tls,
+        args.share_port,
+        on_open=lambda port: _print_address(where, port, tls),
     )
     process.run(plan)
     return 0

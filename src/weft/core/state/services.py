@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from weft.core.state.job import JobState
-from weft.model import JobId, Seconds, Service
+from weft.model import Health, JobId, Seconds, Service
 from weft.model.status import ENDED
 
 MOVE_WINDOW_S: Final = 60.0
@@ -15,12 +15,14 @@ MOVE_WINDOW_S: Final = 60.0
 class ServiceState:
     """A service, the number of replicas it is to have, and the replicas it has."""
 
-    __slots__ = ("moved_at", "next_index", "replicas", "service", "undeployed", "wanted", "why")
+    __slots__ = ("moved_at", "next_index", "previous", "replicas", "service", "undeployed", "wanted", "why")
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.wanted = service.scale.min_replicas
         """The number of replicas that the service is to have."""
+        self.previous: Service | None = None
+        """The version before, for a rollback."""
         self.why = ""
         """The reason of the last change of `wanted`."""
         self.undeployed = False
@@ -58,11 +60,23 @@ class Services:
         """Replicas that wait for GPUs. They come before all other jobs, so they are not among `State.waiting`."""
         self.unsettled = False
         """True if the replicas of a service may differ from what it is to have; the scheduler clears it."""
+        self.revision = 0
+        """Rises with every change of a service or of the replicas that answer requests."""
+
+    def touch(self) -> None:
+        """Mark that a service or a replica has changed."""
+        self.unsettled = True
+        self.revision += 1
 
     def of(self, replica: JobState) -> ServiceState | None:
         """Return the service that a replica belongs to."""
         made_for = replica.job.replica
         return None if made_for is None else self.by_name.get(made_for.service)
+
+    def health_of(self, job: JobState) -> Health | None:
+        """Return the probes of a replica; None: the job is no replica."""
+        service = self.of(job)
+        return None if service is None else service.service.health
 
     def add(self, replica: JobState) -> None:
         """Add a replica that was submitted or restored."""
@@ -74,7 +88,7 @@ class Services:
     def remove(self, replica: JobState) -> None:
         """Remove a replica that has ended, and its service if that is undeployed and has no other."""
         service = self.of(replica)
-        self.unsettled = True
+        self.touch()
         if service is None:
             return
         service.replicas.pop(replica.id, None)

@@ -300,6 +300,6 @@ class State:
         job.rate, job.releasing, job.lost, job.suspended, job.weave = 0.0, False, False, False, ()
         if job.job.replica is not None:
             job.ready_at, job.address = None, ""
-            self.services.unsettled = True
+            self.services.touch()
         self.active.pop(job.id, None)
         self.orphans.pop(job.id, None)

@@ -61,6 +61,8 @@ def run_environment(
         env["WEFT_DEADLINE_EPOCH"] = str(int(now + spec.time_limit_s))
     if spec.terminal:
         env["TERM"] = spec.terminal
+    if spec.port:
+        env |= {"WEFT_HOST": spec.host or LOOPBACK, "WEFT_PORT": str(spec.port)}
     if spec.socket:
         env["WEFT_SOCKET"] = spec.socket
     if spec.params:

@@ -10,7 +10,7 @@ from typing import Final
 from weft.engines.process.rendezvous import Gang
 from weft.engines.process.weave_spec import WeaveSpec
 from weft.errors import InputError
-from weft.model import JobId
+from weft.model import Health, JobId
 
 LOG_CAP_BYTES: Final = 512 << 20
 GRACE_S: Final = 30.0
@@ -84,6 +84,11 @@ class LaunchSpec:
     """None: the run is not woven."""
     stages: str = ""
     """`auto`: the run finds its stages by hooks in torch; empty: it names them itself, or has none."""
+    health: Health | None = None
+    """The probes of a replica of a service; None: the run is no replica."""
+    host: str = ""
+    port: int = 0
+    """The address at which a replica must listen; the node chooses the port."""
     record: str = ""
     """The submission of the job as the journal has it, without its environment, in case the journal is lost; empty:
     none."""

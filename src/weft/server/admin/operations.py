@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 from weft.errors import InputError, UnknownName
-from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Wake
+from weft.model import AdminAction, Cancelled, Event, GroupLimited, Paused, Resumed, Undeployed, Wake
 from weft.model.status import Reason
 from weft.server.admin import drain, pools, reconfigure
 from weft.server.admin.guarantees import ADVISORY, ENFORCED
@@ -265,6 +265,7 @@ async def _kill(controller: Controller) -> None:
     def make(now: float) -> tuple[list[Event], None]:
         return [
             Paused(now, CLOSING, "the scheduler is shutting down"),
+            *(Undeployed(now, name) for name in controller.scheduler.state.services.by_name),
             *(Cancelled(now, job) for job in controller.scheduler.state.active),
         ], None
 

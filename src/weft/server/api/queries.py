@@ -19,6 +19,7 @@ from weft.model.status import ENDED, Reason
 from weft.server.admin.profiles import profile_views
 from weft.server.api.arrays import ArrayTally, count_tasks, main_task, tasks_of
 from weft.server.api.filters import JobFilter
+from weft.server.api.services import service_views
 from weft.server.auth.identity import Caller
 from weft.server.controller import Controller
 from weft.server.jobs.checkpoints import last_checkpoint
@@ -44,6 +45,7 @@ from weft.wire.views.jobs import HistoryView, JobDetailView, JobsView, JobView, 
 from weft.wire.views.nodes import GpusView, NodesView
 from weft.wire.views.pools import PoolsView
 from weft.wire.views.profiles import ProfilesView
+from weft.wire.views.services import ServicesView
 from weft.wire.views.timestamps import iso
 from weft.wire.views.weaves import WeavesView
 
@@ -74,6 +76,7 @@ class Queries:
             "queue": self._queue, "job": self._jobs, "history": self._history, "gpus": self._gpus, "nodes": self._nodes,
             "groups": self._groups, "weaves": self._weaves, "profiles": self._profiles,
             "pools": self._pools,
+            "services": self._services,
         }  # fmt: skip
         if request.what not in what:
             raise UnknownName("query", request.what, what)
@@ -258,6 +261,9 @@ class Queries:
 
     def _groups(self, _request: QueryRequest) -> GroupsView:
         return GroupsView(**self._head, groups=group_views(self._state))
+
+    def _services(self, _request: QueryRequest) -> ServicesView:
+        return ServicesView(**self._head, services=service_views(self._controller, self._now))
 
     def _weaves(self, _request: QueryRequest) -> WeavesView:
         controller = self._controller

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 from weft.errors import NotPermitted
+from weft.server.admin import deploy
 from weft.server.admin.operations import operate
 from weft.server.api.histories import Histories
 from weft.server.api.logs import read_log
@@ -19,6 +20,7 @@ from weft.server.rpc.answers import to_json
 from weft.wire import messages as m
 from weft.wire.convert import pairs
 from weft.wire.views.base import encode
+from weft.wire.views.services import DeployedView
 
 OPEN_OPERATIONS: Final = ("doctor", "profile")
 """Operations for every user: they change nothing, or concern the user's own jobs."""
@@ -37,6 +39,8 @@ class Service:
             "Query": self._timed(self._query), "Explain": self._timed(self._explain),
             "Operate": self._timed(self._operate), "Logs": self._charged(self._logs),
             "Watch": self._charged(self._watch), "History": self._charged(self._history),
+            "Deploy": self._timed(self._deploy), "ChangeService": self._timed(self._change_service),
+            "Routes": self._charged(self._routes), "ReportLoads": self._timed(self._report_loads),
         }  # fmt: skip
         """By name. Each takes a message and returns a message or a stream of messages. They raise WeftErrors."""
 
@@ -92,6 +96,26 @@ class Service:
         options = dict(pairs(request.options))
         return m.JsonReply(json=await to_json(await operate(self._controller, request.verb, options, who)))
 
+    async def _deploy(self, request: m.DeployRequest) -> m.JsonReply:
+        controller, who = self._controller, caller()
+        controller.check_disk_space()
+        found: DeployedView = await controller.loop.call(lambda now: deploy.deploy(controller, request, now, who))
+        return m.JsonReply(json=encode(found))
+
+    async def _change_service(self, request: m.ServiceChange) -> m.JsonReply:
+        controller, who = self._controller, caller()
+        found: DeployedView = await controller.loop.call(lambda now: deploy.change(controller, request, now, who))
+        return m.JsonReply(json=encode(found))
+
+    def _routes(self, request: m.RoutesRequest) -> AsyncIterator[m.RouteTable]:
+        _check_router()
+        return self._controller.services.tables(request.address[:200])
+
+    async def _report_loads(self, request: m.LoadReport) -> m.LoadReply:
+        _check_router()
+        self._controller.services.receive(request)
+        return m.LoadReply()
+
     def _logs(self, request: m.LogsRequest) -> AsyncIterator[m.LogChunk]:
         return read_log(self._controller, request, caller())
 
@@ -102,3 +126,9 @@ class Service:
     def _history(self, _request: m.HistoryRequest) -> AsyncIterator[m.FactLines]:
         self.last_call_at = self._controller.loop.clock.now()
         return self._histories.stream(self._controller.journal.url)
+
+
+def _check_router() -> None:
+    """Raise unless the caller may serve requests: it learns the addresses of all replicas, and moves the scaling."""
+    if caller().role != "admin":
+        raise NotPermitted("a router needs an admin token\n  weft auth token --role admin makes one")

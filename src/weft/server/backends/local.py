@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from weft.agent.launch import to_launch_spec
+from weft.agent.replicas.prober import ReplicaReport
 from weft.agent.runtime import NodeRuntime, NodeSetup, with_gpus_in_use
 from weft.core.scheduler import Scheduler
 from weft.core.state.job import JobState
 from weft.core.state.state import State
+from weft.engines.process.environment import LOOPBACK
 from weft.engines.process.events import Report, RunStarted
 from weft.engines.process.exit_rules import exit_event
 from weft.engines.process.gpu.discovery import Machine
@@ -49,6 +51,7 @@ from weft.server.nodes.reconciler import FULL_NODE
 from weft.server.nodes.run_messages import launch_message, shared_limit
 from weft.server.pause_reasons import CLOSING
 from weft.server.restore import to_record
+from weft.server.services.replicas import replica_events
 from weft.server.settings import Settings
 from weft.wire.convert import put
 from weft.wire.views.doctor import DeviceView
@@ -127,6 +130,7 @@ class LocalBackend:
         gpus = tuple(gpu for _, each in start.slots for gpu in each)
         memory_mb = job.allocation.memory_mb.max
         spec = launch_spec(job, start.run, self.machine, gpus, memory_mb, self._progress_socket, self._blobs)
+        spec = replace(spec, health=self._host.state().services.health_of(job))
         spec = replace(spec, record=to_record(job.job, start.at), weave=self._weaves.spec(job) if start.weave else None)
         self.runtime.hold((start.job, start.run), gpus, memory_mb)
         self.runtime.start(spec)
@@ -135,6 +139,13 @@ class LocalBackend:
 
     def run_changed(self, report: Report) -> None:
         self._host.loop.post(lambda now: self._events(report, now))
+
+    def replica_changed(self, report: ReplicaReport) -> None:
+        self._host.loop.post(lambda now: self._replica_events(report, now))
+
+    def _replica_events(self, report: ReplicaReport, now: Seconds) -> list[Event]:
+        job = self._host.state().running(report.job, report.run)
+        return [] if job is None else replica_events(job, report.status, LOOPBACK, now)
 
     def gpus_changed(self, facts_at: FactsAt) -> None:
         self._host.loop.post(facts_at)

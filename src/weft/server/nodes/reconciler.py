@@ -15,6 +15,7 @@ from weft.server.nodes.outbox import Outbox
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.server.nodes.run_messages import start_run, stop_run
 from weft.server.pause_reasons import DISK_FLOOR, FILE_LIMIT
+from weft.server.services.replicas import replica_events
 from weft.server.weaves.messages import DEFAULT_ORDER, reweave_run, weave_id, weave_message
 from weft.server.weaves.monitor import WeaveMonitor
 from weft.wire.convert import run_exited
@@ -88,6 +89,8 @@ class RunReconciler:
             self._send_next(member, job, gang)
         elif news.phase == RunNews.STARTED and member.id == gang.nodes[0]:
             self._compare_weave(member, job, news, now)
+            if news.HasField("replica"):
+                self._out.events += replica_events(job, news.replica, member.spec.address, now)
 
     def _compare_weave(self, member: RegisteredNode, job: JobState, news: RunNews, now: Seconds) -> None:
         """Record the counters of a woven run. If it is not in the weave that was decided, send that again."""
@@ -177,7 +180,7 @@ class RunReconciler:
         else:
             checkpoint = self._checkpoint(job.id) if job.run > 1 else ""
             weave = weave_message(job, self.state, self._order()) if job.weave else None
-            message = start_run(job, member, self._members, checkpoint, weave)
+            message = start_run(job, member, self._members, checkpoint, weave, self.state.services.health_of(job))
         if message is not None:
             self._out.send(member, message)
 

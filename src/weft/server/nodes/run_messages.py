@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from weft.core.state.job import JobState
 from weft.jobspec.fields import CARRIED
-from weft.model import WHOLE, Job, JobId, NodeId, Task
+from weft.model import WHOLE, Health, Job, JobId, NodeId, Task
 from weft.server.nodes.gangs import nodes_of
 from weft.server.nodes.registered_node import RegisteredNode
 from weft.wire.convert import put
-from weft.wire.messages import GangMember, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
+from weft.wire.messages import GangMember, ReplicaHealth, SchedulerMessage, StartRun, StopRun, SuspendRun, Weave
 
 
 def start_run(
@@ -19,6 +19,7 @@ def start_run(
     members: Mapping[NodeId, RegisteredNode],
     checkpoint: str = "",
     weave: Weave | None = None,
+    health: Health | None = None,
 ) -> SchedulerMessage | None:
     """Return the message that starts the part of a run on one node.
 
@@ -39,6 +40,7 @@ def start_run(
     message.gang.extend(gang)
     if weave is not None:
         message.weave.CopyFrom(weave)
+    put(message, "health", health_message(health))
     return SchedulerMessage(start=message)
 
 
@@ -61,6 +63,15 @@ def launch_message(job: Job, run: int, gpus: Sequence[int], memory_mb: int) -> S
     for field in CARRIED:
         put(message, field.launch, of_this_part[field.key] if field.key in of_this_part else field.of(job))
     return message
+
+
+def health_message(health: Health | None) -> ReplicaHealth | None:
+    """Return the probes of a replica; None: the run is no replica."""
+    if health is None:
+        return None
+    return ReplicaHealth(
+        path=health.path, start_within_s=health.start_within_s, every_s=health.every_s, fails=health.fails
+    )
 
 
 def shared_limit(job: JobState) -> float | None:

@@ -144,7 +144,8 @@ def evicted(state: State, fact: Evicted) -> bool:
     if job is None or job.status not in _STOPS:
         return False
     if job.ready_at is not None:  # a replica that serves is replaced first
-        job.leaving = state.services.unsettled = True
+        job.leaving = True
+        state.services.touch()
     else:
         state.orphans[job.id] = job
     state.news = True

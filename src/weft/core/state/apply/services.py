@@ -30,9 +30,12 @@ def deployed(state: State, fact: Deployed) -> bool:
     else:
         if known.service == service and not known.undeployed:
             return False
+        if service.version > known.service.version:
+            known.previous = known.service
         known.service, known.undeployed = service, False
         known.wanted = min(max(known.wanted, service.scale.min_replicas), service.scale.max_replicas)
-    services.unsettled = state.news = True
+    services.touch()
+    state.news = True
     return True
 
 
@@ -41,7 +44,8 @@ def undeployed(state: State, fact: Undeployed) -> bool:
     if service is None or service.undeployed:
         return False
     service.undeployed, service.wanted = True, 0
-    state.services.unsettled = state.news = True
+    state.services.touch()
+    state.news = True
     if not service.replicas:
         del state.services.by_name[fact.service]
     return True
@@ -52,7 +56,8 @@ def resized(state: State, fact: Resized) -> bool:
     if service is None or service.undeployed or fact.replicas == service.wanted:
         return False
     service.wanted, service.why = fact.replicas, fact.why
-    state.services.unsettled = state.news = True
+    state.services.touch()
+    state.news = True
     return True
 
 
@@ -62,7 +67,8 @@ def ready(state: State, fact: Ready) -> bool:
         return False
     replica.ready_at, replica.address = fact.at, fact.address
     replica.delays = 0
-    state.services.unsettled = state.news = True
+    state.services.touch()
+    state.news = True
     return True
 
 
@@ -72,7 +78,8 @@ def unready(state: State, fact: Unready) -> bool:
         return False
     replica.ready_at = None
     state.orphans[replica.id] = replica
-    state.services.unsettled = state.news = True
+    state.services.touch()
+    state.news = True
     return True
 
 
@@ -89,7 +96,8 @@ def replica_drained(state: State, fact: ReplicaDrained) -> bool:
     if replica is None or replica.draining_since is None or replica.drained:
         return False
     replica.drained = True
-    state.services.unsettled = state.news = True
+    state.services.touch()
+    state.news = True
     return True
 
 
@@ -109,5 +117,6 @@ def restore_service(state: State, fact: ServiceSnapshot) -> bool:
     service = state.services.by_name[fact.service.name] = ServiceState(fact.service)
     service.wanted, service.undeployed, service.next_index = fact.replicas, fact.undeployed, fact.next_index
     service.moved_at = fact.moved_at
-    state.services.unsettled = True
+    service.previous = fact.previous
+    state.services.touch()
     return True

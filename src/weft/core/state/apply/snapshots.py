@@ -49,7 +49,9 @@ def snapshot(state: State) -> Iterator[Fact]:
         yield GroupLimited(now, group, jobs, paused)
     yield from state.profiles.facts()
     for each in state.services.by_name.values():
-        yield ServiceSnapshot(now, each.service, each.wanted, each.undeployed, each.next_index, each.moved_at)
+        yield ServiceSnapshot(
+            now, each.service, each.wanted, each.undeployed, each.next_index, each.moved_at, each.previous
+        )
     for pool in state.pools.by_name.values():
         yield snapshot_of(pool, now)
     for job in state.jobs.values():

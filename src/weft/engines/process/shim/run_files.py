@@ -39,6 +39,8 @@ HOSTFILE: Final = "hostfile"
 CHECKPOINTS: Final = "checkpoints"
 WEAVE: Final = "weave.json"
 """The weave of the run, its place there and the size, as `weft.train` reads them; an empty object: not woven."""
+REPLICA: Final = "replica.json"
+"""The port and the probes of a replica of a service."""
 NOTIFY_SOCKET: Final = "bell.sock"
 
 

@@ -1,0 +1,1 @@
+"""The replicas of services on a node: their ports, and the probes that find out whether they answer."""

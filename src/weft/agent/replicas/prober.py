@@ -1,0 +1,141 @@
+"""Probes of replicas: each run of a service has a port, and is asked there whether it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from weft.agent.replicas.health import ReplicaHealth
+from weft.engines.background import TaskSet
+from weft.engines.process.environment import LOOPBACK
+from weft.engines.process.free_ports import find_free_port
+from weft.engines.process.launch_spec import LaunchSpec
+from weft.engines.process.shim import run_files
+from weft.inputs.atomic import write_atomic
+from weft.model import Health, JobId
+from weft.wire.messages import ReplicaStatus
+from weft.wire.runs import RunKey
+
+PROBE_TIMEOUT_S: Final = 5.0
+OK_STATUSES: Final = range(200, 400)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """A change of a replica."""
+
+    job: JobId
+    run: int
+    ready: bool
+    port: int
+    why: str = ""
+    """Why it is not ready."""
+
+    @property
+    def status(self) -> ReplicaStatus:
+        """The report as a message."""
+        return ReplicaStatus(port=self.port, ready=self.ready, why=self.why)
+
+
+class Prober:
+    """Probes the replicas on this node, and reports when they become ready or break."""
+
+    def __init__(self, jobs: Path, report: Callable[[ReplicaReport], None]) -> None:
+        self._jobs, self._report = jobs, report
+        self._ports: dict[RunKey, int] = {}
+        self._probes: dict[RunKey, asyncio.Task[None]] = {}
+        self._last: dict[RunKey, ReplicaReport] = {}
+        self._tasks = TaskSet()
+
+    def assign(self, spec: LaunchSpec) -> LaunchSpec:
+        """Give the run of a replica a port, and write it down: a later process of this node goes on with the probes."""
+        if spec.health is None:
+            return spec
+        port = find_free_port()
+        while port in self._ports.values():
+            port = find_free_port()
+        key = (spec.job, spec.run)
+        folder = self._folder(key)
+        run_files.make_run_dir(folder)
+        content = run_files.to_json(
+            {"host": spec.host or LOOPBACK, "port": port, "since": time.time(), "health": asdict(spec.health)}
+        )
+        write_atomic(f"{folder}/{run_files.REPLICA}", content)
+        self._ports[key] = port
+        return replace(spec, port=port)
+
+    def find(self, keys: Iterable[RunKey]) -> None:
+        """Probe the replicas among runs of an earlier process of this node."""
+        for key in keys:
+            self.watch(key)
+
+    def watch(self, key: RunKey) -> None:
+        """Probe a run that has started, if it is a replica."""
+        found = self._read(key)
+        if found is not None and key not in self._probes:
+            host, port, since, health = found
+            self._ports[key] = port
+            self._probes[key] = self._tasks.spawn(self._probe(key, host, port, ReplicaHealth(health, since)))
+
+    def discard(self, key: RunKey) -> None:
+        """Forget a run that has ended."""
+        self._ports.pop(key, None)
+        self._last.pop(key, None)
+        if (task := self._probes.pop(key, None)) is not None:
+            task.cancel()
+
+    def reports(self) -> dict[RunKey, ReplicaReport]:
+        """Return the last report of each replica."""
+        return dict(self._last)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    async def _probe(self, key: RunKey, host: str, port: int, state: ReplicaHealth) -> None:
+        while not state.broken:
+            answered = await answers(host, port, state.health.path)
+            change = state.observe(time.time(), answered)
+            if change is not None:
+                report = self._last[key] = ReplicaReport(*key, change[0] == "ready", port, change[1])
+                self._report(report)
+            await asyncio.sleep(state.wait_s)
+
+    def _folder(self, key: RunKey) -> str:
+        return run_files.run_dir(os.path.abspath(self._jobs), *key)
+
+    def _read(self, key: RunKey) -> tuple[str, int, float, Health] | None:
+        """Return the address, the start and the probes of a replica; None: the run is no replica."""
+        try:
+            found = json.loads(Path(self._folder(key), run_files.REPLICA).read_bytes())
+            return str(found["host"]), int(found["port"]), float(found["since"]), Health(**found["health"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.error("cannot read the port of job %s, run %d: %s", *key, error)
+            return None
+
+
+async def answers(host: str, port: int, path: str) -> bool:
+    """Return whether a GET of this path is answered with a status of 200 to 399."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                head = (
+                    f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\nUser-Agent: weft-probe\r\n\r\n"
+                )
+                writer.write(head.encode("ascii"))
+                words = (await reader.readline()).split(None, 2)
+                return len(words) > 1 and words[0].startswith(b"HTTP/1.") and int(words[1]) in OK_STATUSES
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError):
+        return False

@@ -1,0 +1,69 @@
+"""List inference services: replicas, load and URL."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from weft.cli import connection, flags, render, tables
+from weft.cli.tables import Cell, Column
+
+if TYPE_CHECKING:
+    from weft.wire.views.services import ServiceView
+
+EXAMPLE: Final = """examples:
+  weft services
+  weft services --replicas
+  weft services --json"""
+
+COLUMNS: Final = (
+    Column("SERVICE", max_width=30), Column("READY", right=True), Column("REPLICAS"), Column("REQUESTS/S", right=True),
+    Column("QUEUED", right=True), Column("VERSION", right=True), Column("SCALER"), Column("URL", max_width=60),
+)  # fmt: skip
+REPLICA_COLUMNS: Final = (
+    Column("REPLICA", max_width=30), Column("STATUS"), Column("VERSION", right=True), Column("GPUS", max_width=30),
+    Column("ADDRESS"), Column("JOB"),
+)  # fmt: skip
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--replicas", action="store_true", help="list the replicas of all services")
+    flags.add_common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from weft.wire.views.services import ServicesView
+
+    client = connection.connect_if_running(args.scheduler)
+    if client is None:
+        found = ServicesView()
+    else:
+        with client:
+            found = client.services()
+    if args.json:
+        render.print_json(found)
+        return 0
+    if args.replicas:
+        rows = [
+            [Cell(f"{each.name}/{replica.index}"), Cell(replica.status), Cell(str(replica.version)),
+             Cell(replica.gpus or "-"), Cell(replica.address or "-"), Cell(replica.job)]
+            for each in found.services
+            for replica in each.replicas
+        ]  # fmt: skip
+        tables.print_table(REPLICA_COLUMNS, rows, args.color)
+    else:
+        tables.print_table(COLUMNS, [_row(each) for each in found.services], args.color)
+    for each in found.services:
+        if each.waiting_for:
+            render.print_message(f"{each.name}: {each.waiting_for}")
+    if not found.services:
+        render.print_message("no services; weft deploy FILE.yaml deploys one")
+    return 0
+
+
+def _row(service: ServiceView) -> list[Cell]:
+    bounds = f"{service.min_replicas}..{service.max_replicas}"
+    return [
+        Cell(service.name), Cell(f"{service.ready}/{service.wanted}"), Cell(bounds), Cell(f"{service.rate:.1f}"),
+        Cell(str(service.queued)), Cell(str(service.version)), Cell(service.scaler), Cell(service.url or "-"),
+    ]  # fmt: skip

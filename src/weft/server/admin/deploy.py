@@ -1,0 +1,149 @@
+"""Deploy, scale, roll back and undeploy services: requests of users become events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from weft.core.state.services import ServiceState
+from weft.errors import InputError, NotPermitted, Refused, UnknownName
+from weft.inputs.yaml import YamlMapping, parse_yaml
+from weft.jobspec.fields import spec_of
+from weft.jobspec.readers import Given
+from weft.model import Deployed, Event, Job, Seconds, Service, Undeployed
+from weft.model.status import ENDED
+from weft.server.auth.identity import Caller
+from weft.server.controller import Controller
+from weft.server.process.slices import at_once
+from weft.services.description import KEYS, read_service
+from weft.wire.messages import DeployRequest, ServiceChange, SubmitRequest
+from weft.wire.views.services import DeployedView
+
+MAX_DESCRIPTION_CHARS: Final = 65_536
+LIVE_KEYS: Final = ("run", "env", "chdir", "cpus", "mem", "grace", "models", "retries")
+"""Keys that only a deployment has: how its replicas run, and the models that OpenAI requests name."""
+RESERVED_NAMES: Final = ("v1", "-")
+"""Paths of the router itself."""
+
+
+def deploy(
+    controller: Controller, request: DeployRequest, now: Seconds, who: Caller
+) -> tuple[Sequence[Event], DeployedView]:
+    """Return the event that deploys a service or changes it; none if nothing changes."""
+    described = _describe(controller, request, who)
+    known = controller.scheduler.state.services.by_name.get(described.name)
+    if known is not None:
+        _check_owner(who, known)
+    elif clash := _group_of_jobs(controller, described.name):
+        raise Refused(
+            f"{described.name} is the name of a group of jobs, such as {clash}\n  give the service another name"
+        )
+    service, outcome = _next_version(known, described)
+    events = [] if request.dry_run or outcome == "unchanged" else [Deployed(now, service)]
+    return events, DeployedView(
+        service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
+    )
+
+
+def change(
+    controller: Controller, request: ServiceChange, now: Seconds, who: Caller
+) -> tuple[Sequence[Event], DeployedView]:
+    """Return the event of `weft undeploy`, `weft scale` or `weft rollback`."""
+    services = controller.scheduler.state.services.by_name
+    known = services.get(request.service)
+    if known is None or known.undeployed:
+        raise UnknownName("service", request.service[:80], [name for name, s in services.items() if not s.undeployed])
+    _check_owner(who, known)
+    if request.verb not in _VERBS:
+        raise UnknownName("verb", request.verb[:80], _VERBS)
+    event = _VERBS[request.verb](known, request, now)
+    service = event.service if isinstance(event, Deployed) else known.service
+    outcome = {"undeploy": "undeployed", "scale": "scaled", "rollback": "rolled back"}[request.verb]
+    return [event], DeployedView(
+        service=service.name, version=service.version, outcome=outcome, url=controller.services.url(service.name)
+    )
+
+
+def _undeploy(known: ServiceState, _request: ServiceChange, now: Seconds) -> Event:
+    return Undeployed(now, known.service.name)
+
+
+def _scale(known: ServiceState, request: ServiceChange, now: Seconds) -> Event:
+    least, most = request.min_replicas, request.max_replicas
+    if least > most or most < 1:
+        raise InputError(f"{least}..{most} replicas make no sense", hint="such as 2, or 0..8")
+    rule = replace(known.service.scale, min_replicas=least, max_replicas=most)
+    return Deployed(now, replace(known.service, scale=rule))
+
+
+def _rollback(known: ServiceState, _request: ServiceChange, now: Seconds) -> Event:
+    if known.previous is None:
+        raise Refused(f"{known.service.name} has no earlier version\n  weft deploy changes a service")
+    return Deployed(now, replace(known.previous, version=known.service.version + 1))
+
+
+_VERBS: Final = {"undeploy": _undeploy, "scale": _scale, "rollback": _rollback}
+
+
+def _describe(controller: Controller, request: DeployRequest, who: Caller) -> Service:
+    """Return the service of a description, with the job that its replicas are made from."""
+    if len(request.description) > MAX_DESCRIPTION_CHARS:
+        raise InputError(f"the description has more than {MAX_DESCRIPTION_CHARS:,} characters")
+    file = request.file[:200] or "the description"
+    entry = parse_yaml(request.description, file).mapping("a service", KEYS + LIVE_KEYS)
+    service = read_service(entry)
+    if service.name in RESERVED_NAMES:
+        raise entry.require("service").error(f"{service.name} is a path of the router", "give it another name")
+    models = entry.get("models")
+    names = () if models is None else tuple(each.text() for each in models.items("a list of models"))
+    with entry.value.locating():
+        template = _template(controller, entry, service, request, who)
+    return replace(service, template=template, models=names)
+
+
+def _template(controller: Controller, entry: YamlMapping, service: Service, request: DeployRequest, who: Caller) -> Job:
+    """Return the job that replicas are made from, built and checked as jobs of users are."""
+    run = entry.require("run")
+    command: Given = [each.text() for each in run.items("a command")] if run.is_list else run.text()
+    given: dict[str, Given] = {"command": command, "name": service.name}
+    for key in ("gpus", "memory", "share", "chdir", "cpus", "mem", "grace"):
+        if key == "share":
+            share = service.template.share
+            given |= {} if share.request >= 1 else {"share": f"{share.request:g}/{share.limit:g}"}
+        elif (value := entry.get(key)) is not None:
+            given[key] = value.text()
+    if (env := entry.get("env")) is not None:
+        given["env"] = {name: value.text() for name, value in env.mapping("env").entries.items()}
+    submit = SubmitRequest(jobs=[spec_of(given)], chdir=request.chdir, env=request.env, dry_run=True)
+    made = at_once(controller.commands.prepare(submit, who)).templates[0].job
+    return replace(made, id=service.name, user=service.template.user or who.user)
+
+
+def _next_version(known: ServiceState | None, service: Service) -> tuple[Service, str]:
+    """Return the service with its version, and what becomes of it. New replicas need a new version."""
+    if known is None:
+        return service, "deployed"
+    old = known.service
+    same_replicas = old.template == service.template and old.health == service.health
+    version = old.version if same_replicas else old.version + 1
+    service = replace(service, version=version)
+    if service == old and not known.undeployed:
+        return service, "unchanged"
+    return service, "changed" if same_replicas else "updated"
+
+
+def _check_owner(who: Caller, known: ServiceState) -> None:
+    owner = known.service.template.user
+    if not who.owns(owner):
+        raise NotPermitted(
+            f"service {known.service.name} belongs to {owner}, and you are {who.user}\n"
+            "  only its owner and admins may change it"
+        )
+
+
+def _group_of_jobs(controller: Controller, name: str) -> str:
+    """Return a job of the group with this name that is not ended and no replica; empty: there is none."""
+    jobs = controller.scheduler.state.jobs.values()
+    own = (job.id for job in jobs if job.job.group == name and job.job.replica is None and job.status not in ENDED)
+    return next(own, "")

@@ -1,0 +1,1 @@
+"""Live services: deployments, the events of replicas, the table for routers, autoscaling, and the router's process."""

@@ -1,0 +1,138 @@
+"""Autoscaling of live services (pure): reports of routers go in, the wanted numbers of replicas come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from weft.core.state.services import ServiceState
+from weft.core.state.state import State
+from weft.model import Seconds, Service
+from weft.plugins import registry
+from weft.scaling.capacity import LearnedCapacity
+from weft.scaling.port import Autoscaler, Load, ScaleBounds, ScaleState, decide
+from weft.wire.messages import LoadReport
+
+ROUTER_TIMEOUT_S: Final = 5.0
+"""A router that reports nothing for this long does not count any more."""
+
+
+class Resize(NamedTuple):
+    """The number of replicas that an autoscaler wants, and the figures behind it."""
+
+    service: str
+    replicas: int
+    why: str
+    inputs: tuple[tuple[str, float], ...]
+
+
+class Figures(NamedTuple):
+    """The load of a service in the last second, for `weft services` and metrics."""
+
+    arrivals: float = 0.0
+    in_flight: float = 0.0
+    queued: int = 0
+    capacity: float = 0.0
+
+
+NO_LOAD: Final = Figures()
+
+
+@dataclass
+class _Counters:
+    """The last report of one router about one service."""
+
+    arrivals: int = 0
+    answered: int = 0
+    in_flight: int = 0
+    queued: int = 0
+    at: Seconds = 0.0
+
+
+@dataclass
+class _Scaling:
+    """The autoscaler of one service, and the requests since its last decision."""
+
+    scaler_name: str
+    scaler: Autoscaler
+    state: ScaleState
+    capacity: LearnedCapacity = field(default_factory=LearnedCapacity)
+    routers: dict[str, _Counters] = field(default_factory=dict)
+    arrivals: int = 0
+    answered: int = 0
+    was_full: bool = False
+    decided_at: Seconds | None = None
+    figures: Figures = NO_LOAD
+
+
+class Autoscaling:
+    """The autoscalers of all services."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, _Scaling] = {}
+
+    def figures(self, service: str) -> Figures:
+        found = self._services.get(service)
+        return NO_LOAD if found is None else found.figures
+
+    def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> bool:
+        """Count the requests of a report. Return whether some wait for a service without replicas."""
+        urgent = False
+        for load in report.services:
+            service = state.services.by_name.get(load.service)
+            if service is None:
+                continue
+            found = self._of(service.service)
+            before = found.routers.get(router)
+            if before is None:  # it may have counted for an earlier scheduler
+                before = _Counters(load.arrivals, load.answered)
+            elif load.arrivals < before.arrivals or load.answered < before.answered:
+                before = _Counters()  # it has begun again
+            found.arrivals += load.arrivals - before.arrivals
+            found.answered += load.answered - before.answered
+            found.routers[router] = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now)
+            urgent = urgent or (load.queued > 0 and not service.staying())
+        return urgent
+
+    def decide(self, state: State, now: Seconds) -> list[Resize]:
+        """Return the number of replicas that each autoscaler wants."""
+        known = state.services.by_name
+        for name in [name for name in self._services if name not in known]:
+            del self._services[name]
+        return [self._decide(each, now) for each in known.values() if not each.undeployed]
+
+    def _of(self, service: Service) -> _Scaling:
+        """Return the autoscaler of a service; a new one if its rule has changed."""
+        found, name = self._services.get(service.name), service.scale.scaler
+        if found is None or found.scaler_name != name:
+            scaler = registry.load_scaler(name)
+            new = _Scaling(name, scaler, ScaleState(scaler.begin()))
+            if found is not None:
+                new.capacity, new.routers = found.capacity, found.routers
+            found = self._services[service.name] = new
+        return found
+
+    def _decide(self, known: ServiceState, now: Seconds) -> Resize:
+        service = known.service
+        found, staying = self._of(service), known.staying()
+        for router in [name for name, each in found.routers.items() if now - each.at > ROUTER_TIMEOUT_S]:
+            del found.routers[router]
+        elapsed_s = 1.0 if found.decided_at is None else max(now - found.decided_at, 0.001)
+        in_flight = sum(each.in_flight for each in found.routers.values())
+        queued = sum(each.queued for each in found.routers.values())
+        ready, slots = len(known.ready()), service.concurrency
+        is_full = queued > 0 and ready > 0 and in_flight >= ready * slots
+        found.capacity = found.capacity.learn(found.answered / elapsed_s, ready, saturated=is_full and found.was_full)
+        declared = service.scale.throughput or float(slots)
+        capacity = found.capacity.requests_per_s(declared)
+        load = Load(
+            now, len(staying), ready, found.arrivals / elapsed_s, float(in_flight), queued, slots, capacity, declared
+        )
+        rule = service.scale
+        bounds = ScaleBounds(rule.min_replicas, rule.max_replicas, rule.to_zero_after_s)
+        found.state, wish = decide(found.scaler, found.state, load, bounds)
+        found.was_full, found.decided_at = is_full, now
+        found.arrivals = found.answered = 0
+        found.figures = Figures(load.arrivals, load.in_flight, queued, capacity)
+        inputs = (("arrivals", load.arrivals), ("queued", float(queued)), ("capacity", capacity))
+        return Resize(service.name, wish.replicas, wish.why, inputs)

@@ -1,0 +1,122 @@
+"""The services of a running server: reports of routers, decisions of autoscalers, and the tables of routers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from weft.core.scheduler import Scheduler
+from weft.core.state.state import State
+from weft.engines.background import TaskSet
+from weft.model import Decision, Event, ReplicaDrained, Seconds
+from weft.scaling.port import TICK_S
+from weft.server.loop import Loop
+from weft.server.services.autoscaling import Autoscaling, Resize
+from weft.server.services.routes import route_table
+from weft.wire.messages import LoadReport, RouteTable
+
+MAX_DRAINED: Final = 1000
+log = logging.getLogger(__name__)
+
+
+class LiveServices:
+    """Connects services with their routers, and lets autoscalers decide once a second."""
+
+    def __init__(self, loop: Loop, state: Callable[[], State]) -> None:
+        self._loop, self._state = loop, state
+        self.autoscaling = Autoscaling()
+        self._routers: dict[str, int] = {}
+        """The addresses of routers that follow the table, each with the number of its streams."""
+        self._tasks = TaskSet()
+        self._number = 0
+        self.on_first_service: Callable[[], None] = lambda: None
+        """Called as soon as there is a service: a router must run."""
+
+    def open(self) -> None:
+        self._tasks.every(TICK_S, self._tick, "scaling the services")
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    def url(self, service: str) -> str:
+        """Return the URL of a service at a router; empty while there is none."""
+        address = next(iter(self._routers), "")
+        return f"http://{address}/{service}" if address else ""
+
+    # ---- routers
+
+    async def tables(self, address: str) -> AsyncIterator[RouteTable]:
+        """Stream the table to a router at this address: whole, and again after each change."""
+        self._routers[address] = self._routers.get(address, 0) + 1
+        try:
+            sent: tuple[int, int] | None = None
+            while True:
+                state = self._state()
+                present = (id(state), state.services.revision)
+                if present != sent:
+                    sent = present
+                    self._number += 1
+                    yield route_table(state, self._number)
+                async with self._loop.changed:
+                    await self._loop.changed.wait_for(self._has_changed(present))
+        finally:
+            self._routers[address] -= 1
+            if not self._routers[address]:
+                del self._routers[address]
+
+    def _has_changed(self, seen: tuple[int, int]) -> Callable[[], bool]:
+        def check() -> bool:
+            state = self._state()
+            return (id(state), state.services.revision) != seen
+
+        return check
+
+    def receive(self, report: LoadReport) -> None:
+        """Take the report of a router. Replicas start at once if requests wait for a service that has none."""
+        now = self._loop.clock.now()
+        urgent = self.autoscaling.receive(report.router, report, self._state(), now)
+        if report.drained:
+            jobs = list(report.drained[:MAX_DRAINED])
+            self._loop.post(lambda now: self._drained(jobs, now))
+        if urgent:
+            self._tick()
+
+    def _drained(self, jobs: list[str], now: Seconds) -> list[Event]:
+        known = (self._state().jobs.get(job) for job in jobs)
+        return [
+            ReplicaDrained(now, job.id, job.run)
+            for job in known
+            if job is not None and job.draining_since is not None and not job.drained
+        ]
+
+    # ---- scaling
+
+    def _tick(self) -> None:
+        state = self._state()
+        if not state.services.by_name:
+            return
+        self.on_first_service()
+        wishes = self.autoscaling.decide(state, self._loop.clock.now())
+        wanted = {name: each.wanted for name, each in state.services.by_name.items()}
+        changed = [wish for wish in wishes if wish.replicas != wanted[wish.service]]
+        if changed:
+            self._loop.decide(lambda scheduler, now: _resize(scheduler, changed, now))
+        if not self._routers:  # no router: no replica has requests
+            draining = [
+                replica.id
+                for service in state.services.by_name.values()
+                for replica in service.replicas.values()
+                if replica.draining_since is not None and not replica.drained
+            ]
+            if draining:
+                self._loop.post(lambda now: self._drained(draining, now))
+
+
+def _resize(scheduler: Scheduler, wishes: list[Resize], now: Seconds) -> list[Decision]:
+    """Decide on the wishes of autoscalers, except those for services that are gone by now."""
+    found: list[Decision] = []
+    for wish in wishes:
+        if wish.service in scheduler.state.services.by_name:
+            found += scheduler.resize(now, wish.service, wish.replicas, wish.why, wish.inputs)
+    return found

@@ -1,0 +1,125 @@
+"""The router that a scheduler starts for its services, and starts again when it ends.
+
+The scheduler holds the socket that listens, so connections wait while a router starts. A router outlives its scheduler:
+the next one finds it by its record, and requests go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from weft.engines.process.shim.process_id import Identity, identify, is_alive
+from weft.inputs.atomic import write_atomic
+
+FIRST_PORT: Final = 8080
+"""The port to try first. Afterwards the port stays the same, so that URLs do."""
+BACKLOG: Final = 1024
+RESTART_S: Final = 1.0
+"""The least time between two starts."""
+HANDOVER_S: Final = 1.0
+log = logging.getLogger(__name__)
+
+
+class RouterProcess:
+    """One router on this machine."""
+
+    def __init__(self, state: Path, runtime: Path) -> None:
+        self._state, self._runtime = state, runtime
+        self._record, self._log = state / "router.json", state / "router.log"
+        self._socket: socket.socket | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._process, self.port = self._read()
+        self._started_at = float("-inf")
+
+    @property
+    def address(self) -> str:
+        """The address of the router; empty: none was ever started."""
+        return f"127.0.0.1:{self.port}" if self.port else ""
+
+    def ensure(self) -> None:
+        """Start a router unless one runs."""
+        if self._child is not None and self._child.poll() is not None:
+            log.warning("the router ended with code %s; see %s", self._child.returncode, self._log)
+            self._child = None
+        if self._process is not None and is_alive(self._process):
+            if self._socket is None:
+                self._socket = self._receive_socket()
+            return
+        if time.monotonic() - self._started_at >= RESTART_S:
+            self._start()
+
+    def stop(self) -> None:
+        """End the router, after the requests it has."""
+        if self._process is not None and is_alive(self._process):
+            with suppress(OSError):
+                os.kill(self._process.pid, signal.SIGTERM)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        with suppress(FileNotFoundError):
+            self._record.unlink()
+        self._process = None
+
+    def _start(self) -> None:
+        self._started_at = time.monotonic()
+        listening = self._listen()
+        with open(self._log, "ab") as output:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "weft.router", str(listening.fileno()), str(self._state), str(self._runtime)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(listening.fileno(),),
+                start_new_session=True, cwd="/",
+            )  # fmt: skip
+        self._process = identify(self._child.pid)
+        record = {"port": self.port, "process": list(self._process) if self._process else None}
+        write_atomic(self._record, json.dumps(record).encode())
+        log.info("started a router at %s, pid %d", self.address, self._child.pid)
+
+    def _listen(self) -> socket.socket:
+        """Return the socket of the router. Its port is the one of before, or the first one that is free."""
+        if self._socket is None:
+            for port in dict.fromkeys((self.port or FIRST_PORT, FIRST_PORT, 0)):
+                found = socket.socket()
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    found.bind(("127.0.0.1", port))
+                except OSError:
+                    found.close()
+                    continue
+                found.listen(BACKLOG)
+                self._socket, self.port = found, found.getsockname()[1]
+                break
+        assert self._socket is not None, "port 0 is always free"
+        return self._socket
+
+    def _receive_socket(self) -> socket.socket | None:
+        """Return a copy of the socket of a router that an earlier scheduler started; None: it does not answer yet."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+                door.settimeout(HANDOVER_S)
+                door.connect(str(self._runtime / "router.sock"))
+                _, handles, _, _ = socket.recv_fds(door, 1, 1)
+        except OSError:
+            return None
+        return socket.socket(fileno=handles[0]) if handles else None
+
+    def _read(self) -> tuple[Identity | None, int]:
+        """Return the process and the port of the last router, as far as they are known."""
+        try:
+            found = json.loads(self._record.read_bytes())
+            process = found["process"]
+            return Identity(*process) if process else None, int(found["port"])
+        except FileNotFoundError:
+            return None, 0
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("cannot read %s: %s", self._record, error)
+            return None, 0

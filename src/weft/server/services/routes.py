@@ -1,0 +1,30 @@
+"""The table of services and replicas that routers serve (pure)."""
+
+from __future__ import annotations
+
+from weft.core.state.services import ServiceState
+from weft.core.state.state import State
+from weft.wire.messages import ReplicaRoute, RouteTable, ServiceRoute
+
+
+def route_table(state: State, number: int) -> RouteTable:
+    """Return the table of the present state. Replicas that are not ready yet are not in it."""
+    services = [_service(each) for each in state.services.by_name.values() if not each.undeployed or each.replicas]
+    return RouteTable(number=number, services=services)
+
+
+def _service(found: ServiceState) -> ServiceRoute:
+    service, times = found.service, found.service.timeouts
+    replicas = [
+        ReplicaRoute(
+            name=replica.id, address=replica.address, concurrency=service.concurrency,
+            draining=replica.draining_since is not None or replica.releasing,
+            version=replica.job.replica.version if replica.job.replica is not None else 0,
+        )
+        for replica in found.replicas.values()
+        if replica.ready_at is not None and replica.address
+    ]  # fmt: skip
+    return ServiceRoute(
+        name=service.name, replicas=replicas, models=service.models, queue_s=times.queue_s, answer_s=times.answer_s,
+        idle_s=times.idle_s, drain_s=times.drain_s,
+    )  # fmt: skip

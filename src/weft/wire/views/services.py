@@ -1,0 +1,67 @@
+"""Answers about services, for `weft deploy` and `weft services`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from weft.wire.views.base import Answer, View
+from weft.wire.views.jobs import QueryAnswer
+
+
+class ReplicaView(View):
+    """One replica of a service."""
+
+    job: str = ""
+    index: int = 0
+    version: int = 1
+    status: str = ""
+    """ready, starting, waiting or draining."""
+    address: str = ""
+    gpus: str = ""
+    since: str | None = None
+
+
+class ServiceView(View):
+    """A service, its replicas and its load."""
+
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"replicas": ReplicaView}
+
+    name: str = ""
+    user: str = ""
+    version: int = 1
+    url: str = ""
+    wanted: int = 0
+    """Replicas that the autoscaler wants."""
+    why: str = ""
+    """Why it wants as many."""
+    ready: int = 0
+    min_replicas: int = 1
+    max_replicas: int = 1
+    scaler: str = ""
+    rate: float = 0.0
+    """Requests per second in the last second."""
+    in_flight: float = 0.0
+    queued: int = 0
+    capacity: float = 0.0
+    """Requests per second of a replica, as declared or learned."""
+    slo_s: float | None = None
+    waiting_for: str = ""
+    """Why replicas wait for GPUs; empty: none waits."""
+    replicas: Sequence[ReplicaView] = ()
+
+
+class ServicesView(QueryAnswer):
+    PARTS: ClassVar[Mapping[str, type[View]]] = {"services": ServiceView}
+
+    services: Sequence[ServiceView] = ()
+
+
+class DeployedView(Answer):
+    """The outcome of a deployment or of a change."""
+
+    service: str = ""
+    version: int = 1
+    outcome: str = ""
+    """deployed, updated, changed, unchanged, scaled, rolled back or undeployed."""
+    url: str = ""

@@ -1,0 +1,200 @@
+"""Services on one machine, with real processes: deployments, requests, faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import support.served_program
+from support.local_scheduler import Site, is_alive, site, until
+
+PROGRAM = Path(support.served_program.__file__)
+GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960", "min_run_s": 0.0}
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Site]:
+    with site(GPUS) as made:
+        yield made
+
+
+def deploy(here: Site, *more: str, replicas: str = "{min: 1, max: 4}", name: str = "chat", env: str = "") -> str:
+    """Deploy a service, and return its URL."""
+    lines = [f"service: {name}", f"run: exec {sys.executable} {PROGRAM}", "share: 0.2/0.4", "memory: 1G",
+             f"replicas: {replicas}", "concurrency: 4", "health: {every: 200ms, start_within: 30s}",
+             "timeouts: {drain: 5s}", f"env: {{{env}}}"]  # fmt: skip
+    (here.root / f"{name}.yaml").write_text("\n".join(lines) + "\n")
+    return here.weft("deploy", f"{name}.yaml", *more, check=True).stdout.strip()
+
+
+def services(here: Site) -> dict[str, dict[str, Any]]:
+    found = json.loads(here.weft("services", "--json", check=True).stdout)
+    return {each["name"]: each for each in found["services"]}
+
+
+def get(url: str, timeout_s: float = 30.0) -> str:
+    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+        return str(answer.read().decode())
+
+
+def answer_or_nothing(url: str) -> str:
+    """Return the answer; empty if the connection breaks, as it may while a router dies."""
+    try:
+        return get(url)
+    except OSError:
+        return ""
+
+
+class Requests:
+    """Requests one after the other, in a thread, and what became of them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.answers: list[str] = []
+        self.failures: list[str] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+
+    def _send(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.answers.append(get(self.url))
+            except (OSError, urllib.error.URLError) as error:
+                self.failures.append(str(error))
+            time.sleep(0.02)
+
+    def __enter__(self) -> Requests:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(60.0)
+
+
+def undeploy(here: Site, name: str = "chat") -> None:
+    here.weft("undeploy", name, check=True)
+    until(lambda: name not in services(here))
+
+
+def test_a_service_is_deployed_updated_scaled_rolled_back_and_removed(here: Site) -> None:
+    url = deploy(here, "--wait", env="NAME: one")
+    assert get(f"{url}/x") == "chat.0 one"
+    assert "unchanged" in here.weft("deploy", "chat.yaml", check=True).stderr
+    with Requests(f"{url}/x") as requests:
+        deploy(here, "--wait", env="NAME: two")
+        until(lambda: requests.answers and requests.answers[-1].endswith("two"))
+        here.weft("scale", "chat", "2", check=True)
+        until(lambda: services(here)["chat"]["ready"] == 2)
+        here.weft("rollback", "chat", check=True)
+        until(lambda: requests.answers[-1].endswith("one"))
+    assert not requests.failures
+    assert {replica["version"] for replica in services(here)["chat"]["replicas"] if replica["status"] == "ready"} == {3}
+    undeploy(here)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(f"{url}/x")
+
+
+def test_a_service_without_replicas_queues_requests_until_one_is_ready(here: Site) -> None:
+    url = deploy(here, replicas="{min: 0, max: 2, to_zero_after: 1s}", env="START_S: '0.5'")
+    until(lambda: services(here)["chat"]["wanted"] == 0 and not services(here)["chat"]["replicas"])
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(get(f"{url}/x"))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert len(found) == 20
+    until(lambda: not services(here)["chat"]["replicas"])
+    undeploy(here)
+
+
+def test_killed_replicas_and_schedulers_lose_no_request(here: Site) -> None:
+    url = deploy(here, "--wait", replicas="{min: 2, max: 2}")
+    until(lambda: services(here)["chat"]["ready"] == 2)
+    with Requests(f"{url}/x") as requests:
+        until(lambda: len(requests.answers) > 5)
+        victim = services(here)["chat"]["replicas"][0]
+        port = int(victim["address"].rpartition(":")[2])
+        os.kill(pid_of_listener(port), signal.SIGKILL)
+        until(lambda: victim["address"] not in {r["address"] for r in services(here)["chat"]["replicas"]})
+        until(lambda: services(here)["chat"]["ready"] == 2)
+        before = len(requests.answers)
+        here.kill9()
+        until(lambda: len(requests.answers) > before + 10)
+        until(lambda: services(here)["chat"]["ready"] == 2)
+    assert not requests.failures
+    undeploy(here)
+
+
+def test_a_killed_router_starts_again_at_the_same_address(here: Site) -> None:
+    url = deploy(here, "--wait")
+    record = here.paths.state / "router.json"
+    pid = json.loads(record.read_bytes())["process"][1]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_alive(pid))
+    until(lambda: answer_or_nothing(f"{url}/x").startswith("chat."))
+    assert json.loads(record.read_bytes())["process"][1] != pid
+    undeploy(here)
+
+
+def test_a_version_that_never_gets_ready_does_not_replace_the_one_that_serves(here: Site) -> None:
+    url = deploy(here, "--wait", env="NAME: good")
+    broken = (here.root / "chat.yaml").read_text().replace("NAME: good", "BROKEN: '1'").replace("30s", "500ms")
+    (here.root / "chat.yaml").write_text(broken)
+    here.weft("deploy", "chat.yaml", check=True)
+    until(lambda: any(r["version"] == 2 for r in services(here)["chat"]["replicas"]))
+    done = here.weft("deploy", "chat.yaml", "--wait", "--timeout", "3")
+    assert done.returncode == 6
+    assert "replicas of chat are ready after 3 s" in done.stderr
+    assert get(f"{url}/x").endswith("good")
+    undeploy(here)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("service: a\n", "needs 'run'"),
+        ("service: a\nrun: x\nshare: 0.6/0.3\n", "a.yaml:3: the request 0.6 is over the limit 0.3"),
+        ("service: v1\nrun: x\n", "v1 is a path of the router"),
+        ("service: a\nrun: x\ngpus: 99\n", "a.yaml:1:"),
+        ("service: [\n", "not YAML"),
+    ],
+)
+def test_a_wrong_file_gets_one_clear_error(here: Site, text: str, words: str) -> None:
+    (here.root / "a.yaml").write_text(text)
+    done = here.weft("deploy", "a.yaml")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_service_is_named(here: Site) -> None:
+    done = here.weft("undeploy", "nothing")
+    assert done.returncode == 2
+    assert "unknown service 'nothing'" in done.stderr
+
+
+def pid_of_listener(port: int) -> int:
+    """Return the process that listens on a port of this machine."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inode = next(row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            links = [os.readlink(each) for each in (folder / "fd").iterdir()]
+        except OSError:
+            continue
+        if f"socket:[{inode}]" in links:
+            return int(folder.name)
+    raise AssertionError(f"nothing listens on port {port}")

@@ -1,0 +1,73 @@
+"""Autoscaling of live services: reports of routers in, wanted replicas out."""
+
+from __future__ import annotations
+
+from support.builders import Rig, grid
+from weft.model import Deployed, Job, ScaleRule, Service, Share
+from weft.server.services.autoscaling import Autoscaling
+from weft.wire.messages import LoadReport, ServiceLoad
+
+
+def rig(least: int = 0, most: int = 8, throughput: float = 10.0) -> Rig:
+    made = Rig("fifo", grid(2, 4))
+    rule = ScaleRule("deficit", least, most, 5.0, throughput)
+    made.tell(Deployed(made.now, Service("a", Job("a", share=Share(0.2, 0.4)), rule, concurrency=4)))
+    return made
+
+
+def report(arrivals: int, answered: int = 0, queued: int = 0, in_flight: int = 0) -> LoadReport:
+    load = ServiceLoad(service="a", arrivals=arrivals, answered=answered, queued=queued, in_flight=in_flight)
+    return LoadReport(router="r", services=[load])
+
+
+def test_a_request_that_waits_without_replicas_is_urgent() -> None:
+    made, scaling = rig(), Autoscaling()
+    assert not scaling.receive("r", report(0), made.state, 0.0)
+    assert scaling.receive("r", report(1, queued=1), made.state, 0.2)
+    (wish,) = scaling.decide(made.state, 0.2)
+    assert wish.replicas >= 1
+
+
+def test_counters_are_differences_and_a_router_may_begin_again() -> None:
+    made, scaling = rig(1), Autoscaling()
+    scaling.decide(made.state, 0.0)
+    for router, count in (("r", 100), ("s", 20)):  # what was counted before says nothing about now
+        scaling.receive(router, report(count), made.state, 0.5)
+    scaling.decide(made.state, 1.0)
+    assert scaling.figures("a").arrivals == 0
+    scaling.receive("r", report(110), made.state, 1.4)
+    scaling.receive("s", report(40), made.state, 1.5)
+    scaling.decide(made.state, 2.0)
+    assert scaling.figures("a").arrivals == 30
+    scaling.receive("r", report(7), made.state, 2.5)  # it begins again
+    scaling.decide(made.state, 3.0)
+    assert scaling.figures("a").arrivals == 7
+
+
+def test_load_raises_the_replicas_within_bounds_and_silence_ends_them() -> None:
+    made, scaling = rig(0, 5), Autoscaling()
+    total = 0
+    for second in range(10):
+        total += 100
+        scaling.receive("r", report(total, total), made.state, second + 0.5)
+        (wish,) = scaling.decide(made.state, second + 1.0)
+    assert wish.replicas == 5, "100/s needs more than ten replicas of 10/s; the service has at most five"
+    assert dict(wish.inputs)["arrivals"] == 100
+    for second in range(10, 60):
+        (wish,) = scaling.decide(made.state, float(second))
+    assert wish.replicas == 0
+
+
+def test_an_unknown_service_in_a_report_is_ignored() -> None:
+    made, scaling = rig(), Autoscaling()
+    other = LoadReport(router="r", services=[ServiceLoad(service="b", arrivals=9, queued=9)])
+    assert not scaling.receive("r", other, made.state, 0.0)
+
+
+def test_a_change_of_the_rule_takes_another_autoscaler() -> None:
+    made, scaling = rig(1), Autoscaling()
+    scaling.decide(made.state, 0.0)
+    known = made.state.services.by_name["a"].service
+    made.tell(Deployed(made.now, Service("a", known.template, ScaleRule("fixed:replicas=3", 1, 8))))
+    (wish,) = scaling.decide(made.state, 1.0)
+    assert wish.replicas == 3
