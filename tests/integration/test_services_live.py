@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 import support.served_program
 from support.local_scheduler import Site, is_alive, site, until
+from weft.server.services.router_process import RouterProcess
 
 PROGRAM = Path(support.served_program.__file__)
 GPUS = {"gpus": "0,1", "models": "A100,A100", "memories": "40960,40960", "min_run_s": 0.0}
@@ -162,6 +164,19 @@ def test_a_version_that_never_gets_ready_does_not_replace_the_one_that_serves(he
     undeploy(here)
 
 
+def test_a_router_ends_with_the_folder_of_its_scheduler(tmp_path: Path) -> None:
+    state, runtime = tmp_path / "s", tmp_path / "r"
+    state.mkdir()
+    runtime.mkdir()
+    router = RouterProcess(state, runtime)
+    router.ensure()
+    pid = json.loads((state / "router.json").read_bytes())["process"][1]
+    assert is_alive(pid)
+    shutil.rmtree(state)
+    until(router.has_ended)
+    router.stop()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -181,6 +196,7 @@ def test_a_wrong_file_gets_one_clear_error(here: Site, text: str, words: str) ->
 
 
 def test_an_unknown_service_is_named(here: Site) -> None:
+    here.weft("up", check=True)
     done = here.weft("undeploy", "nothing")
     assert done.returncode == 2
     assert "unknown service 'nothing'" in done.stderr

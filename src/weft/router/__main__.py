@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import socket
 import sys
 from typing import Final
@@ -23,7 +25,7 @@ def main(args: list[str]) -> int:
     listening, (state, runtime) = socket.socket(fileno=int(args[0])), args[1:3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     where = Address(*listening.getsockname()[:2])
-    link = SchedulerLink(lambda: Client(Paths(state, runtime), start=False), str(where))
+    link = SchedulerLink(lambda: _connect(Paths(state, runtime)), str(where))
     names = frozenset((b"localhost", socket.gethostname().lower().encode()))
     settings, door = RouterSettings(allowed_hosts=names), f"{runtime}/{SOCKET_NAME}"
     plan = process.RouterPlan(
@@ -31,6 +33,13 @@ def main(args: list[str]) -> int:
     )
     process.run(plan)
     return 0
+
+
+def _connect(paths: Paths) -> Client:
+    """Connect to the scheduler. End if its folder is gone: no scheduler will come back there."""
+    if not paths.state.is_dir():
+        os.kill(os.getpid(), signal.SIGTERM)
+    return Client(paths, start=False)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +20,7 @@ from weft.router.app import Router
 from weft.router.scheduler_link import SchedulerLink
 from weft.router.settings import RouterSettings
 from weft.router.sources import TableSource
+from weft.router.table import RouteTable
 
 SPARE_FILES: Final = 64
 """Open files apart from connections."""
@@ -65,7 +66,11 @@ async def _serve(plan: RouterPlan) -> None:
         loop.add_signal_handler(number, stop.set)
     router = Router(plan.settings, listener=plan.link)
     tables = plan.source.tables()
-    router.apply(await anext(tables))  # an unusable first table ends the process
+    first = await _unless_stopped(anext(tables), stop)
+    if first is None:
+        await router.close()
+        return
+    router.apply(first)  # an unusable first table ends the process
     try:
         port = await router.listen(
             plan.listen.host, plan.listen.port, tls=plan.tls, share_port=plan.share_port, listening=plan.listening
@@ -91,6 +96,19 @@ async def _serve(plan: RouterPlan) -> None:
     if plan.link is not None:
         plan.link.close()
     await router.close()
+
+
+async def _unless_stopped(table: Awaitable[RouteTable], stop: asyncio.Event) -> RouteTable | None:
+    """Wait for a table; return None if the process must end first, as it may while no scheduler answers."""
+    first, stopped = asyncio.ensure_future(table), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((first, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if first.done():
+        return first.result()
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    return None
 
 
 def _raise_file_limit(wanted: int) -> None:

@@ -58,6 +58,12 @@ class RouterProcess:
         if time.monotonic() - self._started_at >= RESTART_S:
             self._start()
 
+    def has_ended(self) -> bool:
+        """Return whether the last router has ended."""
+        if self._child is not None:
+            return self._child.poll() is not None
+        return self._process is None or not is_alive(self._process)
+
     def stop(self) -> None:
         """End the router, after the requests it has."""
         if self._process is not None and is_alive(self._process):
