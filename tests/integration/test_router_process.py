@@ -147,7 +147,7 @@ def test_a_bad_table_or_address_is_one_clear_error(tmp_path: Path) -> None:
         (["--table", str(table)], "table.yaml:1: 'nowhere' has no port"),
         (["--table", str(tmp_path / "none.yaml")], "no such file"),
         (["--listen", "not an address", "--table", str(table)], "--listen"),
-        ([], "--table FILE is needed"),
+        (["--listen", "127.0.0.1:0"], "--listen needs a port here"),
     ):
         done = subprocess.run([*WEFT, "router", *words], capture_output=True, text=True)
         assert done.returncode == 2

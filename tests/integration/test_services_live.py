@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 
 import support.served_program
 from support.local_scheduler import Site, is_alive, site, until
+from support.service_requests import Requests, answer_or_nothing, get
 from weft.server.services.router_process import RouterProcess
 
 PROGRAM = Path(support.served_program.__file__)
@@ -43,46 +43,6 @@ def deploy(here: Site, *more: str, replicas: str = "{min: 1, max: 4}", name: str
 def services(here: Site) -> dict[str, dict[str, Any]]:
     found = json.loads(here.weft("services", "--json", check=True).stdout)
     return {each["name"]: each for each in found["services"]}
-
-
-def get(url: str, timeout_s: float = 30.0) -> str:
-    with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-        return str(answer.read().decode())
-
-
-def answer_or_nothing(url: str) -> str:
-    """Return the answer; empty if the connection breaks, as it may while a router dies."""
-    try:
-        return get(url)
-    except OSError:
-        return ""
-
-
-class Requests:
-    """Requests one after the other, in a thread, and what became of them."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.answers: list[str] = []
-        self.failures: list[str] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._send, daemon=True)
-
-    def _send(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self.answers.append(get(self.url))
-            except (OSError, urllib.error.URLError) as error:
-                self.failures.append(str(error))
-            time.sleep(0.02)
-
-    def __enter__(self) -> Requests:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(60.0)
 
 
 def undeploy(here: Site, name: str = "chat") -> None:

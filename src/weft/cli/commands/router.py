@@ -9,17 +9,19 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import flags
+from weft.cli import connection, flags
 from weft.errors import InputError
 
 if TYPE_CHECKING:
     import ssl
 
     from weft.endpoints.addresses import Address
-    from weft.router.settings import Guard
+    from weft.router.process import RouterPlan
+    from weft.router.settings import Guard, RouterSettings
 
 DEFAULT_PORT: Final = 8080
 EXAMPLE: Final = """examples:
+  weft router --scheduler gpu-head:50051
   weft router --table services.yaml
   weft router --table services.yaml --listen 127.0.0.1:9000 --max-connections 10000
   weft auth init --host gpu-head && weft router --table services.yaml --listen 0.0.0.0:8443
@@ -28,7 +30,12 @@ EXAMPLE: Final = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--table", metavar="FILE", help="services and replicas, YAML or JSON; read again when it changes")
+    flags.add_scheduler(parser)
+    add(
+        "--table",
+        metavar="FILE",
+        help="services and replicas, YAML or JSON; read again when it changes (default: those of the scheduler)",
+    )
     add(
         "--listen",
         metavar="ADDR",
@@ -63,11 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(render_front(args.print_front, where, args.max_connections), end="")
         return 0
-    if args.table is None:
-        raise InputError("--table FILE is needed", hint="it lists services and replicas: docs/reference/router.md")
     from weft.router import process
     from weft.router.settings import RouterSettings
-    from weft.router.sources import TableFile
 
     tls, guard = _protection(where, args.server_port)
     settings = RouterSettings(
@@ -77,16 +81,27 @@ def run(args: argparse.Namespace) -> int:
         allowed_hosts=_allowed_hosts(where, args.allow_host) if guard is None else None,
         guard=guard,
     )
-    plan = process.RouterPlan(
-        where,
-        TableFile(args.table),
-        settings,
-        tls,
-        args.share_port,
-        on_open=lambda port: _print_address(where, port, tls),
-    )
-    process.run(plan)
+    process.run(_plan(args, where, settings, tls))
     return 0
+
+
+def _plan(args: argparse.Namespace, where: Address, settings: RouterSettings, tls: ssl.SSLContext | None) -> RouterPlan:
+    """Return where and how the router runs: with the table of a file, or with that of the scheduler."""
+    from weft.router.process import RouterPlan
+    from weft.router.sources import TableFile
+
+    def announce(port: int) -> None:
+        _print_address(where, port, tls)
+
+    if args.table is not None:
+        return RouterPlan(where, TableFile(args.table), settings, tls, args.share_port, on_open=announce)
+    if not where.port:
+        raise InputError("--listen needs a port here", hint="the scheduler must know it: such as 127.0.0.1:8080")
+    from weft.router.scheduler_link import SchedulerLink
+
+    connection.connect_to_running(args.scheduler).close()  # a wrong address is an error; later the link waits
+    link = SchedulerLink(lambda: connection.connect_to_running(args.scheduler), str(where))
+    return RouterPlan(where, link, settings, tls, args.share_port, link=link, on_open=announce)
 
 
 def _address(text: str) -> Address:
