@@ -23,7 +23,7 @@ def test_nodes_come_for_a_gang_are_replaced_and_go_when_idle(site: PoolSite) -> 
     job = weft.submit("sleep", "600", flags=("--gpus", "4"))
     nodes = site.nodes_of(job)
     assert nodes == {"v100-0", "v100-1"}
-    assert {row["phase"] for row in site.pool("v100")["allocations"]} == {"joined"}
+    until(lambda: {row["phase"] for row in site.pool("v100")["allocations"]} == {"joined"})
     assert {node["labels"]["pool"] for node in weft.json("nodes")["nodes"]} == {"v100"}
 
     site.slurm.run("scancel", site.id_of("v100", "v100-0"))

@@ -290,3 +290,16 @@ def test_half_a_gpu_of_training_goes_beside_half_a_gpu_of_a_service() -> None:
     rig.settle()
     assert stops(rig.deploy(chat(1, share=part(2)))) == {}
     assert rig.active.keys() == {"train", "chat.0"}
+
+
+def test_a_replica_that_a_user_cancels_is_replaced_at_once() -> None:
+    """As a scheduler that starts again at that moment would do."""
+    rig = Serving("fifo", grid(1, 4))
+    rig.deploy(chat(2))
+    rig.ready("chat.0", "chat.1")
+    again = rig.fresh()
+    again.replay(rig.facts)
+    cancelled = Cancelled(rig.now, "chat.1")
+    decisions = rig.tell(cancelled)
+    assert "chat.2" in starts(decisions)
+    assert list(again.step(cancelled)) == decisions

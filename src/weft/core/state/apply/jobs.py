@@ -104,6 +104,8 @@ def cancelled(state: State, fact: Cancelled) -> bool:
         job.cancelling = True
         if job.status != "stopping":
             state.orphans[job.id] = job
+        if job.job.replica is not None:  # its service has one replica less
+            state.services.touch()
         return True
     state.end(job, "Cancelled", fact.at)
     state.news = True
