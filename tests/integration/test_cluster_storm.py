@@ -34,6 +34,7 @@ PATIENCE_S = 300.0
 """After everything works again, on a machine that has other things to do."""
 
 
+@pytest.mark.soak
 def test_a_storm() -> None:
     play(SEED, ROUNDS)
 
