@@ -75,9 +75,9 @@ class Autoscaling:
         found = self._services.get(service)
         return NO_LOAD if found is None else found.figures
 
-    def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> bool:
-        """Count the requests of a report. Return whether some wait for a service without replicas."""
-        urgent = False
+    def receive(self, router: str, report: LoadReport, state: State, now: Seconds) -> list[Resize]:
+        """Count the requests of a report. Return a first replica for each service without one for which some wait."""
+        urgent: list[Resize] = []
         for load in report.services:
             service = state.services.by_name.get(load.service)
             if service is None:
@@ -91,7 +91,8 @@ class Autoscaling:
             found.arrivals += load.arrivals - before.arrivals
             found.answered += load.answered - before.answered
             found.routers[router] = _Counters(load.arrivals, load.answered, load.in_flight, load.queued, now)
-            urgent = urgent or (load.queued > 0 and not service.staying())
+            if load.queued and not service.staying() and not service.undeployed:
+                urgent.append(Resize(load.service, 1, "a request waits", (("queued", float(load.queued)),)))
         return urgent
 
     def decide(self, state: State, now: Seconds) -> list[Resize]:

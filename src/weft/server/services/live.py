@@ -79,8 +79,7 @@ class LiveServices:
         if report.drained:
             jobs = list(report.drained[:MAX_DRAINED])
             self._loop.post(lambda now: self._drained(jobs, now))
-        if urgent:
-            self._tick()
+        self._resize(urgent)
 
     def _drained(self, jobs: list[str], now: Seconds) -> list[Event]:
         known = (self._state().jobs.get(job) for job in jobs)
@@ -97,11 +96,7 @@ class LiveServices:
         if not state.services.by_name:
             return
         self.on_first_service()
-        wishes = self.autoscaling.decide(state, self._loop.clock.now())
-        wanted = {name: each.wanted for name, each in state.services.by_name.items()}
-        changed = [wish for wish in wishes if wish.replicas != wanted[wish.service]]
-        if changed:
-            self._loop.decide(lambda scheduler, now: _resize(scheduler, changed, now))
+        self._resize(self.autoscaling.decide(state, self._loop.clock.now()))
         if not self._routers:  # no router: no replica has requests
             draining = [
                 replica.id
@@ -111,6 +106,12 @@ class LiveServices:
             ]
             if draining:
                 self._loop.post(lambda now: self._drained(draining, now))
+
+    def _resize(self, wishes: list[Resize]) -> None:
+        known = self._state().services.by_name
+        changed = [wish for wish in wishes if wish.service in known and wish.replicas != known[wish.service].wanted]
+        if changed:
+            self._loop.decide(lambda scheduler, now: _resize(scheduler, changed, now))
 
 
 def _resize(scheduler: Scheduler, wishes: list[Resize], now: Seconds) -> list[Decision]:
